@@ -1,0 +1,49 @@
+"""The exception tree: everything that a user can cause.
+
+    CaramelError
+    ├── ConfigError      params.yaml or a command-line value is wrong
+    ├── DataError        an input file is missing, broken or not what it should be
+    │   └── ContractError    a table does not keep its contract (``tables.py``)
+    ├── GateError        a quality gate failed: the data must not be used
+    ├── BackendError     an unknown backend, or a model that cannot be loaded
+    └── ResourceError    disk full, a lock held, a worker that keeps dying
+
+A message says what, the offending value, where, and what to do. The command line and
+the stages print the message without a traceback and exit with code 1.
+"""
+
+
+class CaramelError(Exception):
+    """Base of all errors that a user can cause and mend."""
+
+
+class ConfigError(CaramelError):
+    """A key or value in ``params.yaml`` or on the command line is wrong."""
+
+
+class DataError(CaramelError):
+    """An input file is missing, broken or not what it should be."""
+
+
+class ContractError(DataError):
+    """A table does not keep its contract."""
+
+
+class GateError(CaramelError):
+    """A quality gate failed."""
+
+
+class BackendError(CaramelError):
+    """An unknown backend name, or a model that cannot be loaded."""
+
+
+class ResourceError(CaramelError):
+    """The machine ran out of something, or something else holds it."""
+
+
+def shown(items: list[str], limit: int = 5) -> str:
+    """Return at most ``limit`` of the items, one to a line, and how many more there are."""
+    lines = [f"  - {item}" for item in items[:limit]]
+    if len(items) > limit:
+        lines.append(f"  … and {len(items) - limit} more")
+    return "\n".join(lines)

@@ -1,0 +1,147 @@
+"""Scene -> picture: 48 × 48 pixels, one icon per object, drawn as vectors and scaled down."""
+
+from __future__ import annotations
+
+import functools
+import io
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageDraw
+
+from caramel.sources.world.scenes import GRID, NOUNS, SIZES, Scene
+
+CELL = 16  # pixels
+CANVAS = CELL * GRID
+JITTER = 1  # an icon sits up to this many pixels off the middle of its cell
+ICON = {"small": 8, "large": 13}  # pixels
+COLOUR_RGB = {
+    "red": (214, 32, 32),
+    "orange": (250, 135, 15),
+    "yellow": (238, 208, 20),
+    "green": (40, 160, 60),
+    "blue": (40, 80, 220),
+    "purple": (125, 50, 165),
+    "pink": (245, 120, 190),
+    "black": (25, 25, 25),
+}
+BACKGROUND_RGB = {"white": (255, 255, 255), "grey": (228, 228, 228), "cream": (255, 244, 216)}
+_SCALE = 64  # vector units of one icon
+Pen = ImageDraw.ImageDraw
+
+
+def _star(pen: Pen) -> None:
+    points = [
+        (32 + r * math.sin(math.pi * i / 5), 34 - r * math.cos(math.pi * i / 5))
+        for i, r in enumerate([34, 14] * 5)
+    ]
+    pen.polygon(points, fill=255)
+
+
+def _heart(pen: Pen) -> None:
+    pen.ellipse((0, 2, 35, 37), fill=255)
+    pen.ellipse((28, 2, 63, 37), fill=255)
+    pen.polygon([(3, 28), (60, 28), (32, 63)], fill=255)
+
+
+def _tree(pen: Pen) -> None:
+    pen.polygon([(32, 0), (4, 44), (60, 44)], fill=255)
+    pen.rectangle((25, 44, 39, 63), fill=255)
+
+
+def _house(pen: Pen) -> None:
+    pen.polygon([(32, 0), (0, 30), (63, 30)], fill=255)
+    pen.rectangle((8, 30, 56, 63), fill=255)
+    pen.rectangle((25, 42, 39, 63), fill=0)
+
+
+def _car(pen: Pen) -> None:
+    pen.polygon([(16, 14), (46, 14), (56, 32), (8, 32)], fill=255)
+    pen.rectangle((0, 30, 63, 46), fill=255)
+    pen.ellipse((8, 38, 26, 56), fill=255)
+    pen.ellipse((38, 38, 56, 56), fill=255)
+    pen.rectangle((22, 19, 40, 29), fill=0)
+
+
+def _boat(pen: Pen) -> None:
+    pen.polygon([(0, 42), (63, 42), (50, 62), (13, 62)], fill=255)
+    pen.polygon([(35, 0), (35, 38), (62, 38)], fill=255)
+    pen.polygon([(28, 10), (28, 38), (8, 38)], fill=255)
+
+
+def _cup(pen: Pen) -> None:
+    pen.polygon([(4, 10), (44, 10), (38, 58), (10, 58)], fill=255)
+    pen.arc((32, 16, 62, 46), -100, 120, fill=255, width=9)
+
+
+def _key(pen: Pen) -> None:
+    pen.ellipse((0, 14, 32, 48), outline=255, width=9)
+    pen.rectangle((28, 27, 63, 36), fill=255)
+    pen.rectangle((44, 36, 50, 48), fill=255)
+    pen.rectangle((56, 36, 63, 52), fill=255)
+
+
+def _moon(pen: Pen) -> None:
+    pen.ellipse((4, 0, 63, 63), fill=255)
+    pen.ellipse((24, -6, 80, 54), fill=0)
+
+
+_DRAW: dict[str, Callable[[Pen], None]] = {
+    "ball": lambda pen: pen.ellipse((2, 2, 61, 61), fill=255),
+    "box": lambda pen: pen.rectangle((4, 4, 59, 59), fill=255),
+    "star": _star,
+    "heart": _heart,
+    "tree": _tree,
+    "house": _house,
+    "car": _car,
+    "boat": _boat,
+    "cup": _cup,
+    "key": _key,
+    "moon": _moon,
+    "ring": lambda pen: pen.ellipse((2, 2, 61, 61), outline=255, width=16),
+}
+
+
+@functools.cache
+def masks() -> npt.NDArray[np.float32]:
+    """Return icon coverage in [0, 1]: shape (noun, size, dy, dx, CELL, CELL).
+
+    ``dy`` and ``dx`` index the jitter, from -JITTER to +JITTER.
+    """
+    steps = 2 * JITTER + 1
+    out = np.zeros((len(NOUNS), len(SIZES), steps, steps, CELL, CELL), np.float32)
+    for n, noun in enumerate(NOUNS):
+        vector = Image.new("L", (_SCALE, _SCALE))
+        _DRAW[noun](ImageDraw.Draw(vector))
+        for s, size in enumerate(SIZES):
+            pixels = ICON[size]
+            icon = np.asarray(vector.resize((pixels, pixels), Image.Resampling.BOX), np.float32) / 255
+            for dy in range(steps):
+                for dx in range(steps):
+                    top = (CELL - pixels) // 2 + dy - JITTER
+                    left = (CELL - pixels) // 2 + dx - JITTER
+                    out[n, s, dy, dx, top : top + pixels, left : left + pixels] = icon
+    return out
+
+
+def draw(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Return the picture of the scene, shape (48, 48, 3); ``rng`` places icons in their cells."""
+    picture = np.empty((CANVAS, CANVAS, 3), np.float32)
+    picture[:] = BACKGROUND_RGB[scene.background]
+    for thing in scene.things:
+        dy, dx = rng.integers(2 * JITTER + 1, size=2).tolist()
+        mask = masks()[NOUNS.index(thing.noun), SIZES.index(thing.size), dy, dx, :, :, None]
+        rows = slice(thing.row * CELL, (thing.row + 1) * CELL)
+        columns = slice(thing.column * CELL, (thing.column + 1) * CELL)
+        colour = np.array(COLOUR_RGB[thing.colour], np.float32)
+        picture[rows, columns] += mask * (colour - picture[rows, columns])
+    return np.rint(picture).astype(np.uint8)
+
+
+def to_png(picture: npt.NDArray[np.uint8]) -> bytes:
+    """Return the picture as PNG bytes; equal pixels give equal bytes."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG", compress_level=6)
+    return buffer.getvalue()

@@ -1,0 +1,174 @@
+"""The controlled language of the world: meaning -> caption and caption -> meaning.
+
+Both directions derive from one list of patterns, so every caption that can be written can
+be read back exactly. Captions differ from their paraphrases in the pattern, never in what
+is said.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass
+
+from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, SIZES, Meaning, Mention, Relation
+
+PREPOSITION = {
+    "left": "to the left of",
+    "right": "to the right of",
+    "above": "above",
+    "below": "below",
+}
+ADVERB = {"left": "to its left", "right": "to its right", "above": "above it", "below": "below it"}
+
+# {a} {b} {c}: mentions. {ab}, {cb}: preposition of the relation. {its_ab}: a beside b, told from
+# b. {ba}: the inverse relation as a preposition. {the_b}: the second mention again, by its noun.
+PATTERNS: dict[tuple[int, int], tuple[str, ...]] = {
+    (1, 0): (
+        "{a}",
+        "there is {a}",
+        "a picture of {a}",
+        "{a} on a plain background",
+        "{a} can be seen",
+        "here is {a}",
+    ),
+    (2, 0): (
+        "{a} and {b}",
+        "there is {a} and {b}",
+        "{a} together with {b}",
+        "a picture of {a} and {b}",
+        "{a} and also {b}",
+        "{a} shown with {b}",
+    ),
+    (2, 1): (
+        "{a} is {ab} {b}",
+        "there is {a} {ab} {b}",
+        "{ab} {b} is {a}",
+        "{b} with {a} {its_ab}",
+        "{b} has {a} {its_ab}",
+        "{a} can be seen {ab} {b}",
+        "{a} that has {b} {its_ba}",
+    ),
+    (3, 0): (
+        "{a}, {b} and {c}",
+        "there is {a}, {b} and {c}",
+        "a picture of {a}, {b} and {c}",
+        "{a} and {b} with {c}",
+    ),
+    (3, 1): (
+        "{a} is {ab} {b}, and there is {c}",
+        "there is {a} {ab} {b}, and also {c}",
+        "{c}, and {a} {ab} {b}",
+        "{b} with {a} {its_ab}, and {c}",
+    ),
+    (3, 2): (
+        "{a} is {ab} {b}, and {c} is {cb} the {the_b}",
+        "{ab} {b} is {a}, and {cb} the {the_b} is {c}",
+        "{b} with {a} {its_ab} and {c} {its_cb}",
+        "there is {a} {ab} {b}, and {c} {cb} the {the_b}",
+    ),
+}
+ADDED = " along with {x}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A caption read back: its meaning, the index of its pattern, and whether a tail was added."""
+
+    meaning: Meaning
+    pattern: int
+    added: bool = False
+
+
+def phrase(mention: Mention) -> str:
+    """Return "a small red car" for a mention."""
+    words = " ".join(w for w in (mention.size, mention.colour, mention.noun) if w)
+    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
+
+
+def formatted(text: str) -> str:
+    """Return the text with a capital first letter and one final stop."""
+    return text[:1].upper() + text[1:].rstrip(".") + "."
+
+
+def shape(meaning: Meaning) -> tuple[int, int]:
+    """Return (mentions, relations): the key into ``PATTERNS``."""
+    return len(meaning.mentions), len(meaning.relations)
+
+
+def realise(meaning: Meaning, pattern: int, added: Mention | None = None) -> str:
+    """Return the caption of the meaning in pattern number ``pattern``, formatted.
+
+    Args:
+        meaning: one to three mentions; relations run first→second, then third→second.
+        pattern: index into ``PATTERNS[shape(meaning)]``.
+        added: one more mention, said in a tail.
+    """
+    names = dict(zip("abc", meaning.mentions, strict=False))
+    slots = {name: phrase(mention) for name, mention in names.items()}
+    if len(meaning.mentions) > 1:
+        slots["the_b"] = meaning.mentions[1].noun
+    for relation in meaning.relations:
+        pair = "abc"[relation.subject] + "abc"[relation.object]
+        slots[pair] = PREPOSITION[relation.kind]
+        slots[f"its_{pair}"] = ADVERB[relation.kind]
+        slots[f"its_{pair[::-1]}"] = ADVERB[INVERSE[relation.kind]]
+    text = PATTERNS[shape(meaning)][pattern].format(**slots)
+    if added is not None:
+        text += ADDED.format(x=phrase(added))
+    return formatted(text)
+
+
+def _mention_regex(name: str) -> str:
+    sizes, colours, nouns = ("|".join(words) for words in (SIZES, COLOURS, NOUNS))
+    return f"an? (?:(?P<{name}_size>{sizes}) )?(?:(?P<{name}_colour>{colours}) )?(?P<{name}_noun>{nouns})"
+
+
+@functools.cache
+def _readers() -> tuple[tuple[tuple[int, int], int, bool, re.Pattern[str]], ...]:
+    """Return (shape, pattern, added, regular expression) for every sentence form."""
+    prepositions, adverbs = ("|".join(d.values()) for d in (PREPOSITION, ADVERB))
+    slots = {name: _mention_regex(name) for name in "abcx"}
+    slots["the_b"] = "(?P=b_noun)"
+    for pair in ("ab", "cb"):
+        slots[pair] = f"(?P<{pair}>{prepositions})"
+        slots[f"its_{pair}"] = f"(?P<its_{pair}>{adverbs})"
+    slots["its_ba"] = f"(?P<its_ba>{adverbs})"
+    readers = []
+    for key, patterns in PATTERNS.items():
+        for index, pattern in enumerate(patterns):
+            for added in (False, True):
+                text = pattern.format(**slots) + (ADDED.format(**slots) if added else "")
+                readers.append((key, index, added, re.compile(text + r"\.")))
+    return tuple(readers)
+
+
+def _relation(found: dict[str, str | None], subject: str, object_: str) -> Relation | None:
+    """Return the relation that the groups of a match state between two names, if any."""
+    kinds = {v: k for words in (PREPOSITION, ADVERB) for k, v in words.items()}
+    ends = "abc".index(subject), "abc".index(object_)
+    for group in (f"{subject}{object_}", f"its_{subject}{object_}"):
+        if word := found.get(group):
+            return Relation(ends[0], kinds[word], ends[1])
+    if word := found.get(f"its_{object_}{subject}"):
+        return Relation(ends[0], INVERSE[kinds[word]], ends[1])
+    return None
+
+
+@functools.lru_cache(maxsize=65536)
+def read(caption: str) -> Reading | None:
+    """Return what the caption says, or None if it is no sentence of this language."""
+    text = caption[:1].lower() + caption[1:]
+    for _, index, added, reader in _readers():
+        match = reader.fullmatch(text)
+        if match is None:
+            continue
+        found = match.groupdict()
+        mentions = tuple(
+            Mention(str(found[f"{n}_noun"]), found[f"{n}_colour"], found[f"{n}_size"])
+            for n in "abcx"
+            if f"{n}_noun" in found
+        )
+        relations = (_relation(found, "a", "b"), _relation(found, "c", "b"))
+        return Reading(Meaning(mentions, tuple(r for r in relations if r)), index, added)
+    return None

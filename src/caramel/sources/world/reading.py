@@ -1,0 +1,79 @@
+"""Picture -> scene: an exact reading by template matching, independent of any trained model.
+
+Each cell of the grid is compared, in one matrix product, with every icon in every colour,
+size and place that the world can draw. A cell whose best icon leaves too much of the cell
+unexplained is counted as unreadable instead of being guessed.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, COLOUR_RGB, masks
+from caramel.sources.world.scenes import COLOURS, GRID, NOUNS, SIZES, Scene, Thing
+
+EMPTY = 0.35  # a cell with less than this share of the faintest icon's energy is empty
+UNEXPLAINED = 0.35  # an icon may leave at most this share of its own energy unexplained
+
+
+@dataclass(frozen=True)
+class PictureReading:
+    """What was read: the scene, and how many cells hold something that is no icon."""
+
+    scene: Scene
+    unreadable: int
+
+
+@functools.cache
+def _templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    """Return templates (n, CELL·CELL·3), as differences from the background, and their energies."""
+    offset = np.array([COLOUR_RGB[c] for c in COLOURS], np.float32) - BACKGROUND_RGB[background]
+    flat = masks().reshape(-1, CELL * CELL)  # (noun·size·jitter, pixels)
+    templates = flat[:, None, :, None] * offset[None, :, None, :] / 255  # (…, colour, pixels, rgb)
+    templates = templates.reshape(-1, CELL * CELL * 3).astype(np.float32)
+    return templates, (templates**2).sum(1)
+
+
+def read_pictures(pictures: npt.NDArray[np.uint8], batch: int = 256) -> list[PictureReading]:
+    """Return the reading of each picture; ``pictures`` has shape (n, 48, 48, 3)."""
+    if pictures.shape[1:] != (CANVAS, CANVAS, 3):
+        raise ValueError(f"pictures must have shape (n, {CANVAS}, {CANVAS}, 3), not {pictures.shape}")
+    names = list(BACKGROUND_RGB)
+    palette = np.array([BACKGROUND_RGB[n] for n in names], np.float32)
+    found: list[PictureReading] = []
+    for start in range(0, len(pictures), batch):
+        part = pictures[start : start + batch].astype(np.float32)
+        middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under a third
+        nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
+        for picture, background, colour in zip(part, nearest.tolist(), middle, strict=True):
+            found.append(_read(picture - colour, names[background]))
+    return found
+
+
+def _read(difference: npt.NDArray[np.float32], background: str) -> PictureReading:
+    """Read one picture, given as its difference from its own background."""
+    templates, energy = _templates(background)
+    cells = difference.reshape(GRID, CELL, GRID, CELL, 3).transpose(0, 2, 1, 3, 4)
+    cells = cells.reshape(GRID * GRID, -1) / 255  # (9, CELL·CELL·3)
+    power = (cells**2).sum(1)
+    candidates = np.flatnonzero(power >= EMPTY * energy.min())
+    things, unreadable = [], 0
+    if len(candidates):
+        error = power[candidates, None] - 2 * cells[candidates] @ templates.T + energy  # (k, n)
+        best = error.argmin(1)
+        share = error[np.arange(len(candidates)), best] / energy[best]
+        shape = (*masks().shape[:4], len(COLOURS))
+        for cell, template, unexplained in zip(
+            candidates.tolist(), best.tolist(), share.tolist(), strict=True
+        ):
+            if unexplained > UNEXPLAINED:
+                unreadable += 1
+                continue
+            noun, size, _, _, colour = (int(i) for i in np.unravel_index(template, shape))
+            row, column = divmod(cell, GRID)
+            things.append(Thing(NOUNS[noun], COLOURS[colour], SIZES[size], row, column))
+    return PictureReading(Scene(tuple(things), background), unreadable)

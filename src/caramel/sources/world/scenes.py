@@ -1,0 +1,200 @@
+"""The embedded world: small scenes whose exact content is known.
+
+A scene is one to three objects on a 3 × 3 grid of cells. Each object has a noun, a colour
+and a size; the nouns of one scene are all different. "left of" and its kin compare
+columns and rows of the grid strictly, so a scene holds every relation exactly or not at all.
+
+Some nouns have a typical colour, as in natural pictures (trees are mostly green). It gives
+text alone something to guess from, which is what refinement must take away.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+NOUNS = (
+    "ball",
+    "box",
+    "star",
+    "heart",
+    "tree",
+    "house",
+    "car",
+    "boat",
+    "cup",
+    "key",
+    "moon",
+    "ring",
+)
+COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "black")
+SIZES = ("small", "large")
+RELATIONS = ("left", "right", "above", "below")
+INVERSE = {"left": "right", "right": "left", "above": "below", "below": "above"}
+GRID = 3
+MAX_OBJECTS = 3
+TYPICAL_COLOUR = {
+    "tree": "green",
+    "heart": "red",
+    "moon": "yellow",
+    "star": "yellow",
+    "ball": "orange",
+    "boat": "blue",
+    "key": "black",
+    "ring": "pink",
+}
+BACKGROUNDS = ("white", "grey", "cream")
+
+
+@dataclass(frozen=True)
+class Thing:
+    """One object of a scene. ``row`` and ``column`` count cells from the top left, in [0, 3)."""
+
+    noun: str
+    colour: str
+    size: str
+    row: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a picture shows: its objects and the name of its plain background."""
+
+    things: tuple[Thing, ...]
+    background: str
+
+    def to_json(self) -> str:
+        """Return the scene as canonical JSON."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Scene:
+        """Return the scene written by ``to_json``."""
+        data = json.loads(text)
+        return Scene(tuple(Thing(**t) for t in data["things"]), data["background"])
+
+
+@dataclass(frozen=True)
+class Mention:
+    """One object as a caption mentions it; an attribute left unsaid is None."""
+
+    noun: str
+    colour: str | None = None
+    size: str | None = None
+
+
+@dataclass(frozen=True)
+class Relation:
+    """``mentions[subject]`` is ``kind`` (left, right, above, below) of ``mentions[object]``."""
+
+    subject: int
+    kind: str
+    object: int
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a caption says: mentioned objects and relations between them."""
+
+    mentions: tuple[Mention, ...]
+    relations: tuple[Relation, ...] = ()
+
+    def canonical(self) -> tuple[object, ...]:
+        """Return a form that is equal for captions of equal meaning.
+
+        "a left of b" equals "b right of a", and the order of mention does not count.
+        """
+        order = sorted(range(len(self.mentions)), key=lambda i: repr(self.mentions[i]))
+        rank = {old: new for new, old in enumerate(order)}
+        relations = set()
+        for r in self.relations:
+            subject, kind, object_ = rank[r.subject], r.kind, rank[r.object]
+            if kind in ("right", "below"):
+                subject, kind, object_ = object_, INVERSE[kind], subject
+            relations.add((subject, kind, object_))
+        return tuple(self.mentions[i] for i in order), tuple(sorted(relations))
+
+
+def related(a: Thing, kind: str, b: Thing) -> bool:
+    """Return whether ``a`` is ``kind`` of ``b`` on the grid, strictly."""
+    return {
+        "left": a.column < b.column,
+        "right": a.column > b.column,
+        "above": a.row < b.row,
+        "below": a.row > b.row,
+    }[kind]
+
+
+def _matches(mention: Mention, thing: Thing) -> bool:
+    return (
+        mention.noun == thing.noun
+        and mention.colour in (None, thing.colour)
+        and mention.size in (None, thing.size)
+    )
+
+
+def holds(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
+    """Return whether the caption's meaning is true of the objects: the exact check.
+
+    It is true if the mentions can be matched one to one to different objects such that all
+    attributes and relations hold. Further objects do not make a caption false: captions
+    name what is there, not all that is there.
+    """
+    for chosen in itertools.permutations(things, len(meaning.mentions)):
+        if all(_matches(m, t) for m, t in zip(meaning.mentions, chosen, strict=True)) and all(
+            related(chosen[r.subject], r.kind, chosen[r.object]) for r in meaning.relations
+        ):
+            return True
+    return False
+
+
+def sample_scene(rng: np.random.Generator, *, objects: int, prior: float) -> Scene:
+    """Return a random scene of ``objects`` things.
+
+    Args:
+        rng: source of randomness.
+        objects: number of objects, in [1, 3].
+        prior: probability in [0, 1] that a noun with a typical colour takes it.
+    """
+    nouns = rng.choice(len(NOUNS), size=objects, replace=False)
+    cells = rng.choice(GRID * GRID, size=objects, replace=False)
+    things = []
+    for noun_index, cell in zip(nouns.tolist(), cells.tolist(), strict=True):
+        noun = NOUNS[noun_index]
+        colour = COLOURS[int(rng.integers(len(COLOURS)))]
+        if noun in TYPICAL_COLOUR and rng.random() < prior:
+            colour = TYPICAL_COLOUR[noun]
+        size = SIZES[int(rng.integers(len(SIZES)))]
+        things.append(Thing(noun, colour, size, cell // GRID, cell % GRID))
+    return Scene(tuple(things), BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
+
+
+def sample_meaning(rng: np.random.Generator, scene: Scene) -> Meaning:
+    """Return a random true meaning: most objects, some of their attributes, some relations.
+
+    Relations are said of neighbouring mentions: first and second, third and second.
+    """
+    order = rng.permutation(len(scene.things)).tolist()
+    said = len(order) if rng.random() < 0.75 else int(rng.integers(1, len(order) + 1))
+    things = [scene.things[i] for i in order[:said]]
+    mentions = tuple(
+        Mention(
+            t.noun,
+            t.colour if rng.random() < 0.85 else None,
+            t.size if rng.random() < 0.35 else None,
+        )
+        for t in things
+    )
+    relations: list[Relation] = []
+    for subject, object_ in ((0, 1), (2, 1))[: said - 1]:
+        if subject == 2 and (not relations or rng.random() < 0.5):
+            continue
+        if subject == 0 and rng.random() < 0.1:
+            continue
+        true = [k for k in RELATIONS if related(things[subject], k, things[object_])]
+        relations.append(Relation(subject, true[int(rng.integers(len(true)))], object_))
+    return Meaning(mentions, tuple(relations))

@@ -1,0 +1,125 @@
+"""How a stage script runs: quiet, locked, timed, and with clear errors.
+
+A stage script is ``run(main)``: it parses ``params.yaml``, holds the stage's own file lock,
+calls ``main(config)`` and prints one clear message instead of a traceback when the user can
+mend the cause. Wall time and peak memory of each run are appended to ``work/timings.jsonl``.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from caramel import tables
+from caramel.config import Config, load
+from caramel.errors import CaramelError, ResourceError
+
+IMAGES = "data/scenes/images.parquet"
+Outputs = Mapping[str, tables.Table | None]
+
+# Nothing phones home, and nothing waits for a network that may not be there. A profile that
+# names a hub model sets HF_HUB_OFFLINE=0 in its environment.
+QUIET = {
+    "DVC_NO_ANALYTICS": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_AUTH_MODE": "token",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "GX_ANALYTICS_ENABLED": "false",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def be_quiet() -> None:
+    """Set the quiet, offline environment where the user has not set it otherwise."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+
+
+def has_images() -> bool:
+    """Return whether the source of this profile has images."""
+    return len(tables.read(tables.IMAGES, IMAGES, ["image_id"])) > 0
+
+
+def skip(outputs: Outputs, reason: str) -> None:
+    """Write every output of a stage that does not apply: empty tables, and the reason."""
+    for name, table in outputs.items():
+        path = Path(name)
+        if table is not None:
+            tables.write(table, tables.frame(table, []), path)
+        elif path.suffix == ".json":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"skipped": reason}) + "\n", encoding="utf-8")
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "SKIPPED.txt").write_text(reason + "\n", encoding="utf-8")
+
+
+def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
+    """Run a stage: the whole of a stage script's ``__main__``.
+
+    Args:
+        main: the stage; its name is the stage's name.
+        images_needed: the outputs of a stage that needs images; in a profile without images
+            they are written empty, with the reason.
+
+    Exits with code 1 and one message on any error that the user can mend.
+    """
+    be_quiet()
+    name = main.__name__
+    try:
+        config = load()
+        lock = Path("work", "locks", f"{name}.lock")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        start = time.time()
+        with FileLock(lock, timeout=10):
+            if images_needed is not None and not has_images():
+                reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
+                print(reason)
+                skip(images_needed, reason)
+            else:
+                main(config)
+            _note_time(name, config.profile, time.time() - start)
+    except Timeout:
+        _stop(
+            ResourceError(
+                f"Stage {name!r} is already running (it holds {lock}). A killed `dvc repro` may have "
+                f"left it behind: wait for it, or end that process."
+            )
+        )
+    except CaramelError as error:
+        _stop(error)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _stop(
+            ResourceError(
+                f"Stage {name!r}: no space left on the disk ({error.filename or 'a temporary file'}). "
+                f"Finished shards are kept in work/; free some space and run `dvc repro` to go on."
+            )
+        )
+
+
+def _stop(error: CaramelError) -> None:
+    print(f"\nError: {error}", file=sys.stderr)
+    sys.exit(1)
+
+
+def _note_time(name: str, profile: str, seconds: float) -> None:
+    """Append the stage's wall time and peak memory (of one process, its children's maximum)."""
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    row = {"stage": name, "profile": profile, "seconds": round(seconds, 1), "peak_mb": peak // 1024}
+    with Path("work", "timings.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(row) + "\n")

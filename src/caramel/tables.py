@@ -1,0 +1,335 @@
+"""What every table is: columns, types, key and meaning; reading and writing Parquet.
+
+Expectations, documentation and tests derive from the contracts below. A table on disk is
+one Parquet file written with fixed settings, so that equal rows give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caramel.errors import ContractError, DataError, shown
+
+SPLITS = ("train", "val", "test")
+TYPES = ("replace", "swap", "add")
+SUBTYPES = (
+    "replace_obj",
+    "replace_att",
+    "replace_rel",
+    "swap_obj",
+    "swap_att",
+    "add_obj",
+    "add_att",
+)
+
+TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Arrow type, what it means, and the closed set it is drawn from."""
+
+    type: pa.DataType
+    doc: str
+    null: bool = False
+    choices: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """The contract of one table."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: Mapping[str, Column]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, columns in contract order."""
+        return pa.schema([pa.field(n, c.type, nullable=c.null) for n, c in self.columns.items()])
+
+
+_SPLIT = Column(TEXT, "part of the data; an image is in exactly one", choices=SPLITS)
+_SUBTYPE = Column(TEXT, "SugarCrepe subtype", choices=SUBTYPES)
+_TYPE = Column(TEXT, "SugarCrepe type", choices=TYPES)
+_S = "similarity of the model, any real number: "
+
+IMAGES = Table(
+    "images",
+    ("image_id",),
+    {
+        "image_id": Column(TEXT, "name of the image"),
+        "image": Column(IMAGE, "encoded file: what `datasets` calls Image"),
+        "width": Column(INT, "pixels"),
+        "height": Column(INT, "pixels"),
+        "source": Column(TEXT, "where the image comes from"),
+        "split": _SPLIT,
+    },
+)
+PAIRS = Table(
+    "pairs",
+    ("pair_id",),
+    {
+        "pair_id": Column(TEXT, "name of the pair"),
+        "image_id": Column(TEXT, "image that the caption truly describes (file name if not at hand)"),
+        "caption": Column(TEXT, "the positive, P1"),
+        "scene": Column(TEXT, "exact scene graph as JSON, where it is known", null=True),
+        "split": _SPLIT,
+        "source": Column(TEXT, "where the pair comes from"),
+    },
+)
+NEGATIVES = Table(
+    "negatives",
+    ("negative_id",),
+    {
+        "negative_id": Column(TEXT, "pair_id:subtype"),
+        "pair_id": Column(TEXT, "pair that it is a negative of"),
+        "type": _TYPE,
+        "subtype": _SUBTYPE,
+        "negative_caption": Column(TEXT, "the hard negative, N: false of the pair's image"),
+        "generator": Column(TEXT, "backend that wrote it"),
+        "seed": Column(INT, "seed of the draw"),
+        "attempt": Column(INT, "draws needed, from 1"),
+    },
+)
+PARAPHRASES = Table(
+    "paraphrases",
+    ("pair_id",),
+    {
+        "pair_id": Column(TEXT, "pair that it paraphrases"),
+        "caption2": Column(TEXT, "a second true caption, P2"),
+        "generator": Column(TEXT, "backend that wrote it"),
+        "attempts": Column(INT, "draws needed, from 1"),
+    },
+)
+REJECTS = Table(
+    "rejects",
+    ("id", "stage"),
+    {
+        "id": Column(TEXT, "row that was dropped, named as in its own table"),
+        "stage": Column(TEXT, "stage that dropped it"),
+        "reason": Column(TEXT, "why, from a small set of reasons per stage"),
+        "text": Column(TEXT, "the text in question", null=True),
+    },
+)
+SCORES = Table(
+    "scores",
+    ("negative_id", "scorer"),
+    {
+        "negative_id": Column(TEXT, "negative that is scored against its positive"),
+        "scorer": Column(TEXT, "blind scorer"),
+        "positive_score": Column(FLOAT, "score of the positive, in [0, 1]"),
+        "negative_score": Column(FLOAT, "score of the negative, in [0, 1]"),
+    },
+)
+CANDIDATES = Table(
+    "candidates",
+    ("negative_id", "candidate"),
+    {
+        "negative_id": Column(TEXT, "negative whose caption was drawn"),
+        "candidate": Column(INT, "number of the candidate, from 0"),
+        "image_id": Column(TEXT, "its image in the candidates' images table"),
+        "seed": Column(INT, "seed of the picture"),
+        "generator": Column(TEXT, "pipeline and settings"),
+        "prompt": Column(TEXT, "prompt that was drawn"),
+    },
+)
+CHOICES = Table(
+    "choices",
+    ("negative_id", "candidate"),
+    {
+        "negative_id": Column(TEXT, "negative whose caption was drawn"),
+        "candidate": Column(INT, "number of the candidate, from 0"),
+        "image_id": Column(TEXT, "its image in the candidates' images table"),
+        "faithful": Column(FLOAT, "deciding judge: fit to the negative caption, in [0, 1]"),
+        "ambiguous": Column(BOOL, "the positive caption is true of this image as well"),
+        "judge_negative": Column(FLOAT, "second judge: score of the negative caption", null=True),
+        "judge_positive": Column(FLOAT, "second judge: score of the positive caption", null=True),
+        "chosen_by": Column(TEXT, "judge that chose it; null where it was not chosen", null=True),
+    },
+)
+INSTANCES = Table(
+    "instances",
+    ("instance_id",),
+    {
+        "instance_id": Column(TEXT, "the negative_id"),
+        "image_id": Column(TEXT, "positive image, I0"),
+        "caption": Column(TEXT, "positive caption, C0"),
+        "caption2": Column(TEXT, "paraphrase, P2", null=True),
+        "negative_caption": Column(TEXT, "hard negative, C1"),
+        "negative_image_id": Column(TEXT, "image of which C1 is true, I1", null=True),
+        "type": _TYPE,
+        "subtype": _SUBTYPE,
+        "split": _SPLIT,
+    },
+)
+TRAINING = Table(
+    "training",
+    ("pair_id",),
+    {
+        "pair_id": Column(TEXT, "pair that is trained on"),
+        "image_id": Column(TEXT, "positive image"),
+        "caption": Column(TEXT, "positive caption"),
+        "negative_caption": Column(TEXT, "hard negative text, where the set has them", null=True),
+        "negative_image_id": Column(TEXT, "hard negative image, where it has them", null=True),
+        "subtype": Column(TEXT, "subtype of the negative", null=True, choices=SUBTYPES),
+        "split": _SPLIT,
+    },
+)
+SIMILARITIES = Table(
+    "similarities",
+    ("instance_id", "model"),
+    {
+        "instance_id": Column(TEXT, "instance"),
+        "model": Column(TEXT, "model that scored it"),
+        "s_c0_i0": Column(FLOAT, _S + "positive caption, positive image"),
+        "s_c1_i0": Column(FLOAT, _S + "negative caption, positive image"),
+        "s_c2_i0": Column(FLOAT, _S + "paraphrase, positive image", null=True),
+        "s_c0_i1": Column(FLOAT, _S + "positive caption, negative image", null=True),
+        "s_c1_i1": Column(FLOAT, _S + "negative caption, negative image", null=True),
+        "t_p1_p2": Column(FLOAT, "cosine of text embeddings P1, P2", null=True),
+        "t_p1_n": Column(FLOAT, "cosine of text embeddings P1, N", null=True),
+        "t_p2_n": Column(FLOAT, "cosine of text embeddings P2, N", null=True),
+    },
+)
+METRICS = Table(
+    "metrics",
+    ("model", "benchmark", "subset", "metric"),
+    {
+        "model": Column(TEXT, "model that was scored"),
+        "benchmark": Column(TEXT, "benchmark"),
+        "subset": Column(TEXT, "`all`, `without_add`, a type or a subtype"),
+        "metric": Column(TEXT, "metric, in lower case"),
+        "value": Column(FLOAT, "fraction of instances that are hits, in [0, 1]", null=True),
+        "ci_low": Column(FLOAT, "lower end of the 95 % interval", null=True),
+        "ci_high": Column(FLOAT, "upper end of the 95 % interval", null=True),
+        "n": Column(INT, "instances that were scored"),
+        "ties": Column(INT, "instances with a tie (they count as misses)"),
+    },
+)
+
+TABLES: Mapping[str, Table] = {
+    t.name: t
+    for t in (
+        IMAGES,
+        PAIRS,
+        NEGATIVES,
+        PARAPHRASES,
+        REJECTS,
+        SCORES,
+        CANDIDATES,
+        CHOICES,
+        INSTANCES,
+        TRAINING,
+        SIMILARITIES,
+        METRICS,
+    )
+}
+
+
+def frame(table: Table, rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> pd.DataFrame:
+    """Return the rows as a frame with the contract's columns, in its order."""
+    return pd.DataFrame(rows, columns=list(table.columns))
+
+
+def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
+    """Return the rows as an Arrow table that keeps the contract.
+
+    Raises:
+        ContractError: a column is missing, unknown, of the wrong type, null or outside its
+            closed set, or a key stands twice; the message names the column and up to five values.
+    """
+    missing = [c for c in table.columns if c not in rows.columns]
+    extra = [str(c) for c in rows.columns if c not in table.columns]
+    if missing or extra:
+        raise ContractError(
+            f"Table {table.name!r} at {where}: missing columns {missing}, unknown columns {extra}. "
+            f"The contract is in src/caramel/tables.py."
+        )
+    try:
+        arrow = pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise ContractError(f"Table {table.name!r} at {where}: {error}") from error
+    for name, column in table.columns.items():
+        values = arrow.column(name)
+        if not column.null and values.null_count:
+            raise ContractError(
+                f"Table {table.name!r} at {where}: {values.null_count} empty values in column "
+                f"{name!r}, which must not be empty."
+            )
+        if column.choices is not None:
+            odd = sorted(set(values.unique().to_pylist()) - {*column.choices, None})
+            if odd:
+                raise ContractError(
+                    f"Table {table.name!r} at {where}: column {name!r} holds unknown values.\n"
+                    f"{shown([repr(v) for v in odd])}\nChoices: {', '.join(column.choices)}."
+                )
+    twice = rows.duplicated(list(table.key))
+    if twice.any():
+        keys = [str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()]
+        raise ContractError(
+            f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{shown(keys)}"
+        )
+    return arrow.replace_schema_metadata(None)
+
+
+def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
+    """Write the rows to one Parquet file, by a temporary name that is then renamed.
+
+    Equal rows give equal bytes: the order is the caller's and no metadata is kept.
+    """
+    path = Path(path)
+    arrow = check(table, rows, str(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        pq.write_table(arrow, temporary, compression="zstd", row_group_size=4096)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return path
+
+
+def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the table at ``path``, or only some of its columns.
+
+    Raises:
+        DataError: there is no such file, or it is not Parquet.
+        ContractError: its columns are not those of the contract.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to make it.")
+    try:
+        found = pq.read_schema(path)
+        if list(found.names) != list(table.columns):
+            raise ContractError(
+                f"Table {table.name!r} at {str(path)!r} has columns {found.names}; "
+                f"the contract says {list(table.columns)}. Run `dvc repro` to make it again."
+            )
+        rows: pd.DataFrame = pq.read_table(path, columns=list(columns) if columns else None).to_pandas()
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(
+            f"Table {table.name!r} at {str(path)!r} cannot be read: {error}. "
+            f"Remove the file and run `dvc repro`."
+        ) from error
+    return rows
+
+
+def content_hash(path: str | Path) -> str:
+    """Return the SHA-256 of a table's rows, whatever their order on disk and their encoding.
+
+    Each row is hashed as canonical text; the sorted row hashes are hashed together.
+    """
+    rows = pq.read_table(path).to_pylist()
+    digests = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows)
+    return hashlib.sha256(b"".join(digests)).hexdigest()
