@@ -145,12 +145,6 @@ class FilterImages(Section):
     keep_ambiguous: tuple[Type, ...]
 
 
-class Assemble(Section):
-    """Stage ``assemble``: the benchmark and the training sets."""
-
-    seed: int
-
-
 class ValidateBenchmark(Section):
     """Stage ``validate_benchmark``."""
 
@@ -201,7 +195,6 @@ class Config(Section):
     pretrain: Pretrain
     synthesize: Synthesize
     filter_images: FilterImages
-    assemble: Assemble
     validate_benchmark: ValidateBenchmark
     finetune: Finetune
     evaluate: Evaluate

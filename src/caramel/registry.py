@@ -28,7 +28,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "probe": "caramel.quality.probe:probe",
     },
     "generator": {
-        "pixart": "caramel.images.training:train_pixart",
+        "pixart": "caramel.training.text_to_image:train_pixart",
         "pretrained": "caramel.images.pipelines:adopt_pipeline",
     },
     "judge": {

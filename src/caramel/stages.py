@@ -62,6 +62,9 @@ def skip(outputs: Outputs, reason: str) -> None:
         elif path.suffix == ".json":
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps({"skipped": reason}) + "\n", encoding="utf-8")
+        elif path.suffix == ".csv":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'skipped\n"{reason}"\n', encoding="utf-8")
         else:
             path.mkdir(parents=True, exist_ok=True)
             (path / "SKIPPED.txt").write_text(reason + "\n", encoding="utf-8")

@@ -1,0 +1,64 @@
+# Two commands: `make repro` rebuilds everything, `make test` runs all checks.
+# `make ui` opens MLflow, `make check` is the fast part of the checks.
+
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+export DVC_NO_ANALYTICS := 1
+export MLFLOW_DISABLE_TELEMETRY := true
+export DO_NOT_TRACK := true
+export RAY_USAGE_STATS_ENABLED := 0
+
+.PHONY: help env dev repro test check ui clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make repro   create the environment and rebuild everything (dvc repro)"
+	@echo "make test    create the environment and run all checks and tests"
+	@echo "make check   lint, types and layers only"
+	@echo "make ui      open MLflow on this machine"
+	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
+
+# uv where it is present, else venv and pip: the same lock file for both.
+$(VENV)/core: requirements.lock pyproject.toml
+	@if command -v uv >/dev/null; then \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(VENV)/bin/python -r requirements.lock && \
+	  uv pip install --quiet --python $(VENV)/bin/python --no-deps -e . ; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock && \
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
+	fi
+	@touch $@
+
+$(VENV)/dev: $(VENV)/core requirements-dev.lock
+	@if command -v uv >/dev/null; then \
+	  uv pip install --quiet --python $(VENV)/bin/python -r requirements-dev.lock ; \
+	else \
+	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock ; \
+	fi
+	@touch $@
+
+env: $(VENV)/core
+dev: $(VENV)/dev
+
+repro: env
+	dvc repro
+
+test: check
+	coverage erase
+	pytest --cov=caramel --cov-report=term:skip-covered --durations=10
+
+check: dev
+	ruff check .
+	ruff format --check .
+	mypy
+	lint-imports
+
+ui: env
+	caramel ui
+
+clean:
+	rm -rf $(VENV) work .coverage .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,35 @@
+"""Stage ``assemble``: the benchmark and the three training sets."""
+
+from caramel import tables
+from caramel.config import Config
+from caramel.quality.assemble import VARIANTS, assemble as join
+from caramel.stages import run
+
+OUT = "data/assemble"
+
+
+def assemble(config: Config) -> None:
+    """Write data/assemble/{instances,images}.parquet and training/<variant>.parquet."""
+    made = join(
+        tables.read(tables.PAIRS, "data/refine/pairs.parquet"),
+        tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
+        tables.read(tables.PARAPHRASES, "data/refine/paraphrases.parquet"),
+        tables.read(tables.CHOICES, "data/filter_images/choices.parquet"),
+        tables.read(tables.IMAGES, "data/scenes/images.parquet"),
+        tables.read(tables.IMAGES, "data/filter_images/images.parquet"),
+    )
+    tables.write(tables.INSTANCES, made.instances, f"{OUT}/instances.parquet")
+    tables.write(tables.IMAGES, made.images, f"{OUT}/images.parquet")
+    for name, rows in made.training.items():
+        tables.write(tables.TRAINING, rows, f"{OUT}/training/{name}.parquet")
+
+
+if __name__ == "__main__":
+    run(
+        assemble,
+        images_needed={
+            f"{OUT}/instances.parquet": tables.INSTANCES,
+            f"{OUT}/images.parquet": tables.IMAGES,
+            **{f"{OUT}/training/{name}.parquet": tables.TRAINING for name in VARIANTS},
+        },
+    )

@@ -1,0 +1,42 @@
+"""Stage ``evaluate``: every model on the benchmark, as a Ray Tune grid."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from caramel import tables
+from caramel.config import Config
+from caramel.evaluation.grid import evaluate_models, overall
+from caramel.stages import run
+
+OUT = Path("data/evaluate")
+
+
+def evaluate(config: Config) -> None:
+    """Score the base and every fine-tuned model; write similarities, metrics and comparisons."""
+    found = evaluate_models(
+        [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds],
+        **config.evaluate.model_dump(),
+        **config.run.model_dump(),
+        folder="work/evaluate",
+    )
+    tables.write(tables.SIMILARITIES, found.similarities, OUT / "similarities.parquet")
+    tables.write(tables.METRICS, found.metrics, OUT / "metrics.parquet")
+    small = {str(model): overall(rows) for model, rows in found.metrics.groupby("model", sort=False)}
+    (OUT / "metrics.json").write_text(json.dumps(small, indent=2) + "\n", encoding="utf-8")
+    found.variants.to_csv(OUT / "variants.csv", index=False)
+    found.differences.to_csv(OUT / "differences.csv", index=False)
+
+
+if __name__ == "__main__":
+    run(
+        evaluate,
+        images_needed={
+            "data/evaluate/similarities.parquet": tables.SIMILARITIES,
+            "data/evaluate/metrics.parquet": tables.METRICS,
+            "data/evaluate/metrics.json": None,
+            "data/evaluate/variants.csv": None,
+            "data/evaluate/differences.csv": None,
+        },
+    )

@@ -1,0 +1,51 @@
+"""Stage ``filter_images``: the best faithful candidate or none, and nothing ambiguous."""
+
+import json
+from pathlib import Path
+
+from caramel import tables
+from caramel.config import Config
+from caramel.images.filters import filter_images as choose
+from caramel.images.judges import Judge
+from caramel.models.clip import resolve_device
+from caramel.registry import backend
+from caramel.stages import run
+
+
+def filter_images(config: Config) -> None:
+    """Write data/filter_images/{choices,images,rejects}.parquet and metrics.json."""
+    section, out = config.filter_images, Path("data/filter_images")
+
+    def judge(name: str) -> Judge:
+        made: Judge = backend("judge", name)(
+            checkpoint="data/base", device=resolve_device(config.run.device)
+        )
+        return made
+
+    filtered = choose(
+        tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet"),
+        tables.read(tables.IMAGES, "data/synthesize/images.parquet"),
+        tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
+        tables.read(tables.PAIRS, "data/refine/pairs.parquet"),
+        judge=judge(section.judge),
+        second_judge=judge(section.second_judge) if section.second_judge else None,
+        min_faithful=section.min_faithful,
+        margin=section.margin,
+        keep_ambiguous=section.keep_ambiguous,
+    )
+    tables.write(tables.CHOICES, filtered.choices, out / "choices.parquet")
+    tables.write(tables.IMAGES, filtered.images, out / "images.parquet")
+    tables.write(tables.REJECTS, filtered.rejects, out / "rejects.parquet")
+    (out / "metrics.json").write_text(json.dumps(filtered.metrics, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    run(
+        filter_images,
+        images_needed={
+            "data/filter_images/choices.parquet": tables.CHOICES,
+            "data/filter_images/images.parquet": tables.IMAGES,
+            "data/filter_images/rejects.parquet": tables.REJECTS,
+            "data/filter_images/metrics.json": None,
+        },
+    )

@@ -1,0 +1,43 @@
+"""Stage ``finetune``: variants × seeds as a Ray Tune experiment, one MLflow run each."""
+
+import shutil
+from pathlib import Path
+
+from caramel import tracking
+from caramel.config import Config
+from caramel.models.clip import resolve_device
+from caramel.quality.assemble import VARIANTS
+from caramel.stages import run
+from caramel.training import finetune as library
+
+IMAGES = "data/assemble/images.parquet"
+
+
+def finetune(config: Config) -> None:
+    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, and curves.csv."""
+    section = config.finetune
+    out = Path("data/finetune")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    sets = {name: f"data/assemble/training/{name}.parquet" for name in section.variants}
+    fit = section.model_dump(exclude={"variants", "seeds"})
+    curves = library.finetune(
+        variants=section.variants,
+        seeds=section.seeds,
+        base="data/base",
+        sets=sets,
+        validation=f"data/assemble/training/{VARIANTS[-1]}.parquet",
+        images=IMAGES,
+        data=["data/base", *sets.values(), IMAGES],
+        settings={**fit, "device": config.run.device, "precision": config.run.precision},
+        executor=config.run.executor,
+        folder=Path("work/finetune"),
+        out=out,
+        root=tracking.project_root(),
+        gpus=1.0 if resolve_device(config.run.device) == "cuda" else 0.0,
+    )
+    curves.to_csv(out / "curves.csv", index=False)
+
+
+if __name__ == "__main__":
+    run(finetune, images_needed={"data/finetune": None})

@@ -1,0 +1,39 @@
+"""Stage ``pretrain``: the base CLIP."""
+
+from pathlib import Path
+
+from caramel import tables
+from caramel.config import Config
+from caramel.parallel import file_hash, fingerprint
+from caramel.registry import backend
+from caramel.stages import run
+from caramel.training.tracked import tracked_training
+
+INPUTS = ["data/scenes/pairs.parquet", "data/scenes/images.parquet"]
+
+
+def pretrain(config: Config) -> None:
+    """Write data/base: the checkpoint's folder and its curves.csv."""
+    section = config.pretrain
+    pairs = tables.read(tables.PAIRS, INPUTS[0])
+    images = tables.read(tables.IMAGES, INPUTS[1])
+    negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", ["negative_caption"])
+    settings = section.model_dump(exclude={"backend"})
+    key = fingerprint(settings, [file_hash(path) for path in (*INPUTS, section.model)])
+    with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
+        curve = backend("base", section.backend)(
+            pairs,
+            images,
+            [*pairs["caption"], *negatives["negative_caption"]],
+            **settings,
+            device=config.run.device,
+            precision=config.run.precision,
+            scratch=Path("work/pretrain", key),
+            out=out.folder,
+            on_measure=out.log,
+        )
+        out.finish(curve)
+
+
+if __name__ == "__main__":
+    run(pretrain, images_needed={"data/base": None})

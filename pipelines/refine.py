@@ -1,0 +1,37 @@
+"""Stage ``refine``: format the captions, drop duplicates, and leave nothing to two blind scorers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from caramel import tables
+from caramel.config import Config
+from caramel.quality import refine as refinement
+from caramel.quality.scores import blind_accuracy, score_pairs
+from caramel.stages import run
+
+INPUTS, OUT = Path("data/negatives"), Path("data/refine")
+
+
+def refine(config: Config) -> None:
+    """Refine the captions; score what is left afresh, with other folds than the grid's."""
+    found = refinement.refine(
+        tables.read(tables.PAIRS, "data/scenes/pairs.parquet"),
+        tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
+        tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
+        tables.read(tables.SCORES, "data/scores/scores.parquet"),
+        **config.refine.model_dump(),
+        folds=config.scores.folds,
+    )
+    settings = config.scores.model_dump() | {"seed": config.refine.seed + 1}
+    after = score_pairs(found.pairs, found.negatives, **settings)
+    for name in ("pairs", "negatives", "paraphrases", "rejects"):
+        tables.write(tables.TABLES[name], getattr(found, name), OUT / f"{name}.parquet")
+    tables.write(tables.SCORES, after, OUT / "scores.parquet")
+    accuracies = blind_accuracy(after, found.negatives, pairs=found.pairs)
+    (OUT / "blind.json").write_text(json.dumps(accuracies, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(refine)

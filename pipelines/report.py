@@ -1,0 +1,34 @@
+"""Stage ``report``: one page on the data, the images and the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel import tracking
+from caramel.config import Config
+from caramel.report.page import build_report, write_report
+from caramel.stages import run
+
+DATA, LAST = Path("data"), Path("work/report/last.json")
+
+
+def report(config: Config) -> None:
+    """Write the page, its figures and its key numbers."""
+    root = tracking.project_root()
+    commit = tracking.git_commit(root)
+    outputs = sorted(str(path) for path in DATA.rglob("*"))
+    built = build_report(
+        DATA,
+        profile=config.profile,
+        commit=commit,
+        versions=tracking.data_versions(outputs, root),
+        last=LAST,
+        examples=config.report.examples,
+        exempt=config.refine.exempt,
+    )
+    write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)
+    print(f"Report: {DATA / 'report' / 'report.html'}")
+
+
+if __name__ == "__main__":
+    run(report)

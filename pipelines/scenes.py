@@ -1,0 +1,26 @@
+"""Stage ``scenes``: images and true captions, from the embedded world or from a folder."""
+
+from caramel import tables
+from caramel.config import Config
+from caramel.registry import backend
+from caramel.stages import run
+
+
+def scenes(config: Config) -> None:
+    """Write data/scenes/{images,pairs,rejects}.parquet."""
+    section = config.scenes
+    read_source = backend("source", section.source)
+    if section.source == "world":
+        counts = {"train": section.train, "val": section.val, "test": section.test}
+        source = read_source(
+            counts=counts, objects=section.objects, prior=section.prior, seed=section.seed
+        )
+    else:
+        source = read_source(files=section.files, held_out=section.held_out, seed=section.seed)
+    tables.write(tables.IMAGES, source.images, "data/scenes/images.parquet")
+    tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
+    tables.write(tables.REJECTS, source.rejects, "data/scenes/rejects.parquet")
+
+
+if __name__ == "__main__":
+    run(scenes)

@@ -1,0 +1,40 @@
+"""Stage ``train_generator``: the text-to-image pipeline that will draw negative images."""
+
+from pathlib import Path
+
+from caramel import tables
+from caramel.config import Config
+from caramel.parallel import file_hash, fingerprint
+from caramel.registry import backend
+from caramel.stages import run
+from caramel.training.tracked import tracked_training
+
+INPUTS = ["data/scenes/pairs.parquet", "data/scenes/images.parquet"]
+
+
+def train_generator(config: Config) -> None:
+    """Write data/generator: the pipeline's folder and its curves.csv."""
+    section = config.train_generator
+    pairs = tables.read(tables.PAIRS, INPUTS[0])
+    images = tables.read(tables.IMAGES, INPUTS[1])
+    negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", ["negative_caption"])
+    settings = section.model_dump(exclude={"backend"})
+    key = fingerprint(settings, [file_hash(path) for path in INPUTS])
+    with tracked_training("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
+        curve = backend("generator", section.backend)(
+            pairs,
+            images,
+            [*pairs["caption"], *negatives["negative_caption"]],
+            **settings,
+            size=config.synthesize.size,
+            device=config.run.device,
+            precision=config.run.precision,
+            scratch=Path("work/train_generator", key),
+            out=out.folder,
+            on_measure=out.log,
+        )
+        out.finish(curve)
+
+
+if __name__ == "__main__":
+    run(train_generator, images_needed={"data/generator": None})

@@ -1,0 +1,38 @@
+"""Stage ``validate_benchmark``: nothing is trained or scored on a benchmark that can be hacked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import get_args
+
+from caramel import tables
+from caramel.config import Config, Variant
+from caramel.quality import gates, suites
+from caramel.stages import run
+
+INPUTS = Path("data/assemble")
+SUMMARY = "data/validate_benchmark/summary.json"
+
+
+def validate_benchmark(config: Config) -> None:
+    """Run the suites on instances, training sets, images and blind accuracy; write what they found."""
+    knobs = config.validate_benchmark
+    summaries = gates.validate_benchmark(
+        tables.read(tables.INSTANCES, INPUTS / "instances.parquet"),
+        {
+            name: tables.read(tables.TRAINING, INPUTS / "training" / f"{name}.parquet")
+            for name in get_args(Variant)
+        },
+        tables.read(tables.IMAGES, INPUTS / "images.parquet"),
+        tables.read(tables.SCORES, "data/refine/scores.parquet"),
+        blind_tolerance=knobs.blind_tolerance,
+        blind_exempt=knobs.blind_exempt,
+        max_subtype_share=knobs.max_subtype_share,
+        folder=Path("expectations"),
+        docs_folder=Path("work/data_docs"),
+    )
+    suites.write_summaries(summaries, Path(SUMMARY))
+
+
+if __name__ == "__main__":
+    run(validate_benchmark, images_needed={SUMMARY: None})

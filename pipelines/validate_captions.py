@@ -1,0 +1,30 @@
+"""Stage ``validate_captions``: nothing goes on from captions that break a quality rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel import tables
+from caramel.config import Config
+from caramel.quality import gates, suites
+from caramel.stages import run
+
+INPUTS = Path("data/refine")
+SUMMARY = Path("data/validate_captions/summary.json")
+
+
+def validate_captions(config: Config) -> None:
+    """Run the suites on pairs, negatives and paraphrases; write what they found."""
+    summaries = gates.validate_captions(
+        tables.read(tables.PAIRS, INPUTS / "pairs.parquet"),
+        tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
+        tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
+        min_pairs=config.validate_captions.min_pairs,
+        folder=Path("expectations"),
+        docs_folder=Path("work/data_docs"),
+    )
+    suites.write_summaries(summaries, SUMMARY)
+
+
+if __name__ == "__main__":
+    run(validate_captions)

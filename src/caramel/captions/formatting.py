@@ -1,0 +1,27 @@
+"""Caption formatting, before anything else: step 1 of BiVLC (Miranda et al. 2024, 3.1)."""
+
+from __future__ import annotations
+
+STOPS = ".,;:!…"
+CLOSERS = "\"”’')]"
+
+
+def format_caption(text: str) -> str:
+    """Return the caption with an upper-case first letter and one final stop, the rest as written.
+
+    White space is collapsed. The first letter is that of the first word, also behind an opening
+    quote; a caption that starts with a number stays. Whatever ends the caption (none, several
+    stops, an exclamation mark, a comma) becomes one stop; a question keeps its question mark, so
+    that it can still be told from a statement. Closing quotes and brackets stay before the stop.
+    A text without any word becomes the empty text. Formatting twice changes nothing more.
+    """
+    text = " ".join(text.split())
+    start = next((i for i, sign in enumerate(text) if sign.isalnum()), None)
+    if start is None:
+        return ""
+    text = text[:start] + text[start].upper() + text[start + 1 :]
+    core = text.rstrip(STOPS + CLOSERS + " ")
+    closers = "".join(sign for sign in text[len(core) :] if sign in CLOSERS)
+    if core.endswith("?") and not closers:
+        return core.rstrip("? ") + "?"
+    return f"{core}{closers}."

@@ -1,0 +1,57 @@
+"""Hard negatives and paraphrases that the source files give: SugarCrepe and SugarCrepe++."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from caramel import tables
+from caramel.captions.written import Written
+from caramel.errors import DataError, shown
+from caramel.sources.sugarcrepe import read_captions
+
+NAME = "given"
+NO_PARAPHRASE = "no paraphrase in the source"
+
+
+def given_negatives(pairs: pd.DataFrame, *, files: str, seed: int, attempts: int) -> Written:
+    """Return the one hard negative of each pair, and its paraphrase where the files have one.
+
+    Args:
+        pairs: table ``pairs`` that was read from the same files.
+        files: folder of SugarCrepe(++) JSON.
+        seed: nothing is drawn; it is recorded in the table.
+        attempts: nothing is drawn; each negative counts as the first attempt.
+
+    Raises:
+        DataError: the files are broken, or the pairs are not theirs.
+    """
+    given = pairs[["pair_id", "caption"]].merge(
+        read_captions(files), "left", "pair_id", suffixes=("", "_read")
+    )
+    assert len(given) == len(pairs)
+    foreign = given.loc[given["caption"] != given["caption_read"], "pair_id"]
+    if len(foreign):
+        raise DataError(
+            f"{len(foreign)} of {len(pairs)} pairs are not in {files!r}, or have another caption there:\n"
+            f"{shown([repr(name) for name in foreign])}\n"
+            f"Run the stage `scenes` again, or set negatives.backend to 'lexicon' in params.yaml."
+        )
+    negatives = given.assign(
+        negative_id=given["pair_id"] + ":" + given["subtype"],
+        type=given["subtype"].str.partition("_")[0],
+        generator=NAME,
+        seed=seed,
+        attempt=1,
+    )
+    has = given["caption2"].notna()
+    paraphrases = given.loc[has].assign(generator=NAME, attempts=1).reset_index(drop=True)
+    missing = given.loc[~has]
+    rejects = pd.DataFrame(
+        {"id": missing["pair_id"] + ":paraphrase", "stage": "negatives", "reason": NO_PARAPHRASE}
+    ).assign(text=missing["caption"])
+    assert len(paraphrases) + len(rejects) == len(pairs)
+    return Written(
+        tables.frame(tables.NEGATIVES, negatives),
+        tables.frame(tables.PARAPHRASES, paraphrases),
+        tables.frame(tables.REJECTS, rejects.reset_index(drop=True)),
+    )

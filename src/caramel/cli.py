@@ -1,0 +1,264 @@
+"""The ``caramel`` command.
+
+Heavy packages are imported inside the commands, so that ``caramel --help`` answers at once. An
+error that the user can mend is printed without a traceback, in one place: ``main``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+
+UI_PORT = 5000
+
+
+def main() -> None:
+    """Run the command line; exit with code 1 and one message on any error of the user's."""
+    try:
+        cli()
+    except CaramelError as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(1)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="caramel")
+def cli() -> None:
+    """Dataset-versioned experiments on vision-language compositionality.
+
+    `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
+    """
+    from caramel.stages import be_quiet  # here, for the sake of `caramel --help`
+
+    be_quiet()
+
+
+def _settings(values: tuple[str, ...]) -> dict[str, str]:
+    """Return ``key=value`` texts as a mapping."""
+    settings = {}
+    for value in values:
+        key, sign, text = value.partition("=")
+        if not sign or not key:
+            raise ConfigError(f"--set {value!r} is not key=value, as in --set scenes.train=2000.")
+        settings[key] = text
+    return settings
+
+
+def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings by dotted key."""
+    if not isinstance(values, Mapping):
+        return {prefix: values}
+    return {
+        k: v for name, part in values.items() for k, v in _flat(part, f"{prefix}.{name}".lstrip(".")).items()
+    }
+
+
+@cli.command()
+@click.argument("name")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A further value, by dotted key.")
+def profile(name: str, sets: tuple[str, ...]) -> None:
+    """Write params.yaml for the profile NAME (a file params/NAME.yaml) and print what changed.
+
+    \b
+    Example:
+      caramel profile smoke
+      caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
+    """
+    from caramel.config import read_yaml, write_profile
+
+    path = Path("params.yaml")
+    before = _flat(read_yaml(path)) if path.exists() else {}
+    write_profile(name, _settings(sets), Path())
+    after = _flat(read_yaml(path))
+    for key in [*after, *(k for k in before if k not in after)]:
+        if before.get(key) != after.get(key):
+            click.echo(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
+    click.echo("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
+
+
+@cli.command()
+def doctor() -> None:
+    """Check this machine and this project: one line per finding, with what to do.
+
+    Makes no network call, but for the cluster at RAY_ADDRESS where that is set. Exits with code 1
+    if anything must be mended first.
+
+    \b
+    Example:
+      caramel doctor
+    """
+    from caramel.doctor import FAIL, examine
+
+    findings = list(examine(Path()))
+    for finding in findings:
+        click.echo(str(finding))
+    if any(finding.state == FAIL for finding in findings):
+        sys.exit(1)
+
+
+@cli.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
+)
+@click.option(
+    "--scorer",
+    "scorers",
+    multiple=True,
+    help="Blind scorer, repeatable; all of the default battery if left out.",
+)
+@click.option(
+    "--folds",
+    default=5,
+    show_default=True,
+    type=click.IntRange(2),
+    help="Cross-validation folds of learned scorers.",
+)
+@click.option("--seed", default=3, show_default=True, help="Seed of the folds.")
+def audit(path: Path, out: Path, scorers: tuple[str, ...], folds: int, seed: int) -> None:
+    """Audit any benchmark's texts: can blind models, that see no image, tell right from wrong?
+
+    PATH is a folder of SugarCrepe-format JSON, or one such file.
+
+    \b
+    Example:
+      caramel audit sugarcrepe/ --out audit/
+      caramel audit sugarcrepe/ --out audit/ --scorer length --scorer ngram
+    """
+    from caramel.quality import audit as audits
+
+    chosen = scorers or _default_scorers()
+    result = audits.audit(path, scorers=chosen, folds=folds, seed=seed)
+    audits.write_audit(result, out)
+    click.echo(audits.table(result))
+    click.echo(f"\nWritten to {out}.")
+
+
+def _default_scorers() -> tuple[str, ...]:
+    """Return every blind scorer that the registry knows."""
+    from caramel.registry import BACKENDS
+
+    return tuple(BACKENDS["scorer"])
+
+
+@cli.command()
+@click.argument("name")
+def pin(name: str) -> None:
+    """Pin the data set on disk as version NAME in pins/NAME.json, and print how to cite it.
+
+    \b
+    Example:
+      caramel pin v1.0
+    """
+    from caramel.release import pin as pins
+
+    pinned = pins.pin(name, Path())
+    for warning in pins.warnings(pinned):
+        click.echo(f"Warning: {warning}", err=True)
+    click.echo(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
+
+
+@cli.command()
+@click.argument("name")
+def verify(name: str) -> None:
+    """Say whether the data set on disk is the pinned version NAME; exit with code 1 if not.
+
+    \b
+    Example:
+      caramel verify v1.0
+    """
+    from caramel.release import pin as pins
+
+    differences = pins.verify(name, Path())
+    if not differences:
+        click.echo(f"The data set on disk is version {name}.")
+        return
+    click.echo(f"The data set on disk is not version {name}:")
+    for difference in differences:
+        click.echo(f"  - {difference}")
+    sys.exit(1)
+
+
+@cli.command()
+@click.option(
+    "--port", default=UI_PORT, show_default=True, type=click.IntRange(1, 65535), help="Port on 127.0.0.1."
+)
+def ui(port: int) -> None:
+    """Show the tracked runs in MLflow's pages, on this machine only, until Ctrl-C.
+
+    \b
+    Example:
+      caramel ui
+      caramel ui --port 5001
+    """
+    import subprocess
+
+    from caramel.tracking import project_root, tracking_uri
+
+    root = project_root()
+    if not (root / "mlruns" / "mlflow.db").exists():
+        raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
+    _check_port(port)
+    store = tracking_uri(root)
+    # Job execution would start eight more processes, for features that need a language model.
+    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
+    click.echo(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
+    try:
+        done = subprocess.run(
+            [*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
+            env=environment,
+            check=False,
+        )
+    except KeyboardInterrupt:
+        return
+    sys.exit(done.returncode)
+
+
+def _check_port(port: int) -> None:
+    """Raise a ResourceError if something listens on the port already."""
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise ResourceError(
+                f"Port {port} on 127.0.0.1 cannot be used: {error.strerror}. Try `caramel ui --port {port + 1}`."
+            ) from error
+
+
+@cli.command()
+def timings() -> None:
+    """Print wall time and peak memory of the latest run of each stage.
+
+    \b
+    Example:
+      caramel timings
+    """
+    path = Path("work", "timings.jsonl")
+    if not path.exists():
+        raise DataError(f"No stage has run yet: {path} is missing. Run `dvc repro`.")
+    latest: dict[str, dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        latest.pop(row["stage"], None)  # so that stages stand in the order of their latest runs
+        latest[row["stage"]] = row
+    click.echo(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
+    for row in latest.values():
+        click.echo(f"{row['stage']:24}{row['profile']:14}{row['seconds']:>10.1f} s{row['peak_mb']:>11} MB")
+    total = sum(row["seconds"] for row in latest.values())
+    click.echo(f"{'total':38}{total:>10.1f} s{max(r['peak_mb'] for r in latest.values()):>11} MB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""What ``caramel doctor`` looks at: one line per finding, with what to do.
+
+Nothing here reaches the network, but for a cluster that RAY_ADDRESS names. The slow parts
+(DVC and torch) run side by side.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+from caramel.config import Config, load
+from caramel.errors import CaramelError
+from caramel.registry import BACKENDS
+
+State = Literal["ok", "warn", "FAIL"]
+OK: State = "ok"
+WARN: State = "warn"
+FAIL: State = "FAIL"
+GIB = 2**30
+SLOW = 8.0  # seconds that DVC may take before its finding is given up
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line."""
+
+    state: State
+    name: str
+    text: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        """Return the line as it is printed."""
+        cure = f"  -> {self.cure}" if self.cure else ""
+        return f"{self.state:4}  {self.name:10} {self.text}{cure}"
+
+
+def examine(root: Path) -> Iterator[Finding]:
+    """Yield every finding on this machine and the project at ``root``."""
+    status = _start_dvc_status(root)
+    try:
+        yield python()
+        yield packages(root)
+        yield disk(root)
+        yield memory()
+        yield cores()
+        found = params(root)
+        yield found
+        config = load(root / "params.yaml") if found.state != FAIL else None
+        if config is not None:
+            yield backends(config)
+        yield gpu(config)
+        yield ray(config)
+        yield hub(config)
+        yield dvc_repository(root)
+        yield dvc_lock(root, status)
+        yield runs(root)
+    finally:
+        if status is not None and status.poll() is None:
+            status.kill()
+            status.wait()
+
+
+def python() -> Finding:
+    """The Python that runs this."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding(OK, "python", f"{version} in {sys.prefix}")
+
+
+def packages(root: Path) -> Finding:
+    """Installed versions against ``requirements.lock``."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    lock = root / "requirements.lock"
+    if not lock.exists():
+        return Finding(WARN, "packages", "no requirements.lock here", "run this in the project's folder")
+    text = re.sub(r"\\\n|--hash=\S+", "", lock.read_text(encoding="utf-8"))
+    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+    pins = [Requirement(line) for line in lines if line]
+    here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
+    installed = {canonicalize_name(d.metadata["Name"]): d.version for d in metadata.distributions()}
+    missing, other = [], []
+    for pin in here:
+        version = installed.get(canonicalize_name(pin.name))
+        if version is None:
+            missing.append(pin.name)
+        elif version not in pin.specifier:
+            other.append(f"{pin.name} {version} (lock: {pin.specifier})")
+    cure = "pip install -r requirements.lock"
+    if missing:
+        return Finding(FAIL, "packages", f"{len(missing)} missing: {', '.join(missing[:5])}", cure)
+    if other:
+        return Finding(WARN, "packages", f"{len(other)} differ from the lock: {', '.join(other[:5])}", cure)
+    return Finding(OK, "packages", f"all {len(here)} as in requirements.lock")
+
+
+def disk(root: Path) -> Finding:
+    """Free space where data, cache and runs go."""
+    free = shutil.disk_usage(root.resolve()).free / GIB
+    text = f"{free:.0f} GiB free"
+    if free < 2:
+        return Finding(
+            FAIL, "disk", text, "free some space: work/ holds finished shards, .dvc/cache old data"
+        )
+    if free < 10:
+        return Finding(WARN, "disk", text, "enough for the small profiles; `dvc gc -w` drops old data")
+    return Finding(OK, "disk", text)
+
+
+def memory() -> Finding:
+    """Memory of this machine."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    if total < 6:
+        return Finding(
+            WARN, "memory", f"{total:.0f} GiB", "use `caramel profile NAME --set run.executor=inline`"
+        )
+    return Finding(OK, "memory", f"{total:.0f} GiB")
+
+
+def cores() -> Finding:
+    """Processors that this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Finding(OK, "cores", str(usable))
+
+
+def params(root: Path) -> Finding:
+    """Whether ``params.yaml`` can be read, and its profile."""
+    try:
+        config = load(root / "params.yaml")
+    except CaramelError as error:
+        return Finding(FAIL, "params", str(error).replace("\n", "\n" + " " * 17))
+    return Finding(OK, "params", f"profile {config.profile!r}, source {config.scenes.source!r}")
+
+
+def backends(config: Config) -> Finding:
+    """Whether every backend that the params name is known."""
+    named = [("source", config.scenes.source), ("negatives", config.negatives.backend)]
+    named += [("generator", config.train_generator.backend), ("base", config.pretrain.backend)]
+    named += [
+        ("judge", judge) for judge in (config.filter_images.judge, config.filter_images.second_judge) if judge
+    ]
+    named += [("scorer", scorer) for scorer in {*config.scores.scorers, *config.refine.scorers}]
+    unknown = sorted(f"{kind} {name!r}" for kind, name in named if name not in BACKENDS[kind])
+    if unknown:
+        return Finding(
+            FAIL, "backends", f"unknown: {', '.join(unknown)}", "see src/caramel/registry.py for the names"
+        )
+    return Finding(OK, "backends", f"all {len(named)} known")
+
+
+def gpu(config: Config | None) -> Finding:
+    """GPUs that torch can use."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Finding(FAIL, "gpu", f"torch cannot be imported: {error}", "pip install -r requirements.lock")
+    if torch.cuda.is_available():
+        names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        return Finding(OK, "gpu", names)
+    if config is not None and config.run.device == "cuda":
+        return Finding(FAIL, "gpu", "none, but run.device is cuda", "set run.device to auto")
+    return Finding(OK, "gpu", "none: models are trained on the processor")
+
+
+def ray(config: Config | None) -> Finding:
+    """Ray, and the cluster that RAY_ADDRESS names."""
+    if find_spec("ray") is None:
+        inline = config is not None and config.run.executor == "inline"
+        return Finding(WARN if inline else FAIL, "ray", "not installed", "pip install -r requirements.lock")
+    address = os.environ.get("RAY_ADDRESS", "")
+    if address in ("", "auto", "local"):
+        return Finding(OK, "ray", "this machine (RAY_ADDRESS is not set)")
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
+            return Finding(OK, "ray", f"cluster at {address}")
+    except (OSError, ValueError) as error:
+        return Finding(
+            FAIL,
+            "ray",
+            f"RAY_ADDRESS={address!r} cannot be reached: {error}",
+            "unset it, or start the cluster",
+        )
+
+
+def hub(config: Config | None) -> Finding:
+    """Whether models may be fetched, and whether the params ask for it."""
+    offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
+    named = [p for p in _pretrained(config) if not Path(p).exists()]
+    if named and offline:
+        return Finding(
+            WARN,
+            "hub",
+            f"params name {', '.join(map(repr, named))}, but HF_HUB_OFFLINE is set",
+            "export HF_HUB_OFFLINE=0, unless the files are in the local cache",
+        )
+    return Finding(OK, "hub", "offline: nothing is fetched" if offline else "models may be fetched")
+
+
+def _pretrained(config: Config | None) -> list[str]:
+    """Return the pretrained models that the params ask for."""
+    if config is None:
+        return []
+    stages = (config.train_generator, config.pretrain)
+    return [s.pretrained for s in stages if s.backend == "pretrained" and s.pretrained]
+
+
+def dvc_repository(root: Path) -> Finding:
+    """The DVC repository and its remote."""
+    if not (root / ".dvc").is_dir():
+        return Finding(
+            FAIL, "dvc", "no DVC repository here", "run this in the project's folder, or `dvc init`"
+        )
+    settings = [root / ".dvc" / name for name in ("config", "config.local")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in settings if path.exists())
+    remotes = re.findall(r"""\[['"]?remote\s+"([^"]+)""", text)
+    if not remotes:
+        return Finding(
+            WARN, "dvc", "no remote: data can be rebuilt, not pulled", "dvc remote add -d NAME URL"
+        )
+    return Finding(OK, "dvc", f"remote {', '.join(dict.fromkeys(remotes))}")
+
+
+def _start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
+    """Start DVC's own check of the lock, which takes seconds, most of them imports."""
+    if not (root / "dvc.lock").exists():
+        return None
+    return subprocess.Popen(
+        [sys.executable, "-m", "dvc", "repro", "--dry", "--allow-missing"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
+    """Whether ``dvc.lock`` is what the sources and params would make."""
+    if status is None:
+        return Finding(WARN, "dvc.lock", "missing: nothing was made yet", "dvc repro")
+    try:
+        said, _ = status.communicate(timeout=SLOW)
+    except subprocess.TimeoutExpired:
+        return Finding(WARN, "dvc.lock", f"not known: DVC took over {SLOW:.0f} s", "dvc status")
+    if status.returncode:
+        return Finding(
+            FAIL, "dvc.lock", said.strip().splitlines()[-1] if said.strip() else "DVC failed", "dvc status"
+        )
+    stale = re.findall(r"^Running stage '([^']+)'", said, re.MULTILINE)
+    if stale:
+        return Finding(WARN, "dvc.lock", f"{len(stale)} stages to run, from {stale[0]!r} on", "dvc repro")
+    return Finding(OK, "dvc.lock", "current")
+
+
+def runs(root: Path) -> Finding:
+    """The store of tracked runs."""
+    database = root / "mlruns" / "mlflow.db"
+    if not database.exists():
+        return Finding(OK, "mlflow", "no runs yet; the store is made by the first")
+    try:
+        connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=2)
+        try:
+            count, running = connection.execute(
+                "SELECT count(*), sum(status = 'RUNNING') FROM runs"
+            ).fetchone()
+        finally:
+            connection.close()
+    except sqlite3.Error as error:
+        return Finding(
+            FAIL, "mlflow", f"{database} cannot be read: {error}", "move the file away; a new one is made"
+        )
+    return Finding(OK, "mlflow", f"{count} runs, {running or 0} of them running")

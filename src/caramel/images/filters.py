@@ -1,0 +1,166 @@
+"""From candidates to negative images: the best faithful one or none, and nothing ambiguous.
+
+An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four
+candidates or none; then an instance is dropped if the negative image fits the positive caption too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.images.judges import Judge
+
+NO_FAITHFUL = "no candidate is faithful"
+AMBIGUOUS = "the positive caption is true of every faithful candidate"
+
+
+class Filtered(NamedTuple):
+    """All judgements, the chosen images, the negatives that got none, and the figures."""
+
+    choices: pd.DataFrame
+    images: pd.DataFrame
+    rejects: pd.DataFrame
+    metrics: dict[str, Any]
+
+
+def filter_images(
+    candidates: pd.DataFrame,
+    images: pd.DataFrame,
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    judge: Judge,
+    second_judge: Judge | None,
+    min_faithful: float,
+    margin: float,
+    keep_ambiguous: Sequence[str],
+) -> Filtered:
+    """Return what is kept of the candidates.
+
+    Args:
+        candidates: table ``candidates``.
+        images: their pictures, table ``images``.
+        negatives: table ``negatives``.
+        pairs: table ``pairs``.
+        judge: decides.
+        second_judge: measured against the first, for example an image–text model against the
+            exact reading; None for no measurement.
+        min_faithful: a candidate's least fit to its caption.
+        margin: by how much a model's score of the negative caption must beat the positive's.
+        keep_ambiguous: types whose positive caption stays true by construction.
+    """
+    rows = candidates.merge(
+        negatives[["negative_id", "pair_id", "type", "subtype", "negative_caption"]],
+        on="negative_id",
+        validate="many_to_one",
+    ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
+    files = images.set_index("image_id")["image"].map(lambda image: image["bytes"])
+    pictures = rows["image_id"].map(files).tolist()
+    rows = _judged(rows, pictures, judge, "first", margin)
+    if second_judge is not None:
+        rows = _judged(rows, pictures, second_judge, "second", margin)
+    rows["faithful"] = rows["first_negative"] >= min_faithful
+    chosen = _choose(rows, keep_ambiguous)
+    rejects = _rejects(rows, chosen)
+    drawn = rows["negative_id"].nunique()
+    assert len(chosen) + len(rejects) == drawn, (len(chosen), len(rejects), drawn)
+    choices = pd.DataFrame(
+        {
+            "negative_id": rows["negative_id"],
+            "candidate": rows["candidate"],
+            "image_id": rows["image_id"],
+            "faithful": rows["first_negative"],
+            "ambiguous": rows["first_ambiguous"],
+            "judge_negative": rows["second_negative"] if second_judge else None,
+            "judge_positive": rows["second_positive"] if second_judge else None,
+            "chosen_by": np.where(rows["image_id"].isin(chosen["image_id"]), judge.name, None),
+        }
+    )
+    kept = images[images["image_id"].isin(chosen["image_id"])].reset_index(drop=True)
+    return Filtered(choices, kept, rejects, _metrics(rows, chosen, second_judge))
+
+
+def _judged(
+    rows: pd.DataFrame, pictures: list[bytes], judge: Judge, name: str, margin: float
+) -> pd.DataFrame:
+    """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
+    negative = judge.fit(pictures, rows["negative_caption"].tolist())
+    positive = judge.fit(pictures, rows["caption"].tolist())
+    return rows.assign(
+        **{
+            f"{name}_negative": negative,
+            f"{name}_positive": positive,
+            f"{name}_ambiguous": judge.ambiguous(negative, positive, margin),
+        }
+    )
+
+
+def _choose(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
+    """Return one row per negative that has a candidate to keep: clear ones first, then the best fit."""
+    good = rows[rows["faithful"] & (~rows["first_ambiguous"] | rows["type"].isin(keep_ambiguous))]
+    order = good.sort_values(
+        ["negative_id", "first_ambiguous", "first_negative", "candidate"], ascending=[True, True, False, True]
+    )
+    return order.drop_duplicates("negative_id")
+
+
+def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives that got no image, with the reason."""
+    left = rows[~rows["negative_id"].isin(chosen["negative_id"])]
+    any_faithful = left.groupby("negative_id")["faithful"].any()
+    texts = left.drop_duplicates("negative_id").set_index("negative_id")["negative_caption"]
+    found = [
+        (name, "filter_images", AMBIGUOUS if faithful else NO_FAITHFUL, texts[name])
+        for name, faithful in any_faithful.items()
+    ]
+    return pd.DataFrame(found, columns=list(tables.REJECTS.columns))
+
+
+def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None) -> dict[str, Any]:
+    """Return yield and noise of the pictures, and the second judge's errors against the first."""
+    by_subtype = rows.groupby("subtype")["faithful"].agg(["size", "mean"])
+    best = rows.groupby("negative_id")["faithful"].any()
+    faithful_clear = rows["faithful"] & ~rows["first_ambiguous"]
+    clear = faithful_clear.groupby(rows["negative_id"]).any()
+    out: dict[str, Any] = {
+        "candidates": {
+            "n": len(rows),
+            "faithful": _share(rows["faithful"]),
+            "ambiguous_of_faithful": _share(rows.loc[rows["faithful"], "first_ambiguous"]),
+            "by_subtype": {
+                str(name): {"n": int(row["size"]), "faithful": round(float(row["mean"]), 4)}
+                for name, row in by_subtype.iterrows()
+            },
+        },
+        "negatives": {
+            "n": len(best),
+            "with_faithful": _share(best),
+            "with_faithful_and_clear": _share(clear),
+            "ambiguous": _share(best & ~clear),
+            "kept": len(chosen),
+        },
+    }
+    if second_judge is not None:
+        # A detail that was added leaves the positive caption true: no judge can prefer one there.
+        part = rows[rows["type"] != "add"]
+        truth, accepted = part["faithful"] & ~part["first_ambiguous"], ~part["second_ambiguous"]
+        both = int((truth & accepted).sum())
+        out["second_judge"] = {
+            "name": second_judge.name,
+            "n": len(part),
+            "share_true": _share(truth),
+            "precision": round(both / max(1, int(accepted.sum())), 4),
+            "recall": round(both / max(1, int(truth.sum())), 4),
+            "agreement": _share(truth == accepted),
+        }
+    return out
+
+
+def _share(flags: pd.Series[bool]) -> float | None:
+    """Return the share of true values rounded to four digits, or None of no values."""
+    return round(float(flags.mean()), 4) if len(flags) else None

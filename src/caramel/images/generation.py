@@ -1,0 +1,236 @@
+"""Candidate images of negative captions, in resumable shards; settings from a small grid."""
+
+from __future__ import annotations
+
+import functools
+import io
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from caramel import tables
+from caramel.images.judges import Judge
+from caramel.images.pipelines import draw_pictures, load_pipeline
+from caramel.models.clip import resolve_device
+from caramel.parallel import Executor, file_hash, sharded_map, tune_grid
+from caramel.registry import backend
+
+_SHARD = pa.schema(
+    [("negative_id", tables.TEXT), ("candidate", tables.INT), ("seed", tables.INT), ("png", pa.binary())]
+)
+
+
+@functools.lru_cache(maxsize=1)
+def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
+    """Return the pipeline, loaded once per worker process."""
+    import torch
+
+    torch.set_num_threads(1)  # one worker per core: the same pictures on any number of cores
+    return load_pipeline(generator, device)
+
+
+def choose_negatives(
+    negatives: pd.DataFrame, pairs: pd.DataFrame, *, per_subtype: Mapping[str, int], seed: int
+) -> pd.DataFrame:
+    """Return the negatives to draw, with their split: at most one per image, and per split and
+    subtype a number.
+
+    The draw is by a hash of the seed and the negative's name, so rows elsewhere do not change it.
+
+    Args:
+        negatives: table ``negatives``.
+        pairs: table ``pairs``.
+        per_subtype: number of negatives per split; a split that is not named gives none.
+        seed: of the draw.
+    """
+    rows = negatives.merge(pairs[["pair_id", "image_id", "split"]], on="pair_id", validate="many_to_one")
+    draw = rows["negative_id"].map(lambda name: zlib.crc32(f"{seed}:{name}".encode()))
+    rows = rows.assign(draw=draw).sort_values(["draw", "negative_id"])
+    taken: list[pd.DataFrame] = []
+    used: set[str] = set()
+    # Rare subtypes choose their images first, or common ones would leave them none.
+    for subtype in reversed(rows["subtype"].value_counts().index.tolist()):
+        free = rows[(rows["subtype"] == subtype) & ~rows["image_id"].isin(used)].drop_duplicates("image_id")
+        place = free.groupby("split").cumcount()
+        taken.append(free[place < free["split"].map(per_subtype).fillna(0)])
+        used.update(taken[-1]["image_id"])
+    columns = [*tables.NEGATIVES.columns, "split"]
+    return pd.concat(taken).sort_values("negative_id", ignore_index=True)[columns]
+
+
+def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
+    """Return the seed of one picture: a function of these three alone."""
+    return zlib.crc32(f"{seed}:{negative_id}:{candidate}".encode())
+
+
+def draw_shard(
+    shard: Sequence[Mapping[str, str]],
+    *,
+    generator: str,
+    candidates: int,
+    seed: int,
+    guidance: float,
+    steps: int,
+    size: int,
+    device: str,
+) -> pa.Table:
+    """Draw all candidates of one shard: rows (negative_id, candidate, seed, png)."""
+    from PIL import Image
+
+    pipeline, options = _pipeline(generator, device)
+    names = [row["negative_id"] for row in shard for _ in range(candidates)]
+    prompts = [row["prompt"] for row in shard for _ in range(candidates)]
+    numbers = list(range(candidates)) * len(shard)
+    seeds = [candidate_seed(seed, name, number) for name, number in zip(names, numbers, strict=True)]
+    pictures = draw_pictures(pipeline, options, prompts, seeds, guidance=guidance, steps=steps, size=size)
+    files = []
+    for picture in pictures:
+        buffer = io.BytesIO()
+        Image.fromarray(picture).save(buffer, "PNG")
+        files.append(buffer.getvalue())
+    return pa.table([names, numbers, seeds, files], schema=_SHARD)
+
+
+def synthesize(
+    negatives: pd.DataFrame,
+    *,
+    generator: str,
+    candidates: int,
+    seed: int,
+    shard: int,
+    prompt_suffix: str,
+    guidance: float,
+    steps: int,
+    size: int,
+    device: str,
+    executor: Executor,
+    folder: Path,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return (candidates, images): ``candidates`` pictures of each negative caption.
+
+    Args:
+        negatives: rows of ``choose_negatives``.
+        generator: generator folder.
+        shard: captions per shard, the unit of resuming.
+        prompt_suffix: appended to each caption.
+        guidance, steps, size, device: how the pipeline is called.
+        folder: where finished shards lie.
+        candidates, seed, executor: as their names say.
+    """
+    rows = [
+        {"negative_id": name, "prompt": caption + prompt_suffix}
+        for name, caption in zip(negatives["negative_id"], negatives["negative_caption"], strict=True)
+    ]
+    settings = {
+        "generator": str(Path(generator).resolve()),
+        "candidates": candidates,
+        "seed": seed,
+        "guidance": guidance,
+        "steps": steps,
+        "size": size,
+        "device": resolve_device(device),
+    }
+    parts = sharded_map(
+        draw_shard,
+        [rows[start : start + shard] for start in range(0, len(rows), shard)],
+        settings=settings,
+        inputs=[file_hash(generator)],
+        folder=folder,
+        executor=executor,
+        title="synthesize",
+        gpus=1.0 if settings["device"] == "cuda" else 0.0,
+    )
+    drawn = pd.concat([pd.read_parquet(path) for path in parts], ignore_index=True)
+    names = drawn["negative_id"] + "#" + drawn["candidate"].astype(str)
+    prompts = {row["negative_id"]: row["prompt"] for row in rows}
+    how = f"guidance={guidance:g} steps={steps}"
+    table = drawn[["negative_id", "candidate", "seed"]].assign(
+        image_id=names, generator=how, prompt=drawn["negative_id"].map(prompts)
+    )
+    assert len(table) == len(negatives) * candidates
+    images = pd.DataFrame(
+        {
+            "image_id": names,
+            "image": [{"bytes": png, "path": f"{n}.png"} for png, n in zip(drawn["png"], names, strict=True)],
+            "width": size,
+            "height": size,
+            "source": f"synthetic ({how})",
+            "split": drawn["negative_id"].map(negatives.set_index("negative_id")["split"]),
+        }
+    )
+    return tables.frame(tables.CANDIDATES, table), images
+
+
+def grid_trial(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    captions: Sequence[Mapping[str, str]],
+    judge: str,
+    judge_settings: Mapping[str, Any],
+    **settings: Any,
+) -> dict[str, Any]:
+    """Draw held-out captions with one setting and return the share that the judge finds faithful."""
+    drawn = draw_shard(
+        captions, candidates=1, guidance=point["guidance"], steps=point["steps"], **settings
+    ).to_pandas()
+    decide: Judge = backend("judge", judge)(**judge_settings)
+    prompts = {row["negative_id"]: row["prompt"] for row in captions}
+    texts = drawn["negative_id"].map(prompts).tolist()
+    fit = decide.fit(drawn["png"].tolist(), texts)
+    return {**point, "faithful": float(np.mean(fit >= 0.5)), "fit": float(np.mean(fit)), "n": len(fit)}
+
+
+def choose_settings(
+    captions: pd.DataFrame,
+    *,
+    guidance: Sequence[float],
+    steps: Sequence[int],
+    generator: str,
+    judge: str,
+    judge_settings: Mapping[str, Any],
+    seed: int,
+    size: int,
+    device: str,
+    executor: Executor,
+    folder: Path,
+) -> dict[str, Any]:
+    """Return {"chosen": setting, "grid": all settings with their share of faithful pictures}.
+
+    Ties go to the better mean fit, then to the setting that stands first.
+
+    Args:
+        captions: rows of ``negatives`` of the val split, whose captions are drawn once per setting.
+        guidance, steps: the grid.
+        generator, judge, judge_settings, seed, size, device, executor, folder: as in ``synthesize``.
+    """
+    rows = [
+        {"negative_id": name, "prompt": caption}
+        for name, caption in zip(captions["negative_id"], captions["negative_caption"], strict=True)
+    ]
+    points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
+    results = tune_grid(
+        grid_trial,
+        points,
+        settings={
+            "captions": rows,
+            "generator": str(Path(generator).resolve()),
+            "judge": judge,
+            "judge_settings": dict(judge_settings),
+            "seed": seed,
+            "size": size,
+            "device": resolve_device(device),
+        },
+        inputs=[file_hash(generator)],
+        folder=folder,
+        executor=executor,
+        title="generation settings",
+    )
+    best = max(results, key=lambda r: (r["faithful"], r["fit"]))
+    return {"chosen": {k: best[k] for k in ("guidance", "steps")}, "grid": results}

@@ -1,0 +1,97 @@
+"""Judges of a picture against a caption: an exact reading on the world, and an image–text model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.errors import DataError
+
+Fit = npt.NDArray[np.float64]
+
+
+class Judge(Protocol):
+    """Says how well a picture fits a caption. Deterministic."""
+
+    name: str
+
+    def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
+        """Return the fit of picture i and caption i, shape (n,); 1 is perfect, below 0.5 is no fit."""
+        ...
+
+    def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
+        """Return whether the positive caption is true of the picture as well, from both fits."""
+        ...
+
+
+class ReadingJudge:
+    """The exact reading of the embedded world: fit is 1 or 0."""
+
+    name = "world"
+
+    def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
+        """Return 1 where the caption is true of what the picture exactly shows, else 0."""
+        from caramel.images.pictures import pixels
+        from caramel.sources.world.drawing import CANVAS
+        from caramel.sources.world.language import read
+        from caramel.sources.world.reading import read_pictures
+        from caramel.sources.world.scenes import holds
+
+        stack = np.stack([pixels(data, f"number {i}", CANVAS) for i, data in enumerate(pictures)])
+        out = np.zeros(len(captions))
+        for index, (caption, shown) in enumerate(zip(captions, read_pictures(stack), strict=True)):
+            said = read(caption)
+            if said is None:
+                raise DataError(
+                    f"The exact reading knows only captions of the embedded world, not {caption!r}. "
+                    f"Set filter_images.judge to 'clip' in params.yaml."
+                )
+            meaning = said.meaning
+            out[index] = holds(meaning, shown.scene.things)
+        return out
+
+    def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
+        """Return where the positive caption is true; an exact reading needs no margin."""
+        return positive >= 0.5
+
+
+class ClipJudge:
+    """An image–text model: fit is the cosine of picture and caption, brought to [0, 1]."""
+
+    name = "clip"
+
+    def __init__(self, checkpoint: str, device: str, batch: int) -> None:
+        from caramel.models.checkpoints import load_encoder
+
+        self._encoder = load_encoder(checkpoint, device=device, precision="fp32", name="judge")
+        self._batch = batch
+
+    def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
+        """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
+        images = self._encode(list(pictures), image=True)
+        texts = self._encode(list(captions), image=False)
+        return (1 + (images * texts).sum(1)) / 2
+
+    def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
+        """Return where the negative caption does not beat the positive by more than ``margin``."""
+        return negative - positive <= margin
+
+    def _encode(self, items: list[bytes] | list[str], *, image: bool) -> npt.NDArray[np.float64]:
+        distinct = list(dict.fromkeys(items))
+        places = {item: number for number, item in enumerate(distinct)}
+        encode = self._encoder.encode_images if image else self._encoder.encode_texts
+        vectors = encode(distinct, self._batch)  # type: ignore[arg-type]
+        return vectors[[places[item] for item in items]].astype(np.float64)
+
+
+def reading_judge(**settings: object) -> ReadingJudge:
+    """Return the exact reading; it needs no settings."""
+    return ReadingJudge()
+
+
+def clip_judge(*, checkpoint: str, device: str, batch: int = 256) -> ClipJudge:
+    """Return the judge over a checkpoint folder."""
+    return ClipJudge(checkpoint, device, batch)

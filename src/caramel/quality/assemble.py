@@ -1,0 +1,67 @@
+"""The benchmark (two images × two captions) and the training sets, from what was kept."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pandas as pd
+
+from caramel import tables
+
+VARIANTS = ("in_batch", "negative_texts", "negative_texts_images")
+
+
+class Assembled(NamedTuple):
+    """The benchmark, the training set of each variant, and all images that they name."""
+
+    instances: pd.DataFrame
+    training: dict[str, pd.DataFrame]
+    images: pd.DataFrame
+
+
+def assemble(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    paraphrases: pd.DataFrame,
+    choices: pd.DataFrame,
+    images: pd.DataFrame,
+    negative_images: pd.DataFrame,
+) -> Assembled:
+    """Return instances and training sets of all negatives that have a chosen image.
+
+    Rows of the train split train, rows of val choose and watch, rows of test are the benchmark:
+    ``instances`` holds val and test, the training sets train and val. The three training sets
+    hold the same pairs, so that they differ in nothing but their negatives.
+
+    Args:
+        pairs, negatives, paraphrases: tables of those names, as refined.
+        choices: table ``choices``; rows with ``chosen_by`` name the negative images.
+        images: positive images.
+        negative_images: pictures of the chosen candidates.
+    """
+    chosen = choices.loc[choices["chosen_by"].notna(), ["negative_id", "image_id"]]
+    rows = (
+        chosen.rename(columns={"image_id": "negative_image_id"})
+        .merge(negatives, on="negative_id", validate="one_to_one")
+        .merge(pairs, on="pair_id", validate="many_to_one")
+        .merge(paraphrases[["pair_id", "caption2"]], on="pair_id", how="left", validate="many_to_one")
+        .sort_values("negative_id", ignore_index=True)
+        .rename(columns={"negative_id": "instance_id"})
+    )
+    assert len(rows) == len(chosen), "a chosen image has no negative or no pair"
+    in_benchmark, in_training = rows["split"] != "train", rows["split"] != "test"
+    training = {name: _training_set(rows[in_training], name) for name in VARIANTS}
+    named = {*rows["image_id"], *rows["negative_image_id"]}
+    everything = pd.concat([images, negative_images], ignore_index=True)
+    kept = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
+    return Assembled(tables.frame(tables.INSTANCES, rows[in_benchmark]), training, kept)
+
+
+def _training_set(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
+    """Return the rows with only those negatives that the variant trains on."""
+    out = rows.copy()
+    if variant == "in_batch":
+        out[["negative_caption", "subtype"]] = None
+    if variant != "negative_texts_images":
+        out["negative_image_id"] = None
+    return tables.frame(tables.TRAINING, out)

@@ -1,0 +1,161 @@
+"""What a section of the report is made of; the template knows how each looks."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from caramel.errors import DataError
+
+THUMBNAIL = 192  # pixels of the longer side; smaller pictures are kept as they are
+MISSING = "–"  # shown for a number that there is not
+Mark = Literal["", "best", "good", "bad", "up", "down", "muted"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: its text, a smaller second line, and how it is marked."""
+
+    text: str
+    note: str = ""
+    mark: Mark = ""
+
+
+@dataclass(frozen=True)
+class TableBlock:
+    """A table; the first ``labels`` columns are text, the others numbers. ``folded``: closed at first."""
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+    labels: int = 1
+    folded: bool = False
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One figure as PNG files for light and for dark pages, and its width in CSS pixels."""
+
+    light: bytes
+    dark: bytes
+    width: int
+
+
+@dataclass(frozen=True)
+class FigureBlock:
+    """A figure; ``name`` is its file name under ``plots/``."""
+
+    kind: ClassVar[str] = "figure"
+    name: str
+    picture: Picture
+    caption: str
+    alt: str
+
+
+@dataclass(frozen=True)
+class Thumb:
+    """A picture on a contact sheet: encoded file, a line of text, and its mark."""
+
+    image: bytes
+    text: str
+    mark: Mark = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class SheetRow:
+    """Pictures that belong together, under a heading."""
+
+    heading: str
+    detail: str
+    thumbs: Sequence[Thumb]
+
+
+@dataclass(frozen=True)
+class SheetBlock:
+    """A contact sheet. ``layout``: rows under each other, or cards side by side."""
+
+    kind: ClassVar[str] = "sheet"
+    caption: str
+    rows: Sequence[SheetRow]
+    layout: Literal["rows", "cards"] = "rows"
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class NoteBlock:
+    """A paragraph; ``skipped`` says that there is nothing to show and why."""
+
+    kind: ClassVar[str] = "note"
+    text: str
+    tone: Literal["plain", "skipped", "good", "bad"] = "plain"
+
+
+Block = TableBlock | FigureBlock | SheetBlock | NoteBlock
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page."""
+
+    id: str
+    title: str
+    lead: str
+    blocks: Sequence[Block] = field(default_factory=tuple)
+
+
+def percent(value: float, digits: int = 1) -> str:
+    """Return a fraction in [0, 1] as a number of per cent, without the sign; a dash for NaN."""
+    return MISSING if math.isnan(value) else f"{100 * value:.{digits}f}"
+
+
+def signed(value: float) -> str:
+    """Return a difference of fractions in points, with its sign; a dash for NaN."""
+    return MISSING if math.isnan(value) else f"{100 * value:+.1f}".replace("-", "−")
+
+
+def interval(low: float, high: float, *, difference: bool = False) -> str:
+    """Return "[low, high]" in per cent; nothing where either is NaN."""
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    text = signed if difference else percent
+    return f"[{text(low)}, {text(high)}]"
+
+
+def count(value: float) -> str:
+    """Return a whole number with thin spaces between thousands; a dash for NaN."""
+    return MISSING if math.isnan(value) else f"{round(value):,}".replace(",", "\u202f")
+
+
+def data_uri(image: bytes) -> str:
+    """Return an encoded picture as a data URI."""
+    kind = "png" if image.startswith(b"\x89PNG") else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(image).decode()}"
+
+
+def thumbnail(image: bytes, name: str) -> bytes:
+    """Return the picture as PNG, or as JPEG of at most ``THUMBNAIL`` pixels if it is larger.
+
+    Raises:
+        DataError: it cannot be decoded.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(image)) as opened:
+            picture = opened.convert("RGB")
+    except OSError as error:
+        raise DataError(
+            f"Image {name!r} cannot be decoded: {error}. Make it again with `dvc repro`."
+        ) from error
+    small = max(picture.size) <= THUMBNAIL
+    picture.thumbnail((THUMBNAIL, THUMBNAIL))
+    stream = io.BytesIO()
+    picture.save(stream, **({"format": "PNG"} if small else {"format": "JPEG", "quality": 85}))
+    return stream.getvalue()

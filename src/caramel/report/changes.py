@@ -1,0 +1,116 @@
+"""The report's key numbers, and what changed in them since the last report."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
+from caramel.report.data_sections import blind_frame
+from caramel.report.inputs import Skipped, number, read_json
+from caramel.report.model_sections import MAIN, read_variants
+
+
+def key_numbers(data: Path) -> dict[str, float]:
+    """Return the figures that a reader would compare between two reports, by name.
+
+    Skipped stages have none. Shares are fractions in [0, 1], to six decimals.
+
+    Raises:
+        DataError: a file is missing or broken.
+    """
+    parts: list[Callable[[Path], dict[str, float]]] = [_counts, _blind, _images, _models]
+    numbers: dict[str, float] = {}
+    for part in parts:
+        try:
+            numbers |= part(data)
+        except Skipped:
+            continue
+    return {name: round(n, 6) for name, n in numbers.items() if not math.isnan(n)}
+
+
+def _counts(data: Path) -> dict[str, float]:
+    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet", ["split"])
+    kept = tables.read(tables.NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
+    instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet", ["split"])
+    counts = {"rows/pairs": len(pairs), "rows/refined negatives": len(kept)}
+    counts |= {f"rows/instances {s}": int((instances["split"] == s).sum()) for s in tables.SPLITS}
+    return {name: float(n) for name, n in counts.items()}
+
+
+def _blind(data: Path) -> dict[str, float]:
+    numbers: dict[str, float] = {}
+    for stage, word in (("scores", "before"), ("refine", "after")):
+        rows = blind_frame(data / stage / "blind.json")
+        rows = rows[rows["subset"] == "all"]
+        numbers |= {
+            f"blind accuracy {word}/{s}": float(a)
+            for s, a in zip(rows["scorer"], rows["accuracy"], strict=True)
+        }
+    return numbers
+
+
+def _images(data: Path) -> dict[str, float]:
+    path = data / "filter_images/metrics.json"
+    raw = read_json(path)
+    drawn, faithful = (number(raw, "candidates", k, where=path) for k in ("n", "faithful"))
+    kept = number(raw, "negatives", "kept", where=path)
+    return {"images/faithful share": faithful / drawn if drawn else math.nan, "images/negatives kept": kept}
+
+
+def _models(data: Path) -> dict[str, float]:
+    variants = read_variants(data).set_index(["variant", "subset", "metric"])["mean"]
+    names = dict.fromkeys(variants.index.get_level_values("variant"))
+    return {f"{c.title}/{name}": float(variants[name, c.subset, c.metric]) for name in names for c in MAIN}
+
+
+def read_last(path: Path) -> dict[str, Any] | None:
+    """Return the last report's ``profile``, ``commit`` and ``numbers``, or None if there was none.
+
+    Raises:
+        DataError: the file is broken.
+    """
+    if not path.exists():
+        return None
+    try:
+        last = json.loads(path.read_text(encoding="utf-8"))
+        return {"profile": last["profile"], "commit": last["commit"], "numbers": dict(last["numbers"])}
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{path} is broken ({error!r}). Remove it: it only holds the last report.") from error
+
+
+def changes_blocks(last: Mapping[str, Any] | None, numbers: Mapping[str, float], profile: str) -> list[Block]:
+    """Return old → new for every key number that changed."""
+    if last is None:
+        return [NoteBlock("This is the first report here: there is nothing to compare with.")]
+    if last["profile"] != profile:
+        text = f"The last report was of profile {last['profile']!r}; its figures are of another experiment."
+        return [NoteBlock(text)]
+    old: Mapping[str, float] = last["numbers"]
+    names = [n for n in dict.fromkeys([*numbers, *old]) if old.get(n) != numbers.get(n)]
+    if not names:
+        return [NoteBlock(f"All {len(numbers)} key figures are those of the last report.")]
+    rows = [
+        [
+            Cell(name.replace("/", ": ")),
+            Cell(_text(name, old.get(name))),
+            Cell(_text(name, numbers.get(name))),
+        ]
+        for name in names
+    ]
+    same = len({*numbers, *old}) - len(names)
+    note = f"Last report: commit {last['commit'][:12]}. {same} further figures did not change."
+    return [TableBlock("Old → new", ("Figure", "last report", "this report"), rows, note=note)]
+
+
+def _text(name: str, value: float | None) -> str:
+    """Return a count as it is, a share in per cent, and a dash for none."""
+    if value is None:
+        return "–"
+    is_count = name.startswith("rows/") or name == "images/negatives kept"
+    return f"{value:,.0f}" if is_count else f"{100 * value:.1f} %"

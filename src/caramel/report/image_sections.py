@@ -1,0 +1,211 @@
+"""Sections on images: the generator's settings, yield and judges, contact sheets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.report.blocks import (
+    Block,
+    Cell,
+    FigureBlock,
+    SheetBlock,
+    SheetRow,
+    TableBlock,
+    Thumb,
+    count,
+    percent,
+    thumbnail,
+)
+from caramel.report.figures import yield_figure
+from caramel.report.inputs import Skipped, number, read_images, read_json, value
+
+
+def settings_section(data: Path) -> list[Block]:
+    """Return the grid of generator settings that was tried, and the choice."""
+    path = data / "synthesize/settings.json"
+    raw = read_json(path)
+    grid, chosen = value(raw, "grid", where=path), value(raw, "chosen", where=path)
+    if not isinstance(grid, list):
+        raise DataError(f"{path}: 'grid' must be a list.")
+    rows = []
+    for entry in grid:
+        guidance, steps = number(entry, "guidance", where=path), number(entry, "steps", where=path)
+        share, n = number(entry, "faithful", where=path), number(entry, "n", where=path)
+        is_chosen = (guidance, steps) == tuple(number(chosen, k, where=path) for k in ("guidance", "steps"))
+        rows.append(
+            [
+                Cell(f"{guidance:g}"),
+                Cell(f"{steps:g}"),
+                Cell(count(n)),
+                Cell(percent(share), mark="best" if is_chosen else ""),
+            ]
+        )
+    head = ("Guidance", "steps", "pictures", "faithful, %")
+    note = "Marked: the setting that drew the candidates."
+    return [TableBlock("Settings tried on held-out captions", head, rows, note=note)]
+
+
+def yield_section(data: Path) -> list[Block]:
+    """Return how many candidates were faithful and negatives kept, and how the judges agree."""
+    path = data / "filter_images/metrics.json"
+    raw = read_json(path)
+    blocks: list[Block] = [_funnel(raw, path)]
+    by_subtype = value(raw, "candidates", "by_subtype", where=path)
+    shares = {s: _share(raw, s, path) for s in by_subtype}
+    if shares:
+        blocks.append(
+            FigureBlock(
+                "yield",
+                yield_figure(pd.Series(shares).fillna(0.0)),
+                "Faithful candidates by subtype: the negative caption is true of the picture.",
+                "Bars of the share of faithful candidates by subtype.",
+            )
+        )
+    if raw.get("second_judge"):
+        blocks.append(_judges(raw, path))
+    return blocks
+
+
+def _funnel(raw: dict[str, Any], path: Path) -> TableBlock:
+    """Return the way from candidates to kept negatives."""
+    drawn, faithful = (number(raw, "candidates", k, where=path) for k in ("n", "faithful"))
+    negatives = number(raw, "negatives", "n", where=path)
+    rows = [
+        ("Candidates drawn", drawn, drawn),
+        ("… of which faithful", faithful, drawn),
+        ("Negative captions", negatives, negatives),
+    ]
+    for key, label in (
+        ("with_faithful", "… with a faithful candidate"),
+        ("ambiguous", "… ambiguous: the positive caption is true as well"),
+        ("kept", "… kept with an image"),
+    ):
+        rows.append((label, number(raw, "negatives", key, where=path), negatives))
+    cells = [[Cell(label), Cell(count(n)), Cell(percent(_ratio(n, of)))] for label, n, of in rows]
+    return TableBlock("Yield", ("", "number", "%"), cells)
+
+
+def _judges(raw: dict[str, Any], path: Path) -> TableBlock:
+    """Return the second judge measured against the deciding one."""
+    second = value(raw, "second_judge", where=path)
+    cells = [
+        Cell(str(value(second, "name", where=path))),
+        Cell(percent(number(second, "precision", where=path))),
+        Cell(percent(number(second, "recall", where=path))),
+        Cell(count(number(second, "n", where=path))),
+    ]
+    head = ("Judge", "precision, %", "recall, %", "candidates")
+    return TableBlock("Second judge, measured against the deciding one", head, [cells])
+
+
+def _share(raw: dict[str, Any], subtype: str, path: Path) -> float:
+    found = [number(raw, "candidates", "by_subtype", subtype, k, where=path) for k in ("faithful", "n")]
+    return _ratio(*found)
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")
+
+
+def scenes_sheet(data: Path, examples: int) -> list[Block]:
+    """Return some pictures of the source with their captions."""
+    images = tables.read(tables.IMAGES, data / "scenes/images.parquet", ["image_id"])
+    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet", ["image_id", "caption", "split"])
+    pairs = pairs[(pairs["split"] == "test") & pairs["image_id"].isin(images["image_id"])]
+    if pairs.empty:
+        raise Skipped("the source has no images for its test captions")
+    chosen = pairs.iloc[_spread(len(pairs), examples)]
+    files = read_images(data / "scenes/images.parquet", chosen["image_id"].tolist())
+    rows = [
+        SheetRow("", str(caption), [_thumb(files[str(image_id)], "", name=str(image_id))])
+        for image_id, caption in zip(chosen["image_id"], chosen["caption"], strict=True)
+    ]
+    return [SheetBlock("Pairs of the test split", rows, layout="cards")]
+
+
+def candidates_sheet(data: Path, examples: int) -> list[Block]:
+    """Return some negative captions with all their candidates and the judge's verdicts."""
+    choices = tables.read(tables.CHOICES, data / "filter_images/choices.parquet")
+    if choices.empty:
+        read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
+        raise Skipped("no candidate was drawn")
+    negatives = tables.read(tables.NEGATIVES, data / "negatives/negatives.parquet")
+    captions = negatives.set_index("negative_id").loc[choices["negative_id"].unique()]
+    chosen = _by_subtype(captions.reset_index(), examples // 3)
+    shown = choices[choices["negative_id"].isin(chosen["negative_id"])]
+    files = read_images(data / "synthesize/images.parquet", shown["image_id"].tolist())
+    rows = []
+    for negative in chosen.itertuples():
+        mine = shown[shown["negative_id"] == negative.negative_id].sort_values("candidate")
+        thumbs = [_judged(row, files) for row in mine.to_dict("records")]
+        rows.append(SheetRow(str(negative.subtype), str(negative.negative_caption), thumbs))
+    note = "Under each picture: the deciding judge's score of the negative caption, and its verdict."
+    return [SheetBlock("Candidates of negative captions", rows, note=note)]
+
+
+def _judged(choice: dict[Any, Any], files: dict[str, bytes]) -> Thumb:
+    """Return a candidate with its verdict."""
+    score = f"{choice['faithful']:.2f}"
+    if isinstance(choice["chosen_by"], str):
+        text, mark = f"{score} chosen", "good"
+    elif choice["ambiguous"]:
+        text, mark = f"{score} ambiguous", "muted"
+    else:
+        text, mark = score, ""
+    return _thumb(files[choice["image_id"]], text, mark, choice["image_id"])
+
+
+def instances_sheet(data: Path, examples: int) -> list[Block]:
+    """Return some instances: both images, each with its caption."""
+    instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet")
+    if instances.empty:
+        read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
+        raise Skipped("no instance was assembled")
+    test = instances[(instances["split"] == "test") & instances["negative_image_id"].notna()]
+    if test.empty:
+        raise Skipped("no instance of the test split has a negative image")
+    chosen = _by_subtype(test, examples // 2)
+    ids = [*chosen["image_id"], *chosen["negative_image_id"]]
+    files = read_images(data / "assemble/images.parquet", ids)
+    rows = [
+        SheetRow(
+            str(row.subtype),
+            "",
+            [
+                _thumb(files[str(row.image_id)], str(row.caption), name=str(row.image_id)),
+                _thumb(
+                    files[str(row.negative_image_id)],
+                    str(row.negative_caption),
+                    name=str(row.negative_image_id),
+                ),
+            ],
+        )
+        for row in chosen.itertuples()
+    ]
+    note = (
+        "Left: the positive image and caption. Right: the negative image, of which the hard negative is true."
+    )
+    return [SheetBlock("Instances of the test split", rows, layout="cards", note=note)]
+
+
+def _by_subtype(rows: pd.DataFrame, wanted: int) -> pd.DataFrame:
+    """Return about ``wanted`` rows, the same number of each subtype, spread over the table."""
+    each = max(1, wanted // rows["subtype"].nunique())
+    parts = [rows[rows["subtype"] == s] for s in tables.SUBTYPES]
+    return pd.concat([part.iloc[_spread(len(part), each)] for part in parts])
+
+
+def _spread(length: int, wanted: int) -> list[int]:
+    """Return at most ``wanted`` places spread evenly over a list."""
+    places = np.linspace(0, length - 1, min(wanted, length)).round()
+    return sorted({int(place) for place in places})
+
+
+def _thumb(image: bytes, text: str, mark: Any = "", name: str = "") -> Thumb:
+    return Thumb(thumbnail(image, name), text, mark, name)

@@ -1,0 +1,103 @@
+"""Reading what the stages wrote, for the report: clear errors, and skipped stages as a state."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from caramel import tables
+from caramel.errors import DataError
+
+
+class Skipped(Exception):
+    """A stage did not apply; the text is the reason that it wrote."""
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return a stage's JSON object.
+
+    Raises:
+        Skipped: the stage did not apply.
+        DataError: the file is missing, or no JSON object.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not valid JSON: {error}. Remove it and run `dvc repro`.") from error
+    if not isinstance(data, dict):
+        raise DataError(f"{path} must hold a JSON object, not {type(data).__name__}.")
+    if "skipped" in data:
+        raise Skipped(str(data["skipped"]))
+    return data
+
+
+def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """Return a stage's CSV file with these columns.
+
+    Raises:
+        Skipped: the stage did not apply.
+        DataError: the file is missing, not CSV, or lacks a column.
+    """
+    if (path / "SKIPPED.txt").is_file():
+        raise Skipped((path / "SKIPPED.txt").read_text(encoding="utf-8").strip())
+    try:
+        rows = pd.read_csv(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} is not valid CSV: {error}. Remove it and run `dvc repro`.") from error
+    if list(rows.columns) == ["skipped"]:
+        raise Skipped(str(rows["skipped"].iloc[0]) if len(rows) else "no reason given")
+    lacking = [c for c in columns if c not in rows.columns]
+    if lacking:
+        raise DataError(f"{path} lacks the columns {lacking}; it has {list(rows.columns)}.")
+    return rows
+
+
+def read_images(path: Path, image_ids: Sequence[str]) -> dict[str, bytes]:
+    """Return the encoded files of some images of an ``images`` table, without loading the rest.
+
+    Raises:
+        DataError: the table is missing or broken, or lacks one of them.
+    """
+    tables.read(tables.IMAGES, path, ["image_id"])  # is it there, and is it what it should be
+    rows = pq.read_table(path, columns=["image_id", "image"], filters=[("image_id", "in", list(image_ids))])
+    found = {row["image_id"]: row["image"]["bytes"] for row in rows.to_pylist() if row["image"]["bytes"]}
+    lacking = sorted(set(image_ids) - set(found))
+    if lacking:
+        raise DataError(f"{path} lacks the content of {len(lacking)} images, such as {lacking[0]!r}.")
+    return found
+
+
+def value(data: Any, *keys: str, where: Path) -> Any:
+    """Return ``data[key][key]…``.
+
+    Raises:
+        DataError: a key is missing; the message names it and the file.
+    """
+    for depth, key in enumerate(keys):
+        if not isinstance(data, dict) or key not in data:
+            raise DataError(f"{where} lacks the key {'.'.join(keys[: depth + 1])!r}.")
+        data = data[key]
+    return data
+
+
+def number(data: Any, *keys: str, where: Path) -> float:
+    """Return a number at a path of keys, NaN for null.
+
+    Raises:
+        DataError: a key is missing, or its value is no number.
+    """
+    found = value(data, *keys, where=where)
+    if found is None:
+        return float("nan")
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        raise DataError(f"{where}: {'.'.join(keys)!r} must be a number, not {found!r}.")
+    return float(found)

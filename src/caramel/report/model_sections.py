@@ -1,0 +1,223 @@
+"""Sections on models: the main table, differences, subtypes and learning curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.evaluation.metrics import METRICS
+from caramel.evaluation.summary import DIFFERENCE_COLUMNS, VARIANT_COLUMNS, variant_of
+from caramel.report.blocks import (
+    MISSING,
+    Block,
+    Cell,
+    FigureBlock,
+    Mark,
+    NoteBlock,
+    TableBlock,
+    count,
+    interval,
+    percent,
+    signed,
+)
+from caramel.report.figures import bars_figure, curves_figure
+from caramel.report.inputs import Skipped, read_csv, read_json
+
+
+class Column(NamedTuple):
+    """A column of the main table: title, metric, subset."""
+
+    title: str
+    metric: str
+    subset: str = "all"
+
+
+MAIN = (
+    Column("SugarCrepe", "accuracy"),
+    Column("I2T", "i2t"),
+    Column("T2I", "t2i"),
+    Column("Group", "group"),
+    Column("Group without add", "group", "without_add"),
+    Column("ITT", "itt"),
+    Column("TOT", "tot"),
+)
+FINER = (
+    Column("SugarCrepe, macro", "accuracy", "macro"),
+    Column("P2 vs N", "p2_vs_n"),
+    Column("I_pos2T", "i_pos2t"),
+    Column("I_neg2T", "i_neg2t"),
+    Column("T_pos2I", "t_pos2i"),
+    Column("T_neg2I", "t_neg2i"),
+)
+BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
+Row = dict[Any, Any]
+
+
+def models_section(data: Path) -> list[Block]:
+    """Return the base and each variant on every metric, best marked, and each run by itself."""
+    variants, metrics = read_variants(data), read_metrics(data)
+    note = (
+        "Per cent of instances. ± standard deviation over training seeds; brackets: 95 % interval, a t "
+        "interval over seeds or, for a single model, a bootstrap over images. Bold: best of its column. "
+        "Without add: an added detail leaves the positive caption true of the negative image, so "
+        "those instances cannot be separated in both directions."
+    )
+    return [
+        _models_table("Models", MAIN, variants, metrics, note),
+        _models_table("Finer metrics", FINER, variants, metrics, "", folded=True),
+        _runs_table(metrics),
+    ]
+
+
+class _Rows(dict[tuple[str, ...], Row]):
+    """Rows by their key; a key that is not there is a file that is not complete."""
+
+    def __missing__(self, key: tuple[str, ...]) -> Row:
+        raise DataError(f"data/evaluate has no row for {', '.join(key)}. Run `dvc repro -f evaluate`.")
+
+
+def _keyed(rows: pd.DataFrame, *keys: str) -> _Rows:
+    """Return each row by its key."""
+    return _Rows((tuple(str(row[k]) for k in keys), row) for row in rows.to_dict("records"))
+
+
+def _models_table(
+    caption: str,
+    columns: Sequence[Column],
+    variants: pd.DataFrame,
+    metrics: pd.DataFrame,
+    note: str,
+    *,
+    folded: bool = False,
+) -> TableBlock:
+    """Return chance, base and variants in rows."""
+    found = _keyed(variants, "variant", "subset", "metric")
+    single = metrics[metrics.groupby("variant")["model"].transform("nunique") == 1]
+    alone = _keyed(single, "variant", "subset", "metric")
+    names = list(dict.fromkeys(variants["variant"].astype(str)))
+    best = {
+        c: max((percent(found[n, c.subset, c.metric]["mean"]) for n in names), key=_size) for c in columns
+    }
+    chance = [Cell(percent(METRICS[c.metric].chance), mark="muted") for c in columns]
+    rows = [[Cell("chance", mark="muted"), *chance]]
+    for name in names:
+        seeds = max(found[name, c.subset, c.metric]["seeds"] for c in columns)
+        cells = [Cell(name, f"{seeds} seeds" if seeds > 1 else "")]
+        for column in columns:
+            key = (name, column.subset, column.metric)
+            cells.append(_model_cell(found[key], alone.get(key, found[key]), best[column]))
+        rows.append(cells)
+    return TableBlock(caption, ("Model", *(c.title for c in columns)), rows, note=note, folded=folded)
+
+
+def _size(text: str) -> float:
+    return float(text) if text != MISSING else -1.0
+
+
+def _model_cell(row: Row, bounds: Row, best: str) -> Cell:
+    """Return the mean with its spread; ``bounds`` has the interval to show.
+
+    What is shown equal to the best counts as best: no reader sees two equal numbers, one bold.
+    """
+    mean = percent(row["mean"])
+    spread = "" if math.isnan(row["sd"]) else f" ± {percent(row['sd'])}"
+    mark: Mark = "best" if mean == best != MISSING else ""
+    return Cell(mean + spread, interval(bounds["ci_low"], bounds["ci_high"]), mark)
+
+
+def _runs_table(metrics: pd.DataFrame) -> TableBlock:
+    """Return every run by itself, with bootstrap intervals, instances and ties."""
+    found = _keyed(metrics[metrics["subset"] == "all"], "model", "metric")
+    columns = [c for c in MAIN if c.subset == "all"]
+    rows = []
+    for model in dict.fromkeys(metrics["model"].astype(str)):
+        of = [found[model, c.metric] for c in columns]
+        cells = [Cell(percent(row["value"]), interval(row["ci_low"], row["ci_high"])) for row in of]
+        accuracy, group = found[model, "accuracy"], found[model, "group"]
+        counts = (accuracy["n"], group["n"], accuracy["ties"], group["ties"])
+        rows.append([Cell(model), *cells, *(Cell(count(n)) for n in counts)])
+    counted = ("instances", "with both images", "ties, SugarCrepe", "ties, Group")
+    head = ("Run", *(c.title for c in columns), *counted)
+    note = "Brackets: 95 % bootstrap interval over images. A tie counts as a miss."
+    return TableBlock("Each run", head, rows, note=note, folded=True)
+
+
+def differences_section(data: Path) -> list[Block]:
+    """Return paired differences between the variants and the base."""
+    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
+    if rows.empty:
+        return [NoteBlock("Only one model was scored: there is nothing to compare.")]
+    found = _keyed(rows, "a", "b", "subset", "metric")
+    lines = [
+        [Cell(f"{a} − {b}"), *(_difference_cell(found[a, b, c.subset, c.metric]) for c in MAIN)]
+        for a, b in dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
+    ]
+    note = (
+        "Percentage points on the same instances. Brackets: 95 % interval of a paired bootstrap that draws "
+        "images and training seeds. Coloured: the interval leaves out zero. With few seeds the intervals "
+        "are somewhat too narrow, and none is corrected for the number of comparisons."
+    )
+    head = ("Difference", *(c.title for c in MAIN))
+    return [TableBlock("Differences between models", head, lines, note=note)]
+
+
+def _difference_cell(row: Row) -> Cell:
+    low, high = row["ci_low"], row["ci_high"]
+    mark: Mark = "up" if low > 0 else "down" if high < 0 else ""
+    return Cell(signed(row["difference"]), interval(low, high, difference=True), mark)
+
+
+def subtypes_section(data: Path) -> list[Block]:
+    """Return bars by subtype for the base and each variant."""
+    variants = read_variants(data)
+    order = list(dict.fromkeys(variants["variant"]))
+    subsets = [s for s in tables.SUBTYPES if s in set(variants["subset"])]
+
+    def wide(metric: str, column: str) -> pd.DataFrame:
+        rows = variants[variants["metric"] == metric]
+        return rows.pivot(index="subset", columns="variant", values=column).loc[subsets, order]
+
+    figure = bars_figure(
+        {title: wide(metric, "mean") for title, metric in BY_SUBTYPE.items()},
+        {title: wide(metric, "sd") for title, metric in BY_SUBTYPE.items()},
+        {title: METRICS[metric].chance for title, metric in BY_SUBTYPE.items()},
+    )
+    caption = "By subtype. Lines: standard deviation over seeds. Dotted: chance."
+    return [FigureBlock("subtypes", figure, caption, "Bars of four metrics by subtype and model.")]
+
+
+def curves_section(path: Path, name: str) -> list[Block]:
+    """Return the learning curves of one stage."""
+    curves = read_csv(path, ("model", "step", "metric", "value"))
+    if curves.empty:
+        raise Skipped("no step was recorded: the model was adopted, not trained")
+    curves = curves.assign(group=curves["model"].astype(str).map(variant_of))
+    figure = curves_figure(curves, list(dict.fromkeys(curves["group"])))
+    caption = "Learning curves; each line is one run."
+    return [FigureBlock(f"curves_{name}", figure, caption, f"Learning curves of stage {name}.")]
+
+
+def read_variants(data: Path) -> pd.DataFrame:
+    """Return ``variants.csv``.
+
+    Raises:
+        Skipped: nothing was evaluated.
+        DataError: the file is missing, broken or empty.
+    """
+    variants = read_csv(data / "evaluate/variants.csv", VARIANT_COLUMNS)
+    if variants.empty:
+        raise DataError(f"{data / 'evaluate/variants.csv'} holds no model. Run `dvc repro -f evaluate`.")
+    return variants
+
+
+def read_metrics(data: Path) -> pd.DataFrame:
+    """Return table ``metrics`` with the variant of each model; errors as in ``read_variants``."""
+    read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
+    metrics = tables.read(tables.METRICS, data / "evaluate/metrics.parquet")
+    return metrics.assign(variant=metrics["model"].map(variant_of))

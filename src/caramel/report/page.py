@@ -1,0 +1,181 @@
+"""The report: one HTML page that stands alone, with its figures and key numbers as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+
+from caramel.parallel import write_atomically
+from caramel.report import changes, data_sections, image_sections, model_sections
+from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, data_uri
+from caramel.report.inputs import Skipped
+
+Make = Callable[[], Sequence[Block]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The rendered page, the figures (name -> PNG), and the key numbers."""
+
+    html: str
+    plots: Mapping[str, bytes]
+    numbers: Mapping[str, float]
+
+
+def build_report(
+    data: Path,
+    *,
+    profile: str,
+    commit: str,
+    versions: Mapping[str, str],
+    last: Path,
+    examples: int,
+    exempt: Sequence[str],
+) -> Report:
+    """Return the report on what the stages wrote under ``data``.
+
+    Args:
+        data: the folder of the stages' outputs.
+        profile: name of the profile.
+        commit: git commit of the code.
+        versions: DVC hash by path.
+        last: key numbers of the last report, if the file exists.
+        examples: pictures on a contact sheet.
+        exempt: types that refinement left as they are.
+
+    Raises:
+        DataError: a file is missing or broken. A skipped stage is no error: its section says why.
+    """
+    numbers = changes.key_numbers(data)
+    changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
+    sections = [Section("changes", "What changed", "Key figures against the last report.", changed)]
+    sections += [_section(*part) for part in _parts(data, examples, exempt)]
+    figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
+    return Report(
+        html=_render(sections, profile=profile, commit=commit, versions=versions, numbers=numbers),
+        plots={figure.name: figure.picture.light for figure in figures},
+        numbers=numbers,
+    )
+
+
+def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, str, str, Make]]:
+    """Return (id, title, lead, function that makes the blocks) of every section, in reading order."""
+    d, i, m = data_sections, image_sections, model_sections
+    return [
+        ("models", "Models", "The base and its fine-tuned variants.", partial(m.models_section, data)),
+        (
+            "differences",
+            "Differences",
+            "Which training data makes a difference, on the same instances.",
+            partial(m.differences_section, data),
+        ),
+        ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
+        ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
+        ("rejects", "Rejects", "What was dropped, and why.", partial(d.rejects_section, data)),
+        (
+            "blind",
+            "Text bias",
+            "Can the hard negatives be told apart without looking at the image?",
+            partial(d.blind_section, data, exempt),
+        ),
+        (
+            "gate-captions",
+            "Gate on captions",
+            "Rules that every caption keeps before anything is trained on it.",
+            partial(d.gates_section, data, "validate_captions"),
+        ),
+        ("scenes", "Pairs", "Images and captions of the source.", partial(i.scenes_sheet, data, examples)),
+        ("settings", "Generator settings", "Tried before drawing.", partial(i.settings_section, data)),
+        ("yield", "Yield and judges", "From candidates to negatives.", partial(i.yield_section, data)),
+        (
+            "candidates",
+            "Candidates",
+            "Pictures drawn for negative captions.",
+            partial(i.candidates_sheet, data, examples),
+        ),
+        (
+            "instances",
+            "Instances",
+            "The benchmark as a model sees it.",
+            partial(i.instances_sheet, data, examples),
+        ),
+        (
+            "gate-benchmark",
+            "Gate on the benchmark",
+            "Rules that the benchmark keeps before any model is scored on it.",
+            partial(d.gates_section, data, "validate_benchmark"),
+        ),
+        *(
+            (f"curves-{name}", title, "", partial(m.curves_section, data / stage / "curves.csv", name))
+            for name, stage, title in (
+                ("generator", "generator", "Training of the generator"),
+                ("base", "base", "Training of the base model"),
+                ("finetune", "finetune", "Fine-tuning"),
+            )
+        ),
+    ]
+
+
+def _section(name: str, title: str, lead: str, make: Make) -> Section:
+    """Return the section; a skipped stage's reason stands in place of its blocks."""
+    try:
+        return Section(name, title, lead, make())
+    except Skipped as reason:
+        return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.", "skipped")])
+
+
+def _render(
+    sections: Sequence[Section],
+    *,
+    profile: str,
+    commit: str,
+    versions: Mapping[str, str],
+    numbers: Mapping[str, float],
+) -> str:
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["data_uri"] = data_uri
+    template = files("caramel.report").joinpath("report.html").read_text(encoding="utf-8")
+    return environment.from_string(template).render(
+        sections=sections, profile=profile, commit=commit, versions=versions, cards=_cards(numbers)
+    )
+
+
+def _cards(numbers: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Return the headline figures that there are: (value, label)."""
+    cards = []
+    if instances := numbers.get("rows/instances test"):
+        cards.append((f"{instances:,.0f}", "test instances"))
+    blind = [n for name, n in numbers.items() if name.startswith("blind accuracy after/")]
+    if blind:
+        cards.append((f"{100 * max(blind):.1f} %", "best blind scorer (chance 50)"))
+    if "images/faithful share" in numbers:
+        cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "faithful candidates"))
+    groups = {n.removeprefix("Group/"): v for n, v in numbers.items() if n.startswith("Group/")}
+    if groups:
+        best = max(groups, key=groups.__getitem__)
+        cards.append((f"{100 * groups[best]:.1f} %", f"best Group score: {best} (chance 16.7)"))
+    return cards
+
+
+def write_report(report: Report, folder: Path, *, last: Path, profile: str, commit: str) -> None:
+    """Write ``report.html``, ``summary.json`` and ``plots/``; remember the key numbers in ``last``."""
+    plots = folder / "plots"
+    plots.mkdir(parents=True, exist_ok=True)
+    for stale in plots.glob("*.png"):
+        stale.unlink()
+    for name, png in report.plots.items():
+        (plots / f"{name}.png").write_bytes(png)
+    (folder / "report.html").write_text(report.html, encoding="utf-8")
+    summary = {"profile": profile, "numbers": dict(report.numbers)}
+    text = json.dumps(summary, indent=2, sort_keys=True) + "\n"
+    (folder / "summary.json").write_text(text, encoding="utf-8")
+    remembered = json.dumps({**summary, "commit": commit}, indent=2, sort_keys=True) + "\n"
+    write_atomically(last, lambda path: path.write_text(remembered, encoding="utf-8"))

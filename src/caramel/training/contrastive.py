@@ -1,0 +1,208 @@
+"""Contrastive training of a CLIP on pairs, with or without hard negatives: what ``pretrain``
+and ``finetune`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.models.clip import (
+    autocast,
+    decode,
+    encode_text,
+    normalised,
+    resolve_device,
+    resolve_precision,
+)
+from caramel.training.loop import Curve, Training, train, weight_decay_groups
+from caramel.training.losses import contrastive_loss
+
+if TYPE_CHECKING:
+    import torch
+
+    from caramel.models.checkpoints import Clip
+
+LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Training rows in memory; row i of each array belongs together.
+
+    ``images`` are uint8 (n, 3, size, size), ``texts`` tokens (n, context). A row without a
+    negative of a kind does not occur: a set has negatives of a kind for all rows or for none.
+    """
+
+    images: npt.NDArray[np.uint8]
+    texts: torch.Tensor
+    negative_texts: torch.Tensor | None = None
+    negative_images: npt.NDArray[np.uint8] | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+
+def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[object]) -> Examples:
+    """Return the rows of a ``training`` table in memory.
+
+    Args:
+        clip: model whose tokenizer and preprocessing are used.
+        rows: table ``training``, or ``pairs``, which has no negatives.
+        images: encoded files by image_id.
+    """
+
+    def pixels(column: str) -> npt.NDArray[np.uint8]:
+        distinct, places = np.unique(rows[column].to_numpy(str), return_inverse=True)
+        return decode(clip, [images[name] for name in distinct])[places]
+
+    texts, negative_images = None, None
+    if "negative_caption" in rows and rows["negative_caption"].notna().all() and len(rows):
+        texts = clip.tokenize(rows["negative_caption"].tolist())
+    if "negative_image_id" in rows and rows["negative_image_id"].notna().all() and len(rows):
+        negative_images = pixels("negative_image_id")
+    return Examples(pixels("image_id"), clip.tokenize(rows["caption"].tolist()), texts, negative_images)
+
+
+def draw_batch(seed: int, step: int, rows: int, size: int) -> npt.NDArray[np.int64]:
+    """Return ``size`` different row numbers (all rows, if there are fewer), from seed and step."""
+    return np.random.default_rng([seed, step]).choice(rows, size=min(size, rows), replace=False)
+
+
+def batch_loss(clip: Clip, examples: Examples, rows: npt.NDArray[np.int64], device: str) -> torch.Tensor:
+    """Return the loss of one batch.
+
+    With negative images the batch is the positives and the negatives as pairs of their own
+    (TROHN-Img: a 2n × 2n InfoNCE); with negative texts only they are extra columns (NegCLIP).
+    """
+    import torch
+
+    pictures, texts, extra = examples.images[rows], examples.texts[rows], None
+    if examples.negative_texts is not None:
+        negatives = examples.negative_texts[rows]
+        if examples.negative_images is not None:
+            pictures = np.concatenate([pictures, examples.negative_images[rows]])
+        else:
+            extra = negatives
+        texts = torch.cat([texts, negatives])
+    images = clip.model.encode_image(normalised(clip, pictures, device), normalize=True)
+    vectors = encode_text(clip, texts.to(device))
+    scale = clip.model.logit_scale.exp()
+    if extra is None:
+        return contrastive_loss(images.float(), vectors.float(), scale)
+    positives, negative_vectors = vectors.float().split(len(rows))
+    return contrastive_loss(images.float(), positives, scale, negative_vectors)
+
+
+def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256) -> dict[str, float]:
+    """Return validation metrics of the model on the rows, each in [0, 1].
+
+    ``retrieval``: image→text recall@1 within groups of ``batch`` rows. Where the rows have
+    negatives: ``accuracy`` (caption choice) and, with negative images, ``group``.
+    """
+    import torch
+
+    def encode(pictures: npt.NDArray[np.uint8] | None, tokens: torch.Tensor | None) -> torch.Tensor:
+        out = []
+        for start in range(0, len(examples), batch):
+            part = slice(start, start + batch)
+            if pictures is not None:
+                out.append(
+                    clip.model.encode_image(normalised(clip, pictures[part], device), normalize=True).float()
+                )
+            elif tokens is not None:
+                out.append(encode_text(clip, tokens[part].to(device)).float())
+        return torch.cat(out)
+
+    clip.model.eval()
+    with torch.inference_mode(), autocast(device, precision):
+        i0, c0 = encode(examples.images, None), encode(None, examples.texts)
+        found = [
+            (i0[s : s + batch] @ c0[s : s + batch].T)
+            .argmax(1)
+            .eq(torch.arange(len(i0[s : s + batch]), device=device))
+            for s in range(0, len(i0), batch)
+        ]
+        out = {"retrieval": float(torch.cat(found).float().mean())}
+        if examples.negative_texts is not None:
+            c1 = encode(None, examples.negative_texts)
+            right = (i0 * c0).sum(1) > (i0 * c1).sum(1)
+            out["accuracy"] = float(right.float().mean())
+            if examples.negative_images is not None:
+                i1 = encode(examples.negative_images, None)
+                both = right & ((i1 * c1).sum(1) > (i1 * c0).sum(1))
+                both &= ((i0 * c0).sum(1) > (i1 * c0).sum(1)) & ((i1 * c1).sum(1) > (i0 * c1).sum(1))
+                out["group"] = float(both.float().mean())
+    clip.model.train()
+    return out
+
+
+def fit(
+    clip: Clip,
+    examples: Examples,
+    validation: Sequence[Examples],
+    *,
+    seed: int,
+    steps: int,
+    batch: int,
+    lr: float,
+    warmup: int,
+    weight_decay: float,
+    checkpoint_every: int,
+    device: str,
+    precision: str,
+    scratch: Path,
+    title: str,
+    on_measure: Callable[[Curve], None] | None = None,
+) -> Curve:
+    """Train the model in place and return its curve; resumes from ``scratch``.
+
+    AdamW with β = (0.9, 0.98), ε = 1e-6 and weight decay on matrices only (BiVLC E.3).
+
+    Args:
+        clip: model to train.
+        examples: training rows.
+        validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
+        batch: texts and images of a step together with their negatives: a set with negatives
+            draws half as many rows, as in BiVLC.
+        on_measure: called with the whole curve at each checkpoint, for tracking.
+        seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
+        title: as their names say.
+    """
+    import torch
+
+    device = resolve_device(device)
+    precision = resolve_precision(precision, device)
+    clip.model.to(device).train()
+    rows = batch if examples.negative_texts is None else max(2, batch // 2)
+    groups = weight_decay_groups([clip.model], weight_decay)
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6)
+
+    def loss(step: int) -> torch.Tensor:
+        with autocast(device, precision):
+            return batch_loss(clip, examples, draw_batch(seed, step, len(examples), rows), device)
+
+    def measure() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for part in validation:
+            if len(part):
+                found.update(hits(clip, part, device, precision))
+        if on_measure:
+            on_measure(training.curve)
+        return found
+
+    def clamp(_: int) -> None:
+        with torch.no_grad():
+            clip.model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
+
+    training = Training(
+        {"model": clip.model}, optimizer, loss, steps, warmup, checkpoint_every, measure, clamp
+    )
+    curve = train(training, scratch=scratch, title=title)
+    clip.model.eval()
+    return curve

@@ -1,0 +1,140 @@
+"""Fine-tuned variants of the base model: one Ray Tune experiment of variants × seeds."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables, tracking
+from caramel.models.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
+from caramel.parallel import Executor, file_hash, fingerprint, tune_grid
+from caramel.training.contrastive import fit, load_examples
+from caramel.training.tracked import curve_figure, curve_frame, log_curve
+
+
+def finetune_trial(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    base: str,
+    sets: Mapping[str, str],
+    validation: str,
+    images: str,
+    data: Sequence[str],
+    settings: Mapping[str, Any],
+    root: str,
+) -> dict[str, Any]:
+    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run.
+
+    Args:
+        point: {"variant", "seed"}.
+        scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
+        base: checkpoint folder to start from.
+        sets: variant → path of its ``training`` table.
+        validation: path of the ``training`` table whose val rows every variant is measured on.
+        images: path of the images table.
+        data: DVC paths to record as the run's inputs.
+        settings: keyword arguments of ``contrastive.fit``.
+        root: the project's root.
+
+    Returns {"variant", "seed", "checkpoint", "curve"}.
+    """
+    import torch
+
+    torch.set_num_threads(1)  # one trial per core, and the same weights on any number of cores
+    variant, seed = point["variant"], point["seed"]
+    name, out = f"{variant}-{seed}", Path(scratch) / "checkpoint"
+    rows = tables.read(tables.TRAINING, sets[variant])
+    val_rows = tables.read(tables.TRAINING, validation)
+    files = tables.read(tables.IMAGES, images, ["image_id", "image"]).set_index("image_id")["image"]
+    encoded = files.map(lambda image: image["bytes"])
+    clip = load_checkpoint(base)
+    examples = load_examples(clip, rows[rows["split"] == "train"], encoded)
+    measured = val_rows[val_rows["split"] == "val"]
+    params = {**point, **settings, "train_rows": len(examples)}
+    with tracking.run(
+        f"finetune {name}",
+        key=fingerprint(name, scratch),
+        params=params,
+        data=data,
+        tags={"stage": "finetune", "variant": variant, "seed": str(seed)},
+        root=root,
+    ):
+        import mlflow
+
+        mlflow.log_dict(dict(clip.config), "model_config.json")
+        curve = fit(
+            clip,
+            examples,
+            [load_examples(clip, measured, encoded)] if len(measured) else [],
+            seed=seed,
+            scratch=Path(scratch),
+            title=name,
+            on_measure=log_curve,
+            **settings,
+        )
+        log_curve(curve)
+        mlflow.log_figure(curve_figure(curve, name), "learning_curve.png")
+    vocabulary = Path(base) / VOCABULARY
+    card = {"name": name, "variant": variant, "seed": seed, "base": file_hash(base)}
+    own = vocabulary.read_bytes() if vocabulary.exists() else None
+    save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card)
+    return {"variant": variant, "seed": seed, "checkpoint": str(out), "curve": curve}
+
+
+def finetune(
+    *,
+    variants: Sequence[str],
+    seeds: Sequence[int],
+    base: str,
+    sets: Mapping[str, str],
+    validation: str,
+    images: str,
+    data: Sequence[str],
+    settings: Mapping[str, Any],
+    executor: Executor,
+    folder: Path,
+    out: Path,
+    root: Path,
+    gpus: float = 0.0,
+) -> pd.DataFrame:
+    """Fine-tune all variants × seeds and copy their checkpoints to ``out/<variant>-<seed>``.
+
+    Returns the learning curves: columns model, step, metric, value.
+
+    Args:
+        variants, seeds: the grid.
+        folder: where resumable trials lie.
+        out: the stage's output folder.
+        gpus: GPUs per trial.
+        base, sets, validation, images, data, settings, executor, root: as in ``finetune_trial``.
+    """
+    points = [{"variant": variant, "seed": seed} for variant in variants for seed in seeds]
+    results = tune_grid(
+        finetune_trial,
+        points,
+        settings={
+            "base": str(Path(base).resolve()),
+            "sets": {name: str(Path(path).resolve()) for name, path in sets.items()},
+            "validation": str(Path(validation).resolve()),
+            "images": str(Path(images).resolve()),
+            "data": list(data),
+            "settings": dict(settings),
+            "root": str(root),
+        },
+        inputs=[file_hash(path) for path in (base, *sets.values(), images)],
+        folder=folder,
+        executor=executor,
+        title="finetune",
+        gpus=gpus,
+    )
+    curves = []
+    for result in results:
+        name = f"{result['variant']}-{result['seed']}"
+        shutil.copytree(result["checkpoint"], out / name)
+        curves.append(curve_frame(result["curve"], name))
+    return pd.concat(curves, ignore_index=True)

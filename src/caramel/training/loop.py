@@ -1,0 +1,117 @@
+"""One training loop that resumes where it was killed and gives the same weights.
+
+Every step draws its own batch from (seed, step), so the state is the weights, the optimiser
+and the step number. The checkpoint is written under a temporary name and renamed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+
+from caramel.parallel import write_atomically
+
+if TYPE_CHECKING:
+    import torch
+
+Curve = list[tuple[int, str, float]]  # (step, metric, value)
+
+
+@dataclass
+class Training:
+    """What a training run is made of.
+
+    ``loss`` maps a step number, from 0, to the loss of that step's batch. ``measure`` returns
+    validation metrics; it runs at each checkpoint and at the end. ``after_step`` runs after each
+    update (an average of weights, say). ``modules`` are saved and restored by name.
+    """
+
+    modules: dict[str, torch.nn.Module]
+    optimizer: torch.optim.Optimizer
+    loss: Callable[[int], torch.Tensor]
+    steps: int
+    warmup: int
+    checkpoint_every: int
+    measure: Callable[[], dict[str, float]] | None = None
+    after_step: Callable[[int], None] | None = None
+    curve: Curve = field(default_factory=list)
+
+
+def learning_rate(step: int, *, peak: float, warmup: int, steps: int) -> float:
+    """Return the rate at a step: linear warm-up, then a cosine down to zero."""
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def weight_decay_groups(modules: Sequence[torch.nn.Module], decay: float) -> list[dict[str, object]]:
+    """Return parameter groups: weight decay on matrices, none on gains, biases, norms and scales."""
+    parameters = [p for m in modules for p in m.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+
+
+def train(training: Training, *, scratch: Path, title: str) -> Curve:
+    """Train to the last step, resuming from ``scratch/last.pt`` if it is there; return the curve.
+
+    Losses in the curve are means since the last point, so the curve is the same after a crash.
+    """
+    import torch
+
+    peak = [group["lr"] for group in training.optimizer.param_groups]
+    checkpoint = scratch / "last.pt"
+    start = _restore(training, checkpoint) if checkpoint.exists() else 0
+    losses: list[torch.Tensor] = []
+    for step in tqdm(
+        range(start, training.steps), initial=start, total=training.steps, desc=title, unit="step"
+    ):
+        for group, rate in zip(training.optimizer.param_groups, peak, strict=True):
+            group["lr"] = learning_rate(step, peak=rate, warmup=training.warmup, steps=training.steps)
+        training.optimizer.zero_grad(set_to_none=True)
+        loss = training.loss(step)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_([p for g in training.optimizer.param_groups for p in g["params"]], 1.0)
+        training.optimizer.step()
+        losses.append(loss.detach())
+        if training.after_step:
+            training.after_step(step)
+        done = step + 1
+        if done % training.checkpoint_every == 0 or done == training.steps:
+            training.curve.append((done, "loss", float(torch.stack(losses).mean())))
+            losses.clear()
+            if training.measure:
+                training.curve.extend((done, name, value) for name, value in training.measure().items())
+            _save(training, checkpoint, done)
+    return training.curve
+
+
+def _save(training: Training, path: Path, step: int) -> None:
+    import torch
+
+    state = {
+        "step": step,
+        "curve": training.curve,
+        "optimizer": training.optimizer.state_dict(),
+        "modules": {name: module.state_dict() for name, module in training.modules.items()},
+    }
+    write_atomically(path, lambda temporary: torch.save(state, temporary))
+
+
+def _restore(training: Training, path: Path) -> int:
+    """Load the checkpoint into the training run and return the number of steps done."""
+    import torch
+
+    state = torch.load(path, weights_only=True)
+    for name, module in training.modules.items():
+        module.load_state_dict(state["modules"][name])
+    training.optimizer.load_state_dict(state["optimizer"])
+    training.curve[:] = [tuple(point) for point in state["curve"]]
+    step: int = state["step"]
+    return step

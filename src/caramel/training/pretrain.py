@@ -1,0 +1,95 @@
+"""The base model: a CLIP trained from nothing on the pairs of the train split."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from caramel.errors import BackendError
+from caramel.models.checkpoints import assemble, build_model, save_checkpoint
+from caramel.models.tokenizer import learn_merges
+from caramel.training.contrastive import fit, load_examples
+from caramel.training.loop import Curve
+
+
+def pretrain_base(
+    pairs: pd.DataFrame,
+    images: pd.DataFrame,
+    texts: list[str],
+    *,
+    model: str,
+    seed: int,
+    steps: int,
+    batch: int,
+    lr: float,
+    warmup: int,
+    weight_decay: float,
+    checkpoint_every: int,
+    device: str,
+    precision: str,
+    scratch: Path,
+    out: Path,
+    on_measure: Callable[[Curve], None] | None = None,
+) -> Curve:
+    """Train a CLIP with InfoNCE and write its checkpoint folder to ``out``; return the curve.
+
+    Args:
+        pairs: table ``pairs``; train rows are trained on, val rows measured.
+        images: table ``images``.
+        texts: captions to learn the vocabulary from.
+        model: path of an open_clip model config (JSON).
+        seed: of the initial weights and of the batches.
+        scratch: where resumable state lies.
+        steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, on_measure:
+            as in ``contrastive.fit``.
+
+    Raises:
+        BackendError: the model config is missing or wrong.
+    """
+    import torch
+
+    vocabulary = learn_merges(texts, scratch / "bpe.txt.gz")
+    config = {"model_cfg": _model_cfg(model, vocabulary), "preprocess_cfg": {}}
+    torch.manual_seed(seed)
+    clip = assemble(build_model(config, model), config, vocabulary)
+    files = images.set_index("image_id")["image"].map(lambda image: image["bytes"])
+    train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
+    curve = fit(
+        clip,
+        load_examples(clip, train_rows, files),
+        [load_examples(clip, val_rows, files)] if len(val_rows) else [],
+        seed=seed,
+        steps=steps,
+        batch=batch,
+        lr=lr,
+        warmup=warmup,
+        weight_decay=weight_decay,
+        checkpoint_every=checkpoint_every,
+        device=device,
+        precision=precision,
+        scratch=scratch,
+        title="pretrain",
+        on_measure=on_measure,
+    )
+    card = {"name": "base", "seed": seed, "steps": steps}
+    save_checkpoint(out, clip.model, config=config, vocabulary=vocabulary.read_bytes(), card=card)
+    return curve
+
+
+def _model_cfg(path: str, vocabulary: Path) -> dict[str, object]:
+    """Return the model config with the vocabulary's size filled in."""
+    from open_clip.tokenizer import SimpleTokenizer
+
+    try:
+        config: dict[str, object] = json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BackendError(f"pretrain.model = {path!r}: no such file.") from None
+    except json.JSONDecodeError as error:
+        raise BackendError(f"pretrain.model = {path!r} is not valid JSON: {error}") from error
+    text = config.get("text_cfg")
+    if not isinstance(text, dict):
+        raise BackendError(f"pretrain.model = {path!r}: 'text_cfg' is missing.")
+    return {**config, "text_cfg": {**text, "vocab_size": SimpleTokenizer(str(vocabulary)).vocab_size}}

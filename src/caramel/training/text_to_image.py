@@ -1,0 +1,260 @@
+"""A small text-to-image model trained on the pairs: a real PixArt pipeline, in pixel space.
+
+``PixArtTransformer2DModel`` with a one-layer CLIP text encoder trained jointly, flow matching
+with prediction of the clean picture, and an average of the weights. One patch of the transformer
+is a third of the side: on the world, one cell of its grid.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.images.pipelines import CallOptions, save_pipeline
+from caramel.models.clip import autocast, resolve_device, resolve_precision
+from caramel.models.tokenizer import learn_merges
+from caramel.training.loop import Curve, Training, train, weight_decay_groups
+
+if TYPE_CHECKING:
+    import torch
+
+HEADS = 4
+TEXT_TOKENS = 40
+FLOW_SHIFT = 2.0  # noise levels are shifted towards noise, in training as in sampling
+LATENT_SCALE = 10.0  # keeps the autoencoder's tanh in its linear part
+
+
+def train_pixart(
+    pairs: pd.DataFrame,
+    images: pd.DataFrame,
+    texts: list[str],
+    *,
+    pretrained: str | None,
+    size: int,
+    seed: int,
+    steps: int,
+    batch: int,
+    lr: float,
+    warmup: int,
+    ema: float,
+    width: int,
+    layers: int,
+    drop_caption: float,
+    checkpoint_every: int,
+    device: str,
+    precision: str,
+    scratch: Path,
+    out: Path,
+    on_measure: Callable[[Curve], None] | None = None,
+) -> Curve:
+    """Train the pipeline on the train split, save it to ``out`` and return its loss curve.
+
+    Args:
+        pairs: table ``pairs``.
+        images: table ``images``.
+        texts: captions to learn the vocabulary from.
+        pretrained: not used by this backend.
+        size: side of the pictures in pixels, a multiple of three.
+        seed: of the initial weights, the batches and the noise.
+        ema: decay of the averaged weights, which are the ones saved.
+        drop_caption: share of captions left empty, for classifier-free guidance.
+        scratch: where resumable state lies.
+        steps, batch, lr, warmup, width, layers, checkpoint_every, device, precision, on_measure:
+            as their names say.
+    """
+    import torch
+
+    device = resolve_device(device)
+    precision = resolve_precision(precision, device)
+    torch.manual_seed(seed)
+    tokenizer = make_tokenizer(learn_merges(texts, scratch / "bpe.txt.gz"), scratch / "tokenizer")
+    text_encoder = make_text_encoder(tokenizer, width).to(device)
+    transformer = make_transformer(size, width, layers).to(device)
+    rows = pairs[pairs["split"] == "train"]
+    pictures = load_pictures(rows, images, size)
+    tokens = tokenizer([*rows["caption"], ""], padding="max_length", max_length=TEXT_TOKENS, truncation=True)
+    ids = torch.tensor(tokens["input_ids"])
+    mask = torch.tensor(tokens["attention_mask"])
+    averaged = torch.nn.ModuleList([copy.deepcopy(text_encoder), copy.deepcopy(transformer)])
+    averaged.requires_grad_(False)
+
+    def loss(step: int) -> torch.Tensor:
+        rng = np.random.default_rng([seed, step])
+        chosen = rng.integers(len(rows), size=batch)
+        said = np.where(rng.random(batch) < drop_caption, len(rows), chosen)  # last row: the empty caption
+        clean = torch.from_numpy(pictures[chosen]).to(device).float() / 127.5 - 1
+        with autocast(device, precision):
+            return flow_loss(
+                transformer, text_encoder, clean, ids[said].to(device), mask[said].to(device), rng
+            )
+
+    def average(step: int) -> None:
+        decay = min(ema, (step + 1) / (step + 10))
+        live = [*text_encoder.parameters(), *transformer.parameters()]
+        torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
+
+    def measure() -> dict[str, float]:
+        if on_measure:
+            on_measure(training.curve)
+        return {}
+
+    optimizer = torch.optim.AdamW(
+        weight_decay_groups([text_encoder, transformer], 0.01), lr=lr, betas=(0.9, 0.98)
+    )
+    modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
+    training = Training(modules, optimizer, loss, steps, warmup, checkpoint_every, measure, average)
+    curve = train(training, scratch=scratch, title="train_generator")
+    options = CallOptions(
+        {"use_resolution_binning": False, "max_sequence_length": TEXT_TOKENS, "clean_caption": False}
+    )
+    save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
+    return curve
+
+
+def flow_loss(
+    transformer: Any,
+    text_encoder: Any,
+    clean: torch.Tensor,
+    ids: torch.Tensor,
+    mask: torch.Tensor,
+    rng: np.random.Generator,
+) -> torch.Tensor:
+    """Return the squared error of the predicted clean picture (n, 3, size, size) in [-1, 1]."""
+    import torch
+
+    length = int(mask.sum(1).max())  # further columns are padding in every row
+    ids, mask = ids[:, :length], mask[:, :length]
+    uniform = torch.from_numpy(rng.random(len(clean), np.float32)).to(clean.device)
+    sigma = FLOW_SHIFT * uniform / (1 + (FLOW_SHIFT - 1) * uniform)
+    noise = torch.from_numpy(rng.standard_normal(clean.shape, np.float32)).to(clean.device)
+    level = sigma.view(-1, 1, 1, 1)
+    noisy = (1 - level) * clean + level * noise
+    words = text_encoder(ids, attention_mask=mask)[0]
+    predicted = transformer(
+        noisy,
+        encoder_hidden_states=words,
+        encoder_attention_mask=mask,
+        timestep=1000 * sigma,
+        added_cond_kwargs={"resolution": None, "aspect_ratio": None},
+        return_dict=False,
+    )[0]
+    return torch.nn.functional.mse_loss(predicted.float(), clean)
+
+
+def load_pictures(rows: pd.DataFrame, images: pd.DataFrame, size: int) -> Any:
+    """Return the rows' pictures as uint8, shape (n, 3, size, size)."""
+    from caramel.images.pictures import pixels
+
+    files = images.set_index("image_id")["image"]
+    distinct, places = np.unique(rows["image_id"].to_numpy(str), return_inverse=True)
+    stack = np.stack([pixels(files[name]["bytes"], name, size) for name in distinct])
+    return stack.transpose(0, 3, 1, 2)[places]
+
+
+def make_tokenizer(vocabulary: Path, folder: Path) -> Any:
+    """Return a ``CLIPTokenizer`` over the merges; its ids are those of open_clip's tokenizer."""
+    import gzip
+    import json
+
+    from open_clip.tokenizer import SimpleTokenizer
+    from transformers import CLIPTokenizer
+
+    merges = gzip.decompress(vocabulary.read_bytes()).decode()
+    encoder = SimpleTokenizer(str(vocabulary)).encoder
+    names = {"<start_of_text>": "<|startoftext|>", "<end_of_text>": "<|endoftext|>"}
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = {names.get(token, token): number for token, number in encoder.items()}
+    (folder / "vocab.json").write_text(json.dumps(entries), encoding="utf-8")
+    (folder / "merges.txt").write_text(merges, encoding="utf-8")
+    return CLIPTokenizer.from_pretrained(str(folder))
+
+
+def make_text_encoder(tokenizer: Any, width: int) -> Any:
+    """Return an untrained one-layer ``CLIPTextModel``."""
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    return CLIPTextModel(
+        CLIPTextConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            intermediate_size=2 * width,
+            num_hidden_layers=1,
+            num_attention_heads=HEADS,
+            max_position_embeddings=TEXT_TOKENS,
+            bos_token_id=tokenizer.bos_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+    )
+
+
+def make_transformer(size: int, width: int, layers: int) -> Any:
+    """Return an untrained transformer whose gates start open.
+
+    The default start, nearly closed random gates, learnt almost no nouns in the same time.
+    """
+    import torch
+    from diffusers import PixArtTransformer2DModel
+
+    transformer = PixArtTransformer2DModel(
+        num_attention_heads=HEADS,
+        attention_head_dim=width // HEADS,
+        in_channels=3,
+        out_channels=3,
+        num_layers=layers,
+        cross_attention_dim=width,
+        sample_size=size,
+        patch_size=size // 3,
+        caption_channels=width,
+        interpolation_scale=1,
+    )
+    with torch.no_grad():
+        transformer.adaln_single.linear.weight.zero_()
+        transformer.adaln_single.linear.bias.zero_()
+        transformer.scale_shift_table.zero_()
+        for block in transformer.transformer_blocks:
+            block.scale_shift_table.zero_()
+            block.scale_shift_table[[2, 5]] = 1  # gates of attention and of the feed-forward part
+        transformer.proj_out.weight.zero_()
+        transformer.proj_out.bias.zero_()
+    return transformer
+
+
+def make_pipeline(tokenizer: Any, text_encoder: Any, transformer: Any) -> Any:
+    """Return the standard pipeline, with an autoencoder that passes pixels through."""
+    import torch
+    from diffusers import AutoencoderTiny, DPMSolverMultistepScheduler, PixArtAlphaPipeline
+
+    vae = AutoencoderTiny(
+        encoder_block_out_channels=(3,),
+        decoder_block_out_channels=(3,),
+        num_encoder_blocks=(0,),
+        num_decoder_blocks=(0,),
+        latent_channels=3,
+        scaling_factor=LATENT_SCALE,
+    )
+    with torch.no_grad():
+        for parameter in vae.parameters():
+            parameter.zero_()
+        # The decoder is conv, ReLU, conv, then 2x - 1: lift everything above zero and back.
+        lift, drop = vae.decoder.layers[0], vae.decoder.layers[-1]
+        for channel in range(3):
+            lift.weight[channel, channel, 1, 1] = LATENT_SCALE
+            drop.weight[channel, channel, 1, 1] = 0.5
+        lift.bias.fill_(LATENT_SCALE)
+        drop.bias.fill_(0.5 * (1 - LATENT_SCALE))
+    scheduler = DPMSolverMultistepScheduler(
+        prediction_type="sample", use_flow_sigmas=True, flow_shift=FLOW_SHIFT
+    )
+    return PixArtAlphaPipeline(
+        tokenizer=tokenizer,
+        text_encoder=text_encoder.eval(),
+        vae=vae.eval(),
+        transformer=transformer.eval(),
+        scheduler=scheduler,
+    )

@@ -1,0 +1,93 @@
+"""One training run of a stage: its MLflow run, its output folder and its learning curve."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tracking
+from caramel.training.loop import Curve
+
+CURVES = "curves.csv"  # columns model, step, metric, value
+
+
+def log_curve(curve: Sequence[tuple[int, str, float]]) -> None:
+    """Log a whole curve to the open MLflow run in one request; points logged before stay the same."""
+    import mlflow
+    from mlflow.entities import Metric
+
+    run = mlflow.active_run()
+    assert run is not None
+    now = int(time.time() * 1000)
+    points = [Metric(name, value, now, step) for step, name, value in curve]
+    mlflow.MlflowClient().log_batch(run.info.run_id, metrics=points)
+
+
+def curve_figure(curve: Curve, title: str) -> Any:
+    """Return a matplotlib figure of a learning curve, one panel per metric."""
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for _, name, _ in curve))
+    figure = Figure(figsize=(3.2 * len(names), 2.8), layout="constrained")
+    for axis, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        points = [(step, value) for step, metric, value in curve if metric == name]
+        axis.plot(*zip(*points, strict=True), marker="o", markersize=3)
+        axis.set(title=name, xlabel="step")
+    figure.suptitle(title)
+    return figure
+
+
+def curve_frame(curve: Curve, model: str) -> pd.DataFrame:
+    """Return a curve as rows (model, step, metric, value)."""
+    rows = [(model, step, metric, value) for step, metric, value in curve]
+    return pd.DataFrame(rows, columns=["model", "step", "metric", "value"])
+
+
+@dataclass(frozen=True)
+class TrainingRun:
+    """Handle of the open run: where to write, and how to log."""
+
+    name: str
+    folder: Path
+
+    def log(self, curve: Curve) -> None:
+        """Log the curve so far."""
+        log_curve(curve)
+
+    def finish(self, curve: Curve) -> None:
+        """Write ``curves.csv`` and log the whole curve, its figure and the model's config."""
+        import mlflow
+
+        curve_frame(curve, self.name).to_csv(self.folder / CURVES, index=False)
+        if curve:
+            log_curve(curve)
+            mlflow.log_figure(curve_figure(curve, self.name), "learning_curve.png")
+        for path in sorted(self.folder.rglob("*.json")):
+            if path.stat().st_size < 100_000:  # configs and cards, not vocabularies
+                mlflow.log_artifact(str(path), str(Path("config") / path.parent.relative_to(self.folder)))
+
+
+@contextmanager
+def tracked_training(
+    name: str, key: str, params: Mapping[str, Any], data: Sequence[str], folder: Path
+) -> Iterator[TrainingRun]:
+    """Open the MLflow run of a training stage and an empty output folder.
+
+    Args:
+        name: of the run and of the model in its curve.
+        key: hash of all that determines the run.
+        params: logged parameters.
+        data: DVC paths that the run reads.
+        folder: output folder; what an earlier run left there is removed.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    with tracking.run(name, key=key, params=params, data=data, tags={"stage": name}):
+        yield TrainingRun(name, folder)

@@ -1,0 +1,325 @@
+"""The gates stop on every planted defect, say what and where, and pass on clean tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from PIL import Image
+
+from caramel import tables
+from caramel.errors import DataError, GateError
+from caramel.quality import gates
+from caramel.quality.suites import Summary, read_suite, validate, write_summaries
+
+ROOT = Path(__file__).parents[2]
+SUITES = ROOT / "expectations"
+Frames = dict[str, pd.DataFrame]
+N = 42
+
+
+def png(size: int = 4) -> bytes:
+    stream = BytesIO()
+    Image.new("RGB", (size, size), "red").save(stream, "PNG")
+    return stream.getvalue()
+
+
+def clean() -> Frames:
+    """Return small tables without a defect: N pairs, each with one negative, a sixth of it in train and val."""
+    splits = ["train" if i % 3 == 0 else "test" for i in range(N)]
+    subtypes = [tables.SUBTYPES[i // 3 % 7] for i in range(N)]
+    pairs = [(f"p{i}", f"i{i}", f"A red cat by {i} trees.", None, splits[i], "world") for i in range(N)]
+    negatives = [
+        (f"p{i}:n", f"p{i}", subtypes[i].split("_")[0], subtypes[i], f"A blue cat by {i} trees.", "g", 1, 1)
+        for i in range(N)
+    ]
+    paraphrases = [(f"p{i}", f"By {i} trees there is a red cat!", "g", 1) for i in range(N)]
+    instances = [
+        (n[0], f"i{i}", pairs[i][2], paraphrases[i][1], n[4], f"i{i}n", n[2], n[3], splits[i])
+        for i, n in enumerate(negatives)
+        if splits[i] == "test"
+    ]
+    training = [
+        (f"p{i}", f"i{i}", pairs[i][2], n[4], None, n[3], splits[i])
+        for i, n in enumerate(negatives)
+        if splits[i] == "train"
+    ]
+    image = {"bytes": png(), "path": None}
+    images = [(f"i{i}{k}", image, 4, 4, "world", splits[i]) for i in range(N) for k in ("", "n")]
+    scores = [(n[0], s, 0.5, 0.4 + 0.2 * (i % 2)) for i, n in enumerate(negatives) for s in ("ngram", "probe")]
+    return {
+        "pairs": tables.frame(tables.PAIRS, pairs),
+        "negatives": tables.frame(tables.NEGATIVES, negatives),
+        "paraphrases": tables.frame(tables.PARAPHRASES, paraphrases),
+        "instances": tables.frame(tables.INSTANCES, instances),
+        "training": tables.frame(tables.TRAINING, training),
+        "images": tables.frame(tables.IMAGES, images),
+        "scores": tables.frame(tables.SCORES, scores),
+    }
+
+
+def check_captions(t: Frames, docs: Path) -> list[Summary]:
+    return gates.validate_captions(
+        t["pairs"], t["negatives"], t["paraphrases"], min_pairs=30, folder=SUITES, docs_folder=docs
+    )
+
+
+def check_benchmark(t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",)) -> list[Summary]:
+    in_batch = t["training"].assign(negative_caption=None, subtype=None)
+    return gates.validate_benchmark(
+        t["instances"],
+        {"in_batch": in_batch, "negative_texts": t["training"]},
+        t["images"],
+        t["scores"],
+        blind_tolerance=0.1,
+        blind_exempt=exempt,
+        max_subtype_share=0.5,
+        folder=SUITES,
+        docs_folder=docs,
+    )
+
+
+def put(table: str, row: int, column: str, value: Any) -> Callable[[Frames], None]:
+    """Return a defect: one cell of one table."""
+
+    def plant(t: Frames) -> None:
+        t[table] = t[table].astype({column: "object"})
+        t[table].loc[row, column] = value
+
+    return plant
+
+
+def again(table: str) -> Callable[[Frames], None]:
+    """Return a defect: the first row stands twice."""
+
+    def plant(t: Frames) -> None:
+        t[table] = pd.concat([t[table], t[table].head(1)], ignore_index=True)
+
+    return plant
+
+
+def test_clean_captions_pass_and_the_summary_is_the_same_twice(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_summaries(check_captions(clean(), tmp_path / name), tmp_path / f"{name}.json")
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    summary = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
+    assert list(summary) == ["negatives", "pairs", "paraphrases"]
+    assert all(finding["success"] for suite in summary.values() for finding in suite["findings"])
+    assert summary["pairs"]["rows"] == N
+
+
+def test_clean_benchmark_passes(tmp_path: Path) -> None:
+    summaries = {s.suite: s for s in check_benchmark(clean(), tmp_path)}
+    assert set(summaries) == {"instances", "training", "image_uses", "images", "blind_accuracy"}
+    assert summaries["images"].rows == 2 * N
+
+
+CAPTION_DEFECTS = {
+    "too few pairs": (lambda t: t.update(pairs=t["pairs"].head(20)), "expect_table_row_count_to_be_between: 20"),
+    "pair twice": (again("pairs"), "expect_column_values_to_be_unique on pair_id: 2 of"),
+    "empty caption": (put("pairs", 3, "caption", "  "), "pair_id='p3', caption='  '"),
+    "lower case": (put("pairs", 3, "caption", "a red cat."), "pair_id='p3', caption='a red cat.'"),
+    "no stop": (put("pairs", 3, "caption", "A red cat"), "pair_id='p3', caption='A red cat'"),
+    "two stops": (put("pairs", 3, "caption", "A red cat.."), "pair_id='p3', caption='A red cat..'"),
+    "space before stop": (put("pairs", 3, "caption", "A cat ."), "pair_id='p3', caption='A cat .'"),
+    "unknown split": (put("pairs", 3, "split", "dev"), "pair_id='p3', split='dev'"),
+    "image in two splits": (put("pairs", 1, "image_id", "i0"), "expect_no_image_in_two_splits on image_id, split: 2 of 42"),
+    "negative twice": (again("negatives"), "expect_column_values_to_be_unique on negative_id"),
+    "no negatives": (lambda t: t.update(negatives=t["negatives"].head(0)), "nothing to tell apart"),
+    "negative says the same": (
+        put("negatives", 2, "negative_caption", "A Red cat, by 2 trees."),
+        "expect_caption_to_differ_from_its_negative on caption, negative_caption: 1 of 42 rows fail",
+    ),
+    "unformatted negative": (put("negatives", 2, "negative_caption", "A dog"), "negative_caption='A dog'"),
+    "unknown subtype": (put("negatives", 2, "subtype", "swap_rel"), "subtype='swap_rel'"),
+    "negative of no pair": (put("negatives", 2, "pair_id", "p999"), "missing_pair='p999'"),
+    "paraphrase twice": (again("paraphrases"), "Suite 'paraphrases'"),
+    "paraphrase says the same": (
+        put("paraphrases", 5, "caption2", "A red cat by 5 trees!"),
+        "expect_paraphrase_to_differ_from_caption on caption, caption2: 1 of 42 rows fail",
+    ),
+    "paraphrase of no pair": (put("paraphrases", 5, "pair_id", "p999"), "missing_pair='p999'"),
+}
+
+
+@pytest.mark.parametrize("defect", CAPTION_DEFECTS)
+def test_a_defect_in_the_captions_stops_the_pipeline(defect: str, tmp_path: Path) -> None:
+    plant, said = CAPTION_DEFECTS[defect]
+    t = clean()
+    plant(t)
+    with pytest.raises(GateError) as stopped:
+        check_captions(t, tmp_path)
+    assert said in str(stopped.value)
+
+
+def drop_image(t: Frames) -> None:
+    t["images"] = t["images"].drop(index=2 * 1)
+
+
+def break_image(t: Frames) -> None:
+    put("images", 3, "image", {"bytes": png()[:40], "path": None})(t)
+
+
+def lean_on_length(t: Frames) -> None:
+    t["scores"].loc[t["scores"]["scorer"] == "probe", "negative_score"] = 0.1
+
+
+def lose_a_score(t: Frames) -> None:
+    t["scores"] = t["scores"].drop(index=t["scores"].index[t["scores"]["negative_id"] == "p1:n"][:1])
+
+
+BENCHMARK_DEFECTS = {
+    "negative says the same": (
+        put("instances", 0, "negative_caption", "a red cat by 1 trees"),
+        "expect_caption_to_differ_from_its_negative",
+    ),
+    "one subtype is all": (
+        lambda t: t.update(instances=t["instances"].assign(subtype="swap_obj")),
+        "expect_subtype_share_to_be_at_most on split, subtype: 28 of 28 rows fail",
+    ),
+    "image in train and test": (put("training", 0, "image_id", "i1"), "image_id='i1', used_in='in_batch.image_id'"),
+    "trained on test": (put("training", 0, "split", "test"), "Nothing of the test split is trained on."),
+    "training caption is its negative": (
+        put("training", 0, "negative_caption", "A red cat by 0 trees."),
+        "training_set='negative_texts', pair_id='p0'",
+    ),
+    "unknown image": (put("instances", 0, "negative_image_id", "i999"), "missing_image='i999'"),
+    "image left out": (drop_image, "missing_image='i1'"),
+    "broken image": (break_image, "image_id='i1n', image_ok=False"),
+    "wrong size": (put("images", 3, "width", 5), "image_id='i1n', image_ok=False"),
+    "blind model sees it": (lean_on_length, "expect_blind_accuracy_to_be_at_most on scorer, ci_low: 1 of 2 rows fail"),
+    "score lost": (lose_a_score, "expect_column_pair_values_to_be_equal on scored, instances: 1 of 2 rows fail"),
+    "no scorer": (lambda t: t.update(scores=t["scores"].head(0)), "At least one blind scorer was asked."),
+    "no instances": (lambda t: t.update(instances=t["instances"].head(0)), "A benchmark has instances."),
+}
+
+
+@pytest.mark.parametrize("defect", BENCHMARK_DEFECTS)
+def test_a_defect_in_the_benchmark_stops_the_pipeline(defect: str, tmp_path: Path) -> None:
+    plant, said = BENCHMARK_DEFECTS[defect]
+    t = clean()
+    plant(t)
+    with pytest.raises(GateError) as stopped:
+        check_benchmark(t, tmp_path)
+    assert said in str(stopped.value)
+
+
+def test_a_tie_of_a_blind_scorer_is_half_a_hit_and_exempt_types_are_left_out() -> None:
+    t = clean()
+    t["scores"]["negative_score"] = 0.5
+    rows = gates.blind_accuracy(t["instances"], t["scores"], exempt=["add", "swap"])
+    of_replace = int((t["instances"]["type"] == "replace").sum())
+    assert rows["accuracy"].tolist() == [0.5, 0.5]
+    assert rows["scored"].tolist() == rows["ties"].tolist() == [of_replace] * 2
+    assert (rows["ci_low"] < 0.5).all()
+
+
+def test_exempt_types_may_be_seen_by_blind_scorers(tmp_path: Path) -> None:
+    t = clean()
+    added = t["negatives"].loc[t["negatives"]["type"] == "add", "negative_id"]
+    t["scores"].loc[t["scores"]["negative_id"].isin(added), "negative_score"] = 0.0
+    check_benchmark(t, tmp_path, exempt=("add",))
+
+
+def test_a_failure_names_five_rows_and_how_many_more_and_the_page_that_is_left(tmp_path: Path) -> None:
+    t = clean()
+    t["pairs"]["caption"] = "no stop"
+    with pytest.raises(GateError) as stopped:
+        check_captions(t, tmp_path)
+    said = str(stopped.value)
+    assert "Suite 'pairs'" in said
+    assert "expect_column_values_to_match_regex on caption: 42 of 42 rows fail" in said
+    assert said.count("caption='no stop'") == 5
+    assert "… and 37 more" in said
+    page = tmp_path / "pairs" / "index.html"
+    assert str(page) in said
+    text = page.read_text(encoding="utf-8")
+    assert "no stop" in text
+    assert "Failed" in text
+
+
+def test_all_failing_suites_are_named_at_once(tmp_path: Path) -> None:
+    t = clean()
+    put("pairs", 3, "caption", "a")(t)
+    put("paraphrases", 3, "caption2", "a")(t)
+    with pytest.raises(GateError, match=r"(?s)Suite 'pairs'.*Suite 'paraphrases'"):
+        check_captions(t, tmp_path)
+
+
+def test_data_docs_are_left_on_success_and_load_nothing_from_elsewhere(tmp_path: Path) -> None:
+    check_captions(clean(), tmp_path)
+    for page in tmp_path.glob("*/index.html"):
+        text = page.read_text(encoding="utf-8")
+        assert "expect_column_values_to_be_unique (" in text
+        assert "http" not in text
+        assert "<script" not in text
+
+
+def suite_file(tmp_path: Path, *parts: dict[str, Any], **changes: Any) -> Path:
+    suite = {"name": "s", "table": "t", "key": ["id"], "expectations": list(parts), **changes}
+    path = tmp_path / "s.json"
+    path.write_text(json.dumps(suite), encoding="utf-8")
+    return path
+
+
+UNIQUE = {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "id"}}
+ROWS = pd.DataFrame({"id": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("part", "said"),
+    [
+        ({"type": "expect_colum_values_to_be_unique", "kwargs": {"column": "id"}}, "Did you mean 'expect_column_values_to_be_unique'"),
+        ({"type": "expect_wonders", "kwargs": {}}, "unknown expectation type 'expect_wonders'"),
+        ({"kwargs": {}}, "unknown expectation type None"),
+        ({**UNIQUE, "kwargs": {"colunm": "id"}}, "extra fields not permitted"),
+        ({**UNIQUE, "severity": "grave"}, "holds 2 expectations, but only 1 could be loaded"),
+        ({**UNIQUE, "sevrity": "critical"}, "cannot be loaded"),
+        ({"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": {"$PARAMETER": "n"}}}, "asks for a parameter"),
+    ],
+)
+def test_a_suite_that_cannot_be_loaded_whole_is_an_error(part: dict[str, Any], said: str, tmp_path: Path) -> None:
+    path = suite_file(tmp_path, UNIQUE, part)
+    with pytest.raises(DataError, match="s.json") as stopped:
+        validate(ROWS, path, docs_folder=tmp_path, parameters={})
+    assert said in str(stopped.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"name": "s", "table": "t", "key": [], "expectations": []}'])
+def test_a_broken_suite_file_is_an_error(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match="s.json"):
+        read_suite(path)
+    with pytest.raises(DataError, match="missing"):
+        read_suite(tmp_path / "none.json")
+
+
+def test_an_expectation_that_cannot_be_evaluated_fails_the_gate(tmp_path: Path) -> None:
+    path = suite_file(tmp_path, {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "none"}})
+    with pytest.raises(GateError, match='could not be evaluated.*"none" in BatchData does not exist'):
+        validate(ROWS, path, docs_folder=tmp_path)
+
+
+def test_a_warning_is_recorded_and_does_not_stop(tmp_path: Path) -> None:
+    path = suite_file(tmp_path, {**UNIQUE, "severity": "warning"})
+    summary = validate(pd.DataFrame({"id": ["a", "a"]}), path, docs_folder=tmp_path)
+    assert [(f.success, f.failing_rows, f.examples) for f in summary.findings] == [(False, 2, ("id='a'", "id='a'"))]
+
+
+def test_the_suites_keep_the_contracts_closed_sets_and_keys() -> None:
+    for path in sorted(SUITES.glob("*.json")):
+        suite = read_suite(path)
+        assert suite["name"] == path.stem
+        contract = tables.TABLES.get(suite["table"])
+        if contract is not None and suite["table"] != "training":  # its suite looks at all sets together
+            assert tuple(suite["key"]) == contract.key
+        for part in suite["expectations"]:
+            assert part["meta"]["notes"]
+            if part["kwargs"].get("column") == "subtype":
+                assert part["kwargs"]["value_set"] == list(tables.SUBTYPES)
