@@ -20,10 +20,10 @@ from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
 UI_PORT = 5000
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Run the command line; exit with code 1 and one message on any error of the user's."""
     try:
-        cli()
+        cli(arguments)
     except CaramelError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)

@@ -255,6 +255,8 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
         said, _ = status.communicate(timeout=SLOW)
     except subprocess.TimeoutExpired:
         return Finding(WARN, "dvc.lock", f"not known: DVC took over {SLOW:.0f} s", "dvc status")
+    if "Unable to acquire lock" in said:
+        return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
     if status.returncode:
         return Finding(
             FAIL, "dvc.lock", said.strip().splitlines()[-1] if said.strip() else "DVC failed", "dvc status"

@@ -39,6 +39,8 @@ QUIET = {
     "AWS_EC2_METADATA_DISABLED": "true",
     "GX_ANALYTICS_ENABLED": "false",
     "TOKENIZERS_PARALLELISM": "false",
+    # Threads that wait by spinning make a step many times slower on a machine that others use too.
+    "OMP_WAIT_POLICY": "PASSIVE",
 }
 
 

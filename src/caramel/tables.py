@@ -256,7 +256,9 @@ def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
             f"The contract is in src/caramel/tables.py."
         )
     try:
-        arrow = pa.Table.from_pandas(rows, schema=table.schema, preserve_index=False)
+        # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
+        lenient = pa.schema([field.with_nullable(True) for field in table.schema])
+        arrow = pa.Table.from_pandas(rows, schema=lenient, preserve_index=False)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise ContractError(f"Table {table.name!r} at {where}: {error}") from error
     for name, column in table.columns.items():
@@ -279,7 +281,7 @@ def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
         raise ContractError(
             f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{shown(keys)}"
         )
-    return arrow.replace_schema_metadata(None)
+    return arrow.cast(table.schema).replace_schema_metadata(None)
 
 
 def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:

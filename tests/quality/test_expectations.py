@@ -36,7 +36,9 @@ def failing(rows: pd.DataFrame, kind: str, **kwargs: Any) -> list[int]:
     ["A red cat.", "a red cat", "A  red\tcat!", "A red, cat.", "“A red cat.”", "A RED CAT?"],
 )
 def test_a_negative_that_differs_only_in_form_is_found(negative: str) -> None:
-    rows = pd.DataFrame({"caption": ["A red cat.", "A red cat."], "negative_caption": ["A blue cat.", negative]})
+    rows = pd.DataFrame(
+        {"caption": ["A red cat.", "A red cat."], "negative_caption": ["A blue cat.", negative]}
+    )
     assert failing(rows, "expect_caption_to_differ_from_its_negative") == [1]
 
 
@@ -57,7 +59,9 @@ def test_a_missing_negative_is_not_judged() -> None:
 
 def test_columns_of_other_names_can_be_judged() -> None:
     rows = pd.DataFrame({"text": ["A cat.", "A dog."], "foil": ["a cat", "A hat."]})
-    assert failing(rows, "expect_caption_to_differ_from_its_negative", column_A="text", column_B="foil") == [0]
+    assert failing(rows, "expect_caption_to_differ_from_its_negative", column_A="text", column_B="foil") == [
+        0
+    ]
 
 
 def test_a_paraphrase_that_repeats_its_caption_is_found() -> None:
@@ -66,7 +70,9 @@ def test_a_paraphrase_that_repeats_its_caption_is_found() -> None:
 
 
 def test_an_image_in_two_splits_is_found_wherever_it_stands() -> None:
-    rows = pd.DataFrame({"image_id": ["a", "b", "a", "c", "c"], "split": ["train", "train", "test", "val", "val"]})
+    rows = pd.DataFrame(
+        {"image_id": ["a", "b", "a", "c", "c"], "split": ["train", "train", "test", "val", "val"]}
+    )
     assert failing(rows, "expect_no_image_in_two_splits") == [0, 2]
 
 
@@ -109,7 +115,13 @@ def test_an_empty_table_has_no_failing_row(kind: str, columns: list[str], kwargs
 
 @pytest.mark.parametrize(
     ("hits", "n", "low", "high"),
-    [(5, 10, 0.2366, 0.7634), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (600, 1000, 0.5693, 0.6299), (0, 0, 0.0, 1.0)],
+    [
+        (5, 10, 0.2366, 0.7634),
+        (0, 10, 0.0, 0.2775),
+        (10, 10, 0.7225, 1.0),
+        (600, 1000, 0.5693, 0.6299),
+        (0, 0, 0.0, 1.0),
+    ],
 )
 def test_wilson_intervals_are_those_of_the_tables(hits: float, n: int, low: float, high: float) -> None:
     assert wilson(hits, n) == pytest.approx((low, high), abs=1e-4)

@@ -51,7 +51,9 @@ def clean() -> Frames:
     ]
     image = {"bytes": png(), "path": None}
     images = [(f"i{i}{k}", image, 4, 4, "world", splits[i]) for i in range(N) for k in ("", "n")]
-    scores = [(n[0], s, 0.5, 0.4 + 0.2 * (i % 2)) for i, n in enumerate(negatives) for s in ("ngram", "probe")]
+    scores = [
+        (n[0], s, 0.5, 0.4 + 0.2 * (i % 2)) for i, n in enumerate(negatives) for s in ("ngram", "probe")
+    ]
     return {
         "pairs": tables.frame(tables.PAIRS, pairs),
         "negatives": tables.frame(tables.NEGATIVES, negatives),
@@ -89,7 +91,7 @@ def put(table: str, row: int, column: str, value: Any) -> Callable[[Frames], Non
 
     def plant(t: Frames) -> None:
         t[table] = t[table].astype({column: "object"})
-        t[table].loc[row, column] = value
+        t[table].at[row, column] = value  # one cell, whatever the value is
 
     return plant
 
@@ -120,7 +122,10 @@ def test_clean_benchmark_passes(tmp_path: Path) -> None:
 
 
 CAPTION_DEFECTS = {
-    "too few pairs": (lambda t: t.update(pairs=t["pairs"].head(20)), "expect_table_row_count_to_be_between: 20"),
+    "too few pairs": (
+        lambda t: t.update(pairs=t["pairs"].head(20)),
+        "expect_table_row_count_to_be_between: 20",
+    ),
     "pair twice": (again("pairs"), "expect_column_values_to_be_unique on pair_id: 2 of"),
     "empty caption": (put("pairs", 3, "caption", "  "), "pair_id='p3', caption='  '"),
     "lower case": (put("pairs", 3, "caption", "a red cat."), "pair_id='p3', caption='a red cat.'"),
@@ -128,7 +133,10 @@ CAPTION_DEFECTS = {
     "two stops": (put("pairs", 3, "caption", "A red cat.."), "pair_id='p3', caption='A red cat..'"),
     "space before stop": (put("pairs", 3, "caption", "A cat ."), "pair_id='p3', caption='A cat .'"),
     "unknown split": (put("pairs", 3, "split", "dev"), "pair_id='p3', split='dev'"),
-    "image in two splits": (put("pairs", 1, "image_id", "i0"), "expect_no_image_in_two_splits on image_id, split: 2 of 42"),
+    "image in two splits": (
+        put("pairs", 1, "image_id", "i0"),
+        "expect_no_image_in_two_splits on image_id, split: 2 of 42",
+    ),
     "negative twice": (again("negatives"), "expect_column_values_to_be_unique on negative_id"),
     "no negatives": (lambda t: t.update(negatives=t["negatives"].head(0)), "nothing to tell apart"),
     "negative says the same": (
@@ -182,7 +190,10 @@ BENCHMARK_DEFECTS = {
         lambda t: t.update(instances=t["instances"].assign(subtype="swap_obj")),
         "expect_subtype_share_to_be_at_most on split, subtype: 28 of 28 rows fail",
     ),
-    "image in train and test": (put("training", 0, "image_id", "i1"), "image_id='i1', used_in='in_batch.image_id'"),
+    "image in train and test": (
+        put("training", 0, "image_id", "i1"),
+        "image_id='i1', used_in='in_batch.image_id'",
+    ),
     "trained on test": (put("training", 0, "split", "test"), "Nothing of the test split is trained on."),
     "training caption is its negative": (
         put("training", 0, "negative_caption", "A red cat by 0 trees."),
@@ -192,8 +203,14 @@ BENCHMARK_DEFECTS = {
     "image left out": (drop_image, "missing_image='i1'"),
     "broken image": (break_image, "image_id='i1n', image_ok=False"),
     "wrong size": (put("images", 3, "width", 5), "image_id='i1n', image_ok=False"),
-    "blind model sees it": (lean_on_length, "expect_blind_accuracy_to_be_at_most on scorer, ci_low: 1 of 2 rows fail"),
-    "score lost": (lose_a_score, "expect_column_pair_values_to_be_equal on scored, instances: 1 of 2 rows fail"),
+    "blind model sees it": (
+        lean_on_length,
+        "expect_blind_accuracy_to_be_at_most on scorer, ci_low: 1 of 2 rows fail",
+    ),
+    "score lost": (
+        lose_a_score,
+        "expect_column_pair_values_to_be_equal on scored, instances: 1 of 2 rows fail",
+    ),
     "no scorer": (lambda t: t.update(scores=t["scores"].head(0)), "At least one blind scorer was asked."),
     "no instances": (lambda t: t.update(instances=t["instances"].head(0)), "A benchmark has instances."),
 }
@@ -217,6 +234,15 @@ def test_a_tie_of_a_blind_scorer_is_half_a_hit_and_exempt_types_are_left_out() -
     assert rows["accuracy"].tolist() == [0.5, 0.5]
     assert rows["scored"].tolist() == rows["ties"].tolist() == [of_replace] * 2
     assert (rows["ci_low"] < 0.5).all()
+
+
+def test_negatives_of_one_image_count_as_little_more_than_one() -> None:
+    t = clean()
+    t["scores"]["negative_score"] = [0.1, 0.9] * N
+    apart = gates.blind_accuracy(t["instances"], t["scores"], exempt=[])
+    together = gates.blind_accuracy(t["instances"].assign(image_id="i1"), t["scores"], exempt=[])
+    assert apart["accuracy"].tolist() == together["accuracy"].tolist()
+    assert (together["ci_high"] - together["ci_low"] > apart["ci_high"] - apart["ci_low"]).all()
 
 
 def test_exempt_types_may_be_seen_by_blind_scorers(tmp_path: Path) -> None:
@@ -274,18 +300,26 @@ ROWS = pd.DataFrame({"id": ["a", "b"]})
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        ({"type": "expect_colum_values_to_be_unique", "kwargs": {"column": "id"}}, "Did you mean 'expect_column_values_to_be_unique'"),
+        (
+            {"type": "expect_colum_values_to_be_unique", "kwargs": {"column": "id"}},
+            "Did you mean 'expect_column_values_to_be_unique'",
+        ),
         ({"type": "expect_wonders", "kwargs": {}}, "unknown expectation type 'expect_wonders'"),
         ({"kwargs": {}}, "unknown expectation type None"),
         ({**UNIQUE, "kwargs": {"colunm": "id"}}, "extra fields not permitted"),
         ({**UNIQUE, "severity": "grave"}, "holds 2 expectations, but only 1 could be loaded"),
         ({**UNIQUE, "sevrity": "critical"}, "cannot be loaded"),
-        ({"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": {"$PARAMETER": "n"}}}, "asks for a parameter"),
+        (
+            {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": {"$PARAMETER": "n"}}},
+            "asks for a parameter",
+        ),
     ],
 )
-def test_a_suite_that_cannot_be_loaded_whole_is_an_error(part: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_a_suite_that_cannot_be_loaded_whole_is_an_error(
+    part: dict[str, Any], said: str, tmp_path: Path
+) -> None:
     path = suite_file(tmp_path, UNIQUE, part)
-    with pytest.raises(DataError, match="s.json") as stopped:
+    with pytest.raises(DataError, match=r"s\.json") as stopped:
         validate(ROWS, path, docs_folder=tmp_path, parameters={})
     assert said in str(stopped.value)
 
@@ -294,7 +328,7 @@ def test_a_suite_that_cannot_be_loaded_whole_is_an_error(part: dict[str, Any], s
 def test_a_broken_suite_file_is_an_error(text: str, tmp_path: Path) -> None:
     path = tmp_path / "s.json"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match="s.json"):
+    with pytest.raises(DataError, match=r"s\.json"):
         read_suite(path)
     with pytest.raises(DataError, match="missing"):
         read_suite(tmp_path / "none.json")
@@ -302,14 +336,16 @@ def test_a_broken_suite_file_is_an_error(text: str, tmp_path: Path) -> None:
 
 def test_an_expectation_that_cannot_be_evaluated_fails_the_gate(tmp_path: Path) -> None:
     path = suite_file(tmp_path, {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "none"}})
-    with pytest.raises(GateError, match='could not be evaluated.*"none" in BatchData does not exist'):
+    with pytest.raises(GateError, match=r'could not be evaluated.*"none" in BatchData does not exist'):
         validate(ROWS, path, docs_folder=tmp_path)
 
 
 def test_a_warning_is_recorded_and_does_not_stop(tmp_path: Path) -> None:
     path = suite_file(tmp_path, {**UNIQUE, "severity": "warning"})
     summary = validate(pd.DataFrame({"id": ["a", "a"]}), path, docs_folder=tmp_path)
-    assert [(f.success, f.failing_rows, f.examples) for f in summary.findings] == [(False, 2, ("id='a'", "id='a'"))]
+    assert [(f.success, f.failing_rows, f.examples) for f in summary.findings] == [
+        (False, 2, ("id='a'", "id='a'"))
+    ]
 
 
 def test_the_suites_keep_the_contracts_closed_sets_and_keys() -> None:

@@ -147,7 +147,10 @@ def evaluate_model(
     instances = read_split(Path(folder, INSTANCES), split)
     images = tables.read(tables.IMAGES, Path(folder, IMAGES))
     encoder = load_encoder(
-        str(Path(folder, point["checkpoint"])), device=device, precision=precision, name=point["model"]
+        str(Path(folder, point["checkpoint"])),
+        device=resolve_device(device),  # here: a worker may have what the driver has not
+        precision=precision,
+        name=point["model"],
     )
     rows = BENCHMARKS[point["benchmark"]](instances, images, encoder, batch=batch)
     path = tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))

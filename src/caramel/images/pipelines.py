@@ -38,8 +38,10 @@ def save_pipeline(pipeline: Any, options: CallOptions, out: Path) -> Path:
     return out
 
 
-def adopt_pipeline(*args: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
+def adopt_pipeline(*_: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
     """Write the card of a pipeline that is not ours: a diffusers folder or a hub name.
+
+    Takes and ignores what a backend that trains needs; returns an empty learning curve.
 
     Raises:
         BackendError: no name is given.

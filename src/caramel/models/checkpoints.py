@@ -168,8 +168,10 @@ def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) 
     return ClipEncoder(load_checkpoint(folder, device), device, precision, name, identity)
 
 
-def adopt_pretrained(*, pretrained: str | None, out: Path) -> Path:
+def adopt_pretrained(*_: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
     """Write a checkpoint folder from an open_clip ``NAME:TAG`` or a checkpoint folder.
+
+    Takes and ignores what a backend that trains needs; returns an empty learning curve.
 
     Raises:
         BackendError: the name or tag is unknown, cannot be fetched, or its activation disagrees
@@ -208,4 +210,5 @@ def adopt_pretrained(*, pretrained: str | None, out: Path) -> Path:
     keys = ("mean", "std", "interpolation", "resize_mode")
     preprocess = {k: tagged[k] for k in keys if k in tagged}
     config = {"model_cfg": model_cfg, "preprocess_cfg": preprocess}
-    return save_checkpoint(out, model, config=config, vocabulary=None, card={"from": pretrained})
+    save_checkpoint(out, model, config=config, vocabulary=None, card={"from": pretrained})
+    return []

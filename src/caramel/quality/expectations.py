@@ -14,7 +14,6 @@ missing value in either column is left out: emptiness is for other expectations.
 
 from __future__ import annotations
 
-import re
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -25,6 +24,7 @@ from great_expectations.expectations.metrics.map_metric_provider import (
     column_pair_condition_partial,
 )
 
+from caramel.quality.blind import words_only
 from caramel.quality.intervals import wilson
 
 Number = float | dict[str, str]  # or {"$PARAMETER": name}, given when the suite runs
@@ -32,17 +32,12 @@ DOMAIN = ("column_A", "column_B", "row_condition", "condition_parser", "ignore_r
 IGNORE = "either_value_is_missing"
 
 
-def plain(text: str) -> str:
-    """Return the words of a text in lower case, with one space between: nothing else is left."""
-    return " ".join(re.findall(r"[^\W_]+", text.casefold()))
-
-
 class _TextsDiffer(ColumnPairMapMetricProvider):
     condition_metric_name = "column_pair_values.caramel_texts_differ"
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return column_A.map(plain) != column_B.map(plain)
+        return column_A.map(words_only) != column_B.map(words_only)
 
 
 class _InOneSplit(ColumnPairMapMetricProvider):

@@ -11,10 +11,11 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from caramel.errors import GateError
-from caramel.quality.intervals import wilson
+from caramel.quality.scores import interval
 from caramel.quality.suites import Summary, validate
 
 
@@ -137,18 +138,18 @@ def _opens(image: Mapping[str, Any], width: int, height: int) -> bool:
 def blind_accuracy(instances: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
     """Return one row per blind scorer: how often it prefers the caption to its negative.
 
-    Columns: scorer, instances (those to be scored), scored, ties, accuracy, ci_low, ci_high
-    (95 % Wilson interval). A tie counts as half a hit: a scorer that cannot tell is at chance.
-    Accuracy is null where nothing was scored.
+    Columns: scorer, instances (those to be scored), scored, ties, accuracy, ci_low, ci_high (95 %
+    interval, clustered on the image). A tie counts as half a hit: a scorer that cannot tell is at
+    chance. Accuracy is null, and the interval (0, 1), where nothing was scored.
     """
-    judged = set(instances.loc[~instances["type"].isin(list(exempt)), "instance_id"])
+    judged = instances.loc[~instances["type"].isin(list(exempt)), ["instance_id", "image_id"]]
     rows = []
-    for scorer, own in scores.groupby("scorer", sort=True):
-        own = own[own["negative_id"].isin(judged)]
-        wins = int((own["positive_score"] > own["negative_score"]).sum())
-        ties = int((own["positive_score"] == own["negative_score"]).sum())
-        hits, n = wins + ties / 2, len(own)
-        low, high = wilson(hits, n)
-        rows.append((scorer, len(judged), n, ties, hits / n if n else None, low, high))
+    for scorer, scored in scores.groupby("scorer", sort=True):
+        own = scored.merge(judged, left_on="negative_id", right_on="instance_id", validate="m:1")
+        gap = (own["positive_score"] - own["negative_score"]).to_numpy(dtype=np.float64)
+        image = np.unique(own["image_id"].to_numpy(dtype=str), return_inverse=True)[1]
+        hits, one_stratum = (gap > 0) + 0.5 * (gap == 0), np.zeros(len(own), dtype=np.int64)
+        accuracy, low, high = interval(hits, one_stratum, image) if len(own) else (None, 0.0, 1.0)
+        rows.append((scorer, len(judged), len(own), int((gap == 0).sum()), accuracy, low, high))
     columns = ["scorer", "instances", "scored", "ties", "accuracy", "ci_low", "ci_high"]
     return pd.DataFrame(rows, columns=columns)

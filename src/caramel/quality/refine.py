@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel import tables
 from caramel.captions.formatting import format_caption
 from caramel.errors import ConfigError
 from caramel.quality.blind import DECIMALS, Ints, stable_keys, words_only
@@ -206,7 +205,7 @@ def _rank_within(groups: Ints, keys: npt.NDArray[np.uint64]) -> Ints:
 
 def _gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: tuple[str, str]) -> Ints | None:
     """Return the gaps under both scorers in units of 1e-6, (n, 2); None if one is missing or NaN."""
-    gap = (scores["positive_score"] - scores["negative_score"]) * UNIT
+    gap = (scores["positive_score"] - scores["negative_score"]).astype(float) * UNIT
     columns = []
     for scorer in scorers:
         mine = (scores["scorer"] == scorer).to_numpy()

@@ -116,8 +116,11 @@ def percent(value: float, digits: int = 1) -> str:
 
 
 def signed(value: float) -> str:
-    """Return a difference of fractions in points, with its sign; a dash for NaN."""
-    return MISSING if math.isnan(value) else f"{100 * value:+.1f}".replace("-", "−")
+    """Return a difference of fractions in points, with its sign unless it is 0.0; a dash for NaN."""
+    if math.isnan(value):
+        return MISSING
+    text = f"{100 * value:+.1f}".replace("-", "−")
+    return "0.0" if text[1:] == "0.0" else text
 
 
 def interval(low: float, high: float, *, difference: bool = False) -> str:

@@ -47,11 +47,9 @@ def _blind(data: Path) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for stage, word in (("scores", "before"), ("refine", "after")):
         rows = blind_frame(data / stage / "blind.json")
-        rows = rows[rows["subset"] == "all"]
-        numbers |= {
-            f"blind accuracy {word}/{s}": float(a)
-            for s, a in zip(rows["scorer"], rows["accuracy"], strict=True)
-        }
+        rows = rows[rows["subset"].isin(("all", *tables.TYPES))]
+        for scorer, subset, accuracy in zip(rows["scorer"], rows["subset"], rows["accuracy"], strict=True):
+            numbers[f"blind accuracy {word}/{scorer} on {subset}"] = float(accuracy)
     return numbers
 
 

@@ -10,11 +10,22 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.report.blocks import Block, Cell, FigureBlock, NoteBlock, TableBlock, count, interval, percent
+from caramel.report.blocks import (
+    MISSING,
+    Block,
+    Cell,
+    FigureBlock,
+    NoteBlock,
+    TableBlock,
+    count,
+    interval,
+    percent,
+)
 from caramel.report.figures import blind_figure
 from caramel.report.inputs import number, read_json, value
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble")
+PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
 
 
 def counts_section(data: Path) -> list[Block]:
@@ -91,7 +102,7 @@ def rejects_section(data: Path) -> list[Block]:
         for (stage, reason), group in rejects.groupby(["stage", "reason"], sort=False)
     ]
     head = ("Stage", "Reason", "Example", "rows")
-    return [TableBlock("Rejected rows by stage and reason", head, rows, labels=3)]
+    return [TableBlock("", head, rows, labels=3)]
 
 
 def _example(rejects: pd.DataFrame) -> str:
@@ -107,16 +118,21 @@ def blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
     earlier = before.set_index(["subset", "scorer"])
     rows = []
     for subset, group in after.groupby("subset", sort=False):
-        cells = [Cell(str(subset))]
+        is_exempt = str(subset).partition("_")[0] in exempt
+        cells = [Cell(str(subset), "left as it is" if is_exempt else "")]
         found = group.set_index("scorer")
         for scorer in scorers:
             key = (subset, scorer)
             old = float(earlier.loc[key, "accuracy"]) if key in earlier.index else float("nan")
-            cells.append(_blind_cell(old, found.loc[scorer] if scorer in found.index else None))
+            new = found.loc[scorer] if scorer in found.index else None
+            cells.append(_blind_cell(old, new, is_exempt))
         rows.append(cells)
-    note = "Per cent; chance is 50. Small: 95 % interval after refinement."
+    note = (
+        "Per cent; chance is 50 and a tie counts half. Small: 95 % interval after refinement. Coloured: "
+        "surely better than chance."
+    )
     if exempt:
-        note += f" Refinement leaves {', '.join(exempt)} as it is."
+        note += f" Refinement leaves {', '.join(exempt)} as it is; “all” and “macro” hold it too."
     figure = FigureBlock(
         "blind",
         blind_figure(before, after),
@@ -127,13 +143,12 @@ def blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
     return [figure, TableBlock("Blind accuracy, before → after refinement", head, rows, note=note)]
 
 
-def _blind_cell(old: float, new: pd.Series | None) -> Cell:
+def _blind_cell(old: float, new: pd.Series | None, is_exempt: bool) -> Cell:
     if new is None:
-        return Cell(f"{percent(old)} → –")
+        return Cell(f"{percent(old)} → {MISSING}")
     low, high = float(new["ci_low"]), float(new["ci_high"])
-    return Cell(
-        f"{percent(old)} → {percent(float(new['accuracy']))}", interval(low, high), "bad" if low > 0.5 else ""
-    )
+    text = f"{percent(old)} → {percent(float(new['accuracy']))}"
+    return Cell(text, interval(low, high), "muted" if is_exempt else "bad" if low > 0.5 else "")
 
 
 def blind_frame(path: Path) -> pd.DataFrame:
@@ -164,48 +179,47 @@ def gates_section(data: Path, stage: str) -> list[Block]:
         raise DataError(f"{path} holds no suite: the gate has checked nothing.")
     rows, checks = [], []
     for name, suite in suites.items():
-        expectations = value(suite, "expectations", where=path)
-        if not isinstance(expectations, list):
-            raise DataError(f"{path}: 'expectations' of suite {name!r} must be a list.")
-        failed = [e for e in expectations if _verdict(e) != "passed"]
-        result = _verdict(suite)
-        rows.append(
-            [
-                Cell(str(name)),
-                Cell(result, mark="good" if result == "passed" else "bad"),
-                Cell(count(len(expectations))),
-                Cell(count(len(failed))),
-            ]
+        findings = value(suite, "findings", where=path)
+        if not isinstance(findings, list) or not all(isinstance(f, dict) for f in findings):
+            raise DataError(f"{path}: 'findings' of suite {name!r} must be a list of objects.")
+        verdicts = [_verdict(finding) for finding in findings]
+        result = next(
+            (v for v in (FAILED, UNKNOWN, WARNING) if v in verdicts), PASSED if verdicts else UNKNOWN
         )
-        checks += [_check_row(str(name), e) for e in expectations]
+        failed = len(findings) - verdicts.count(PASSED)
+        cells = [Cell(str(name)), Cell(count(number(suite, "rows", where=path))), Cell(count(len(findings)))]
+        rows.append([*cells, Cell(count(failed)), _verdict_cell(result)])
+        checks += [_finding_row(str(name), f, v) for f, v in zip(findings, verdicts, strict=True)]
+    head = ("Suite", "rows", "expectations", "not passed", "result")
+    labels = ("Suite", "Expectation", "On", "failing rows", "result")
     return [
-        TableBlock("Suites", ("Suite", "result", "expectations", "not passed"), rows),
-        TableBlock(
-            "All expectations", ("Suite", "Expectation", "Details", "result"), checks, labels=3, folded=True
-        ),
+        TableBlock("", head, rows),
+        TableBlock("All expectations", labels, checks, labels=3, folded=True),
     ]
 
 
-def _verdict(entry: Any) -> str:
-    """Return passed, failed or, where the summary does not say, unknown."""
-    success = entry.get("success") if isinstance(entry, Mapping) else None
-    return (
-        {True: "passed", False: "failed"}.get(success, "unknown") if isinstance(success, bool) else "unknown"
-    )
+def _verdict(finding: Mapping[str, Any]) -> str:
+    """Return the state of one finding; what does not say whether it passed is unknown, not passed."""
+    success = finding.get("success")
+    if not isinstance(success, bool):
+        return UNKNOWN
+    if success:
+        return PASSED
+    return FAILED if finding.get("severity", "critical") == "critical" else WARNING
 
 
-def _check_row(suite: str, entry: Any) -> list[Cell]:
-    """Return suite, expectation, everything else that the summary says of it, and the verdict."""
-    verdict = _verdict(entry)
-    mark: Any = "good" if verdict == "passed" else "bad"
-    if not isinstance(entry, Mapping):
-        return [Cell(suite), Cell(str(entry)), Cell(""), Cell(verdict, mark=mark)]
-    names = ("expectation", "expectation_type", "type")
-    title = next((str(entry[n]) for n in names if n in entry), "unnamed")
-    flat: dict[str, Any] = {}
-    for key, found in entry.items():
-        if key not in (*names, "success"):
-            flat |= found if isinstance(found, dict) else {key: found}
-    details = ", ".join(f"{key} {found}" for key, found in flat.items() if found not in (None, "", [], {}))
-    readable = title.replace("_", " ")
-    return [Cell(suite), Cell(readable), Cell(details), Cell(verdict, mark=mark)]
+def _verdict_cell(verdict: str) -> Cell:
+    return Cell(verdict, mark="good" if verdict == PASSED else "bad")
+
+
+def _finding_row(suite: str, finding: Mapping[str, Any], verdict: str) -> list[Cell]:
+    """Return suite, expectation with its reason or examples, columns, failing rows and verdict."""
+    title = str(finding.get("expectation", "unnamed")).removeprefix("expect_").replace("_", " ")
+    examples = "; ".join(str(e) for e in finding.get("examples") or ())
+    detail = examples if verdict != PASSED and examples else str(finding.get("notes") or "")
+    failing, observed = finding.get("failing_rows"), finding.get("observed")
+    shown = count(float(failing)) if isinstance(failing, int) else MISSING
+    if verdict != PASSED and observed is not None:
+        detail = f"{detail} Observed: {observed}".strip()
+    on = ", ".join(str(c) for c in finding.get("columns") or ()) or "table"
+    return [Cell(suite), Cell(title, detail), Cell(on), Cell(shown), _verdict_cell(verdict)]

@@ -106,6 +106,8 @@ def blind_figure(before: pd.DataFrame, after: pd.DataFrame) -> Picture:
             axes.axvline(0.5, color=theme.ink, linewidth=0.8, linestyle=":")
             axes.set(title=scorer, xlim=(-0.02, 1.02), ylim=(len(subsets) - 0.5, -0.5))
             axes.set_yticks(range(len(subsets)), subsets if index % 3 == 0 else [""] * len(subsets))
+            axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "", "0.5", "", "1"])
+            axes.tick_params(axis="y", length=0)
             axes.grid(axis="x", alpha=0.5)
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=2)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from caramel import tables
@@ -126,7 +125,7 @@ def scenes_sheet(data: Path, examples: int) -> list[Block]:
         SheetRow("", str(caption), [_thumb(files[str(image_id)], "", name=str(image_id))])
         for image_id, caption in zip(chosen["image_id"], chosen["caption"], strict=True)
     ]
-    return [SheetBlock("Pairs of the test split", rows, layout="cards")]
+    return [SheetBlock("", rows, layout="cards")]
 
 
 def candidates_sheet(data: Path, examples: int) -> list[Block]:
@@ -146,7 +145,7 @@ def candidates_sheet(data: Path, examples: int) -> list[Block]:
         thumbs = [_judged(row, files) for row in mine.to_dict("records")]
         rows.append(SheetRow(str(negative.subtype), str(negative.negative_caption), thumbs))
     note = "Under each picture: the deciding judge's score of the negative caption, and its verdict."
-    return [SheetBlock("Candidates of negative captions", rows, note=note)]
+    return [SheetBlock("", rows, note=note)]
 
 
 def _judged(choice: dict[Any, Any], files: dict[str, bytes]) -> Thumb:
@@ -191,7 +190,7 @@ def instances_sheet(data: Path, examples: int) -> list[Block]:
     note = (
         "Left: the positive image and caption. Right: the negative image, of which the hard negative is true."
     )
-    return [SheetBlock("Instances of the test split", rows, layout="cards", note=note)]
+    return [SheetBlock("", rows, layout="cards", note=note)]
 
 
 def _by_subtype(rows: pd.DataFrame, wanted: int) -> pd.DataFrame:
@@ -203,8 +202,8 @@ def _by_subtype(rows: pd.DataFrame, wanted: int) -> pd.DataFrame:
 
 def _spread(length: int, wanted: int) -> list[int]:
     """Return at most ``wanted`` places spread evenly over a list."""
-    places = np.linspace(0, length - 1, min(wanted, length)).round()
-    return sorted({int(place) for place in places})
+    wanted = min(wanted, length)
+    return [(2 * i + 1) * length // (2 * wanted) for i in range(wanted)]
 
 
 def _thumb(image: bytes, text: str, mark: Any = "", name: str = "") -> Thumb:

@@ -12,7 +12,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.metrics import METRICS
-from caramel.evaluation.summary import DIFFERENCE_COLUMNS, VARIANT_COLUMNS, variant_of
+from caramel.evaluation.summary import BASE, DIFFERENCE_COLUMNS, VARIANT_COLUMNS, variant_of
 from caramel.report.blocks import (
     MISSING,
     Block,
@@ -69,7 +69,7 @@ def models_section(data: Path) -> list[Block]:
         "those instances cannot be separated in both directions."
     )
     return [
-        _models_table("Models", MAIN, variants, metrics, note),
+        _models_table("", MAIN, variants, metrics, note),
         _models_table("Finer metrics", FINER, variants, metrics, "", folded=True),
         _runs_table(metrics),
     ]
@@ -164,7 +164,7 @@ def differences_section(data: Path) -> list[Block]:
         "are somewhat too narrow, and none is corrected for the number of comparisons."
     )
     head = ("Difference", *(c.title for c in MAIN))
-    return [TableBlock("Differences between models", head, lines, note=note)]
+    return [TableBlock("", head, lines, note=note)]
 
 
 def _difference_cell(row: Row) -> Cell:
@@ -188,7 +188,8 @@ def subtypes_section(data: Path) -> list[Block]:
         {title: wide(metric, "sd") for title, metric in BY_SUBTYPE.items()},
         {title: METRICS[metric].chance for title, metric in BY_SUBTYPE.items()},
     )
-    caption = "By subtype. Lines: standard deviation over seeds. Dotted: chance."
+    spread = " Lines: standard deviation over seeds." if variants["sd"].notna().any() else ""
+    caption = f"Share of instances by subtype.{spread} Dotted: chance."
     return [FigureBlock("subtypes", figure, caption, "Bars of four metrics by subtype and model.")]
 
 
@@ -198,7 +199,8 @@ def curves_section(path: Path, name: str) -> list[Block]:
     if curves.empty:
         raise Skipped("no step was recorded: the model was adopted, not trained")
     curves = curves.assign(group=curves["model"].astype(str).map(variant_of))
-    figure = curves_figure(curves, list(dict.fromkeys(curves["group"])))
+    # The base first even where it has no curve: a variant's colour is that of its bars.
+    figure = curves_figure(curves, list(dict.fromkeys([BASE, *curves["group"]])))
     caption = "Learning curves; each line is one run."
     return [FigureBlock(f"curves_{name}", figure, caption, f"Learning curves of stage {name}.")]
 

@@ -9,6 +9,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 
+from caramel import tables
 from caramel.parallel import write_atomically
 from caramel.report import changes, data_sections, image_sections, model_sections
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, data_uri
@@ -56,7 +57,9 @@ def build_report(
     sections += [_section(*part) for part in _parts(data, examples, exempt)]
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
-        html=_render(sections, profile=profile, commit=commit, versions=versions, numbers=numbers),
+        html=_render(
+            sections, profile=profile, commit=commit, versions=versions, cards=_cards(numbers, exempt)
+        ),
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
     )
@@ -88,7 +91,12 @@ def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, 
             "Rules that every caption keeps before anything is trained on it.",
             partial(d.gates_section, data, "validate_captions"),
         ),
-        ("scenes", "Pairs", "Images and captions of the source.", partial(i.scenes_sheet, data, examples)),
+        (
+            "scenes",
+            "Pairs",
+            "Images and captions of the source, test split.",
+            partial(i.scenes_sheet, data, examples),
+        ),
         ("settings", "Generator settings", "Tried before drawing.", partial(i.settings_section, data)),
         ("yield", "Yield and judges", "From candidates to negatives.", partial(i.yield_section, data)),
         (
@@ -100,7 +108,7 @@ def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, 
         (
             "instances",
             "Instances",
-            "The benchmark as a model sees it.",
+            "The benchmark as a model sees it, test split.",
             partial(i.instances_sheet, data, examples),
         ),
         (
@@ -134,28 +142,34 @@ def _render(
     profile: str,
     commit: str,
     versions: Mapping[str, str],
-    numbers: Mapping[str, float],
+    cards: Sequence[tuple[str, str]],
 ) -> str:
     from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup, escape
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["data_uri"] = data_uri
+    # Long names may wrap after an underscore, and nowhere else.
+    environment.filters["breakable"] = lambda text: Markup(str(escape(text)).replace("_", "_<wbr>"))
     template = files("caramel.report").joinpath("report.html").read_text(encoding="utf-8")
     return environment.from_string(template).render(
-        sections=sections, profile=profile, commit=commit, versions=versions, cards=_cards(numbers)
+        sections=sections, profile=profile, commit=commit, versions=versions, cards=cards
     )
 
 
-def _cards(numbers: Mapping[str, float]) -> list[tuple[str, str]]:
+def _cards(numbers: Mapping[str, float], exempt: Sequence[str]) -> list[tuple[str, str]]:
     """Return the headline figures that there are: (value, label)."""
     cards = []
     if instances := numbers.get("rows/instances test"):
         cards.append((f"{instances:,.0f}", "test instances"))
-    blind = [n for name, n in numbers.items() if name.startswith("blind accuracy after/")]
+    refined = [t for t in tables.TYPES if t not in exempt]
+    blind = [numbers.get(f"blind accuracy after/{s} on {t}", 0.0) for s in _scorers(numbers) for t in refined]
     if blind:
-        cards.append((f"{100 * max(blind):.1f} %", "best blind scorer (chance 50)"))
+        cards.append(
+            (f"{100 * max(blind):.1f} %", f"best blind scorer on {' or '.join(refined)} (chance 50)")
+        )
     if "images/faithful share" in numbers:
         cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "faithful candidates"))
     groups = {n.removeprefix("Group/"): v for n, v in numbers.items() if n.startswith("Group/")}
@@ -163,6 +177,11 @@ def _cards(numbers: Mapping[str, float]) -> list[tuple[str, str]]:
         best = max(groups, key=groups.__getitem__)
         cards.append((f"{100 * groups[best]:.1f} %", f"best Group score: {best} (chance 16.7)"))
     return cards
+
+
+def _scorers(numbers: Mapping[str, float]) -> list[str]:
+    start = "blind accuracy after/"
+    return [n.removeprefix(start).partition(" on ")[0] for n in numbers if n.startswith(start)]
 
 
 def write_report(report: Report, folder: Path, *, last: Path, profile: str, commit: str) -> None:

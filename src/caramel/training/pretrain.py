@@ -20,6 +20,7 @@ def pretrain_base(
     images: pd.DataFrame,
     texts: list[str],
     *,
+    pretrained: str | None,
     model: str,
     seed: int,
     steps: int,
@@ -40,6 +41,7 @@ def pretrain_base(
         pairs: table ``pairs``; train rows are trained on, val rows measured.
         images: table ``images``.
         texts: captions to learn the vocabulary from.
+        pretrained: not used by this backend.
         model: path of an open_clip model config (JSON).
         seed: of the initial weights and of the batches.
         scratch: where resumable state lies.

@@ -1,0 +1,184 @@
+"""Word lists for rule-based negatives on free captions: objects, attributes, relations.
+
+Words that are often something else ("orange", "light", "watch", "park", "mouse", "train" as a
+verb) are left out, and so are words of which one holds whenever another does ("person", "dish").
+"""
+
+from __future__ import annotations
+
+# Words of one group exclude each other for one and the same object; after the supercategories of COCO.
+NOUNS: dict[str, tuple[str, ...]] = {
+    "person": ("man", "woman"),
+    "child": ("boy", "girl"),
+    "vehicle": ("bicycle", "car", "motorcycle", "airplane", "bus", "train", "truck", "boat", "helicopter"),
+    "street": ("bench", "fire hydrant", "parking meter", "stop sign", "traffic light", "mailbox", "statue"),
+    "animal": (
+        *("bird", "cat", "dog", "horse", "sheep", "cow", "elephant", "bear", "zebra", "giraffe"),
+        *("rabbit", "goat", "monkey", "lion"),
+    ),
+    "accessory": ("backpack", "umbrella", "handbag", "suitcase", "hat", "helmet", "scarf"),
+    "sport": ("frisbee", "kite", "skateboard", "surfboard", "snowboard", "tennis racket", "baseball bat"),
+    "kitchen": ("bottle", "cup", "fork", "knife", "spoon", "bowl", "plate", "vase", "jar"),
+    "food": (
+        *("banana", "apple", "sandwich", "carrot", "hot dog", "pizza", "donut", "cake", "burger"),
+        *("salad", "strawberry", "tomato"),
+    ),
+    "furniture": ("chair", "couch", "bed", "table", "desk", "stool", "cabinet", "bookshelf"),
+    "electronics": ("television", "laptop", "keyboard", "camera", "cell phone", "printer", "radio"),
+    "appliance": ("microwave", "oven", "toaster", "sink", "refrigerator", "dishwasher", "bathtub", "toilet"),
+    "indoor": ("book", "clock", "teddy bear", "toothbrush", "candle", "mirror", "pillow", "towel", "lamp"),
+    "room": ("kitchen", "bathroom", "bedroom", "office", "garage", "restaurant", "library"),
+    "outdoors": ("beach", "forest", "street", "river", "lake", "mountain", "desert"),
+    "building": ("house", "bridge", "tower", "church", "castle", "barn"),
+    "clothes": ("shirt", "jacket", "coat", "dress", "sweater", "skirt"),
+}
+SAME: dict[str, str] = {  # written -> as in the groups above
+    "bike": "bicycle",
+    "motorbike": "motorcycle",
+    "plane": "airplane",
+    "jet": "airplane",
+    "kitten": "cat",
+    "puppy": "dog",
+    "sofa": "couch",
+    "dining table": "table",
+    "tv": "television",
+    "fridge": "refrigerator",
+    "phone": "cell phone",
+    "cellphone": "cell phone",
+    "doughnut": "donut",
+    "hamburger": "burger",
+    "racket": "tennis racket",
+}
+PLURALS: dict[str, str] = {
+    "man": "men",
+    "woman": "women",
+    "sheep": "sheep",
+    "knife": "knives",
+    "bookshelf": "bookshelves",
+}
+
+ADJECTIVES: dict[str, tuple[str, ...]] = {
+    "colour": (
+        *("red", "blue", "green", "yellow", "purple", "pink", "brown", "black", "white", "gray"),
+        "turquoise",
+    ),
+    "size": ("large", "small"),
+    "age": ("young", "elderly"),
+    "state": ("clean", "dirty"),
+    "fullness": ("empty", "full"),
+    "wetness": ("wet", "dry"),
+    "openness": ("open", "closed"),
+    "brightness": ("bright", "dark"),
+    "material": ("wooden", "metal", "plastic", "leather"),
+    "pattern": ("striped", "plain", "checkered", "spotted"),
+    "shape": ("round", "square"),
+}
+SAME_ADJECTIVE: dict[str, str] = {
+    "big": "large",
+    "huge": "large",
+    "little": "small",
+    "tiny": "small",
+    "grey": "gray",
+    "wood": "wooden",
+}
+# Uncommon attributes to add, so that the image is unlikely to have them.
+ADDED: dict[str, tuple[str, ...]] = {
+    "person": ("tattooed", "blindfolded", "barefoot", "bandaged"),
+    "child": ("tattooed", "blindfolded", "bandaged"),
+    "animal": ("muddy", "three-legged", "purple", "costumed"),
+    "food": ("burnt", "frozen", "half-eaten", "blue"),
+}
+ADDED_ELSE = ("broken", "turquoise", "purple", "golden", "miniature", "checkered")
+
+# Relation -> what it becomes when its two ends are exchanged.
+INVERSE: dict[str, str] = {
+    "to the left of": "to the right of",
+    "to the right of": "to the left of",
+    "on the left of": "to the right of",
+    "on the right of": "to the left of",
+    "in front of": "behind",
+    "behind": "in front of",
+    "above": "below",
+    "below": "above",
+    "on top of": "underneath",
+    "underneath": "on top of",
+    "beneath": "on top of",
+    "under": "on top of",
+    "next to": "beside",
+    "beside": "next to",
+    "near": "close to",
+    "close to": "near",
+}
+# Relation -> one that excludes it.
+CONTRARY: dict[str, str] = {
+    "to the left of": "to the right of",
+    "to the right of": "to the left of",
+    "on the left of": "to the right of",
+    "on the right of": "to the left of",
+    "in front of": "behind",
+    "behind": "in front of",
+    "above": "below",
+    "below": "above",
+    "on top of": "under",
+    "underneath": "on top of",
+    "beneath": "on top of",
+    "under": "on top of",
+    "next to": "far from",
+    "beside": "far from",
+    "near": "far from",
+    "close to": "far from",
+    "inside of": "outside of",
+    "inside": "outside of",
+    "sitting": "standing",
+    "standing": "sitting",
+    "laying": "standing",
+    "lying": "standing",
+    "riding": "pushing",
+    "holding": "dropping",
+    "walking": "running",
+    "running": "sitting",
+    "sleeping": "playing",
+    "jumping": "sitting",
+    "wearing": "folding",
+    "eating": "sniffing",
+    "parked": "driving",
+}
+SYMMETRIC = frozenset(
+    ("and", "or", "with", "next", "to", "near", "beside", "close", "by", "together", "alongside")
+)
+DETERMINERS = frozenset(
+    ("a", "an", "the", "one", "two", "three", "four", "some", "several", "many", "his", "her", "its", "their")
+)
+# What may stand behind a word of the attribute list that is none there ("black and white", "full of").
+FUNCTION_WORDS = frozenset(
+    ("and", "or", "of", "in", "on", "at", "to", "with", "by", "from", "for", "is", "are", "that")
+)
+LIVING = frozenset(("person", "child", "animal"))
+PHYSICAL = frozenset(("colour", "size", "material", "pattern"))
+POSTURES = frozenset(("sitting", "standing", "laying", "lying"))
+SMALL_WORDS = frozenset(
+    ("to", "the", "in", "on", "of", "from")
+)  # parts of relations that say nothing by themselves
+PREPOSITIONS = frozenset(
+    ("on", "in", "with", "at", "near", "by", "inside", "next", "under", "behind", "beside")
+)
+FINITE = frozenset(("is", "are", "was", "were", "has", "have", "can", "will", "does", "do"))
+NOT_FINITE = frozenset(
+    ("his", "its", "this", "grass", "glasses", "pants", "tennis", "across", "as", "us", "plus")
+)
+
+
+def plural(noun: str) -> str:
+    """Return the plural of a noun of the lists."""
+    if noun in PLURALS:
+        return PLURALS[noun]
+    if noun.endswith(("s", "x", "ch", "sh", "tomato")):
+        return f"{noun}es"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"
+
+
+def article(word: str) -> str:
+    """Return "a" or "an", by the first letter: right for every word of the lists."""
+    return "an" if word[:1].lower() in "aeiou" and not word.lower().startswith(("one", "uni", "use")) else "a"

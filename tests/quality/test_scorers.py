@@ -1,0 +1,212 @@
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from caramel import tables
+from caramel.errors import BackendError, DataError
+from caramel.quality.blind import assign_folds, share_below, stable_keys, words_only
+from caramel.quality.intervals import wilson
+from caramel.quality.scorers import casing, final_punctuation, length
+from caramel.quality.scores import blind_accuracy, interval, score_pairs
+from caramel.registry import BACKENDS
+
+ALL = tuple(BACKENDS["scorer"])
+DATA = os.environ.get("CARAMEL_DATA")
+NOUNS, VERBS = ["cat", "dog", "car", "bus", "cup", "hat"], ["sees", "likes", "has", "finds"]
+
+
+def frames(rows: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return pairs (two per image) and one negative each, of three types, at random."""
+    rng = np.random.default_rng(seed)
+
+    def text() -> str:
+        return f"A {rng.choice(NOUNS)} {rng.choice(VERBS)} the {rng.choice(NOUNS)} {rng.integers(99)}."
+
+    names = [f"p{i}" for i in range(rows)]
+    pairs = pd.DataFrame(
+        {
+            "pair_id": names,
+            "image_id": [f"i{i // 2}" for i in range(rows)],
+            "caption": [text() for _ in names],
+        }
+    )
+    subtypes = [tables.SUBTYPES[i % 7] for i in range(rows)]
+    negatives = pd.DataFrame(
+        {
+            "negative_id": [f"{n}:{s}" for n, s in zip(names, subtypes, strict=True)],
+            "pair_id": names,
+            "type": [s.split("_")[0] for s in subtypes],
+            "subtype": subtypes,
+            "negative_caption": [text() for _ in names],
+        }
+    )
+    return pairs, negatives
+
+
+def share_right(scores: tuple[np.ndarray, np.ndarray]) -> float:
+    positive, negative = scores
+    return float(np.mean((positive > negative) + 0.5 * (positive == negative)))
+
+
+def images(rows: int) -> list[str]:
+    return [f"i{i}" for i in range(rows)]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("rule", "plain", "marked"),
+    [
+        (length, "A cat.", "A cat on a mat."),
+        (final_punctuation, "A cat", "A cat."),
+        (casing, "a cat.", "A cat."),
+        (casing, "A CAT.", "A cat."),
+    ],
+)
+def test_a_rule_finds_its_artefact_on_either_side(rule, plain, marked, swapped):
+    first, second = (marked, plain) if swapped else (plain, marked)
+    scores = rule([first] * 20, [second] * 20, images(20), folds=5, seed=3)
+    assert share_right(scores) == 1
+
+
+@pytest.mark.parametrize("rule", [length, final_punctuation, casing])
+def test_a_rule_ties_on_equal_texts(rule):
+    positive, negative = rule(["A cat."] * 9, ["A cat."] * 9, images(9), folds=3, seed=3)
+    assert (positive == negative).all()
+
+
+def test_the_direction_of_a_rule_is_learned_on_other_images_only():
+    """One image favours long texts, all others short ones: on that image the rule is wrong."""
+    short, long = "A cat.", "A cat on a mat."
+    positives, negatives = [long, *[short] * 30], [short, *[long] * 30]
+    positive, negative = length(positives, negatives, images(31), folds=5, seed=3)
+    assert positive[0] < negative[0]
+    assert (positive[1:] > negative[1:]).all()
+
+
+def test_an_image_is_in_one_fold_and_folds_are_even():
+    groups = [f"g{i % 50}" for i in range(500)]
+    fold = assign_folds(groups, folds=5, seed=1)
+    assert np.bincount(fold).tolist() == [100] * 5
+    assert all(len(set(fold[np.array(groups) == g])) == 1 for g in groups)
+    assert (fold != assign_folds(groups, folds=5, seed=2)).any()
+
+
+@given(st.lists(st.text(max_size=3), min_size=1, max_size=30), st.integers(2, 6), st.integers(0, 3))
+def test_folds_do_not_depend_on_the_order_of_rows(groups, folds, seed):
+    fold = assign_folds(groups, folds=folds, seed=seed)
+    assert (assign_folds(groups[::-1], folds=folds, seed=seed) == fold[::-1]).all()
+    assert len(set(fold.tolist())) == min(folds, len(set(groups)))
+
+
+def test_keys_are_the_same_on_every_machine():
+    assert stable_keys(["a", "b"], 3).tolist() == [17144405879716790563, 13977322118911783109]
+
+
+def test_share_below_counts_ties_half():
+    assert share_below(np.array([3.0, 1.0, 1.0, 7.0])).tolist() == [0.625, 0.25, 0.25, 0.875]
+
+
+def test_words_only_ignores_case_space_and_punctuation():
+    assert words_only(" A  cat's, hat!") == words_only("a CAT'S hat") == ("a", "cat's", "hat")
+
+
+def test_every_scorer_gives_a_score_in_range_for_every_negative():
+    pairs, negatives = frames(140)
+    scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
+    tables.check(tables.SCORES, scores, "test")
+    assert len(scores) == 140 * len(ALL)
+    values = scores[["positive_score", "negative_score"]].to_numpy()
+    assert ((values >= 0) & (values <= 1)).all()
+    assert (values == values.round(6)).all()
+
+
+def test_scores_do_not_depend_on_the_order_of_rows():
+    pairs, negatives = frames(140)
+    mixed = negatives.sample(frac=1, random_state=1), pairs.sample(frac=1, random_state=2)
+    first = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
+    second = score_pairs(mixed[1], mixed[0], scorers=ALL, folds=5, seed=3)
+    keys = ["scorer", "negative_id"]
+    pd.testing.assert_frame_equal(*(s.sort_values(keys, ignore_index=True) for s in (first, second)))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 3])
+def test_too_few_rows_to_learn_from_are_scored_all_the_same(rows):
+    pairs, negatives = frames(rows)
+    scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
+    assert len(scores) == rows * len(ALL)
+
+
+def test_an_unknown_scorer_names_the_choices():
+    with pytest.raises(BackendError, match=r"'ngran'.*'ngram'"):
+        score_pairs(*frames(5), scorers=["ngran"], folds=2, seed=3)
+
+
+def test_a_negative_without_its_pair_is_an_error():
+    pairs, negatives = frames(5)
+    with pytest.raises(DataError, match="'p4:swap_att'"):
+        score_pairs(pairs[:4], negatives, scorers=["length"], folds=2, seed=3)
+
+
+def test_blind_accuracy_counts_ties_half_and_averages_subtypes():
+    pairs, negatives = frames(14)
+    negatives = negatives.assign(subtype=["swap_obj"] * 12 + ["swap_att"] * 2, type="swap")
+    positive = np.array([0.9] * 6 + [0.5] * 4 + [0.1] * 2 + [0.9] * 2)
+    scores = pd.DataFrame(
+        {
+            "negative_id": negatives["negative_id"],
+            "scorer": "m",
+            "positive_score": positive,
+            "negative_score": 0.5,
+        }
+    )
+    found = blind_accuracy(scores, negatives, pairs=pairs)["m"]
+    assert list(found) == ["all", "macro", "swap", "swap_obj", "swap_att"]
+    assert found["swap_obj"] | {"ci_low": 0, "ci_high": 1} == {
+        **{"accuracy": round(8 / 12, 6), "strict": 0.5, "n": 12, "ties": 4},
+        **{"ci_low": 0, "ci_high": 1},
+    }
+    assert found["all"]["accuracy"] == round(10 / 14, 6)
+    assert found["macro"]["accuracy"] == round((8 / 12 + 1) / 2, 6)
+    for figures in found.values():
+        assert 0 <= figures["ci_low"] <= figures["accuracy"] <= figures["ci_high"] <= 1
+
+
+@settings(deadline=None)
+@given(st.lists(st.booleans(), min_size=2, max_size=60))
+def test_the_interval_is_wilsons_where_rows_are_independent(hits):
+    values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
+    share, low, high = interval(values, zeros, np.arange(len(hits)))
+    assert share == pytest.approx(values.mean())
+    assert (low, high) == pytest.approx(wilson(float(values.sum()), len(hits)), abs=1e-9)
+
+
+def test_the_interval_is_wider_where_rows_of_an_image_agree():
+    values, zeros = np.tile([0.0, 1.0], 50).repeat(4), np.zeros(400, dtype=np.int64)
+    _, low, high = interval(values, zeros, np.arange(400))
+    _, wide_low, wide_high = interval(values, zeros, np.arange(400) // 4)
+    assert wide_low < low < 0.5 < high < wide_high
+
+
+@pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
+def test_simple_rules_and_the_probe_solve_much_of_the_released_sugarcrepe_without_images():
+    from caramel.sources.sugarcrepe import read_captions
+
+    rows = read_captions(Path(str(DATA)) / "sugarcrepe")
+    pairs = rows[["pair_id", "image_id", "caption"]]
+    negatives = rows[["pair_id", "subtype", "negative_caption"]].assign(
+        negative_id=rows["pair_id"], type=rows["subtype"].str.partition("_")[0]
+    )
+    start = time.perf_counter()
+    scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
+    assert time.perf_counter() - start < 60
+    found = blind_accuracy(scores, negatives, pairs=pairs)
+    assert found["length"]["add"]["ci_low"] > 0.98
+    assert found["final_punctuation"]["all"]["ci_low"] > 0.55
+    assert found["ngram"]["all"]["ci_low"] > 0.6
+    assert found["probe"]["all"]["ci_low"] > 0.8

@@ -1,0 +1,209 @@
+"""What all stages would have written: small, made up, and of the true form."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.evaluation.summary import compare_variants, summarise, summarise_variants
+from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.language import PATTERNS, realise, shape
+from caramel.sources.world.scenes import sample_meaning, sample_scene
+
+MODELS = {"base": 0.0, "in_batch": 0.02, "negative_texts": 0.1, "negative_texts_images": 0.14}
+
+
+def write_all(data: Path, *, per_subtype: int = 6, seeds: int = 2) -> None:
+    """Write the outputs of every stage under ``data``."""
+    rng = np.random.default_rng(0)
+    pictures = _Pictures(rng)
+    pairs, negatives = _captions(data, pictures, per_subtype)
+    _blind(data, rng)
+    _gates(data)
+    instances = _images(data, pictures, pairs, negatives)
+    _models(data, rng, instances, seeds)
+
+
+def put(path: Path, content: Any) -> None:
+    """Write JSON."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+class _Pictures:
+    """Draws random scenes of the world."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+
+    def one(self, image_id: str, split: str) -> tuple[dict[str, Any], str]:
+        """Return an ``images`` row and a true caption."""
+        scene = sample_scene(self.rng, objects=int(self.rng.integers(1, 4)), prior=0.5)
+        meaning = sample_meaning(self.rng, scene)
+        caption = realise(meaning, int(self.rng.integers(len(PATTERNS[shape(meaning)]))))
+        image = {"bytes": to_png(draw(scene, self.rng)), "path": None}
+        row = {"image_id": image_id, "image": image, "width": 48, "height": 48, "source": "world"}
+        return {**row, "split": split}, caption
+
+
+def _captions(data: Path, pictures: _Pictures, per_subtype: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    images, pairs, negatives, paraphrases = [], [], [], []
+    for n, subtype in enumerate(s for s in tables.SUBTYPES for _ in range(per_subtype)):
+        split = ("test", "test", "train", "val")[n % 4]
+        image, caption = pictures.one(f"scene-{n:05d}", split)
+        _, other = pictures.one("", split)
+        images.append(image)
+        name = f"p{n:05d}"
+        common = {"split": split, "source": "world"}
+        pairs.append(
+            {"pair_id": name, "image_id": image["image_id"], "caption": caption, "scene": None} | common
+        )
+        paraphrases.append({"pair_id": name, "caption2": f"{caption} ", "generator": "world", "attempts": 1})
+        row = {
+            "negative_id": f"{name}:{subtype}",
+            "pair_id": name,
+            "subtype": subtype,
+            "negative_caption": other,
+        }
+        negatives.append({**row, "type": subtype[:-4], "generator": "world", "seed": 1, "attempt": 1})
+    reject = {"id": "p00000:swap_att", "reason": "duplicate of the caption", "text": "A red car."}
+    for stage in ("negatives", "refine"):
+        _write(data, stage, "negatives", negatives)
+        _write(data, stage, "paraphrases", paraphrases)
+        _write(data, stage, "rejects", [{**reject, "stage": stage}])
+    for stage in ("scenes", "refine"):
+        _write(data, stage, "pairs", pairs)
+    _write(data, "scenes", "images", images)
+    return pd.DataFrame(pairs), pd.DataFrame(negatives)
+
+
+def _write(data: Path, stage: str, name: str, rows: list[dict[str, Any]]) -> None:
+    table = tables.TABLES[name]
+    tables.write(table, tables.frame(table, rows), data / stage / f"{name}.parquet")
+
+
+def _blind(data: Path, rng: np.random.Generator) -> None:
+    subsets = ("all", *tables.TYPES, *tables.SUBTYPES)
+    for stage, lift in (("scores", 0.15), ("refine", 0.0)):
+        found: dict[str, Any] = {}
+        for scorer in ("length", "final_punctuation", "casing", "ngram", "probe"):
+            found[scorer] = {}
+            for subset in subsets:
+                accuracy = float(np.clip(0.5 + lift + rng.normal(0, 0.04), 0, 1))
+                bounds = {"ci_low": accuracy - 0.05, "ci_high": accuracy + 0.05}
+                found[scorer][subset] = {"accuracy": accuracy, **bounds, "n": 100, "ties": 3}
+        put(data / stage / "blind.json", found)
+
+
+def _gates(data: Path) -> None:
+    check = {
+        "expectation": "expect_column_values_to_not_be_null",
+        "columns": ["caption"],
+        "severity": "critical",
+        "success": True,
+        "failing_rows": 0,
+        "observed": None,
+        "examples": [],
+        "notes": "A pair is an image and a caption.",
+    }
+    broken = {
+        **check,
+        "expectation": "expect_no_image_in_two_splits",
+        "success": False,
+        "failing_rows": 3,
+        "examples": ["image_id='scene-1', split='val'"],
+    }
+    suite = {"table": "pairs", "rows": 100, "findings": [check]}
+    put(data / "validate_captions/summary.json", {"pairs": suite})
+    put(data / "validate_benchmark/summary.json", {"instances": {**suite, "findings": [check, broken]}})
+
+
+def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
+    drawn, candidates, choices, kept, instances = [], [], [], [], []
+    of_pair = pairs.set_index("pair_id")
+    for n, negative in enumerate(negatives.to_dict("records")):
+        pair = of_pair.loc[negative["pair_id"]]
+        for candidate in range(4):
+            image, _ = pictures.one(f"{negative['negative_id']}:{candidate}", pair["split"])
+            drawn.append(image)
+            name = {
+                "negative_id": negative["negative_id"],
+                "candidate": candidate,
+                "image_id": image["image_id"],
+            }
+            candidates.append(
+                {**name, "seed": n, "generator": "pixart", "prompt": negative["negative_caption"]}
+            )
+            is_chosen = candidate == n % 5
+            verdict = {"faithful": float(is_chosen or candidate == 3), "ambiguous": candidate == 3}
+            choices.append({**name, **verdict, "chosen_by": "world" if is_chosen else None})
+            if is_chosen:
+                kept.append(image)
+                names = {"image_id": pair["image_id"], "negative_image_id": image["image_id"]}
+                row = {k: negative[k] for k in ("negative_caption", "type", "subtype")}
+                row |= {"instance_id": negative["negative_id"], "caption": pair["caption"], "caption2": "P."}
+                instances.append({**row, **names, "split": pair["split"]})
+    _write(data, "synthesize", "images", drawn)
+    _write(data, "synthesize", "candidates", candidates)
+    _write(data, "filter_images", "choices", choices)
+    _write(data, "filter_images", "images", kept)
+    text = {
+        "id": "p00004:swap_att",
+        "stage": "filter_images",
+        "reason": "no faithful candidate",
+        "text": None,
+    }
+    _write(data, "filter_images", "rejects", [text])
+    _write(data, "assemble", "instances", instances)
+    _write(data, "assemble", "rejects", [])
+    scenes = tables.read(tables.IMAGES, data / "scenes/images.parquet").to_dict("records")
+    _write(data, "assemble", "images", [*scenes, *kept])
+    grid = [{"guidance": g, "steps": 6, "faithful": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
+    put(data / "synthesize/settings.json", {"chosen": {"guidance": 4.0, "steps": 6}, "grid": grid})
+    by_subtype = {s: {"n": 100, "faithful": 30 + 7 * n} for n, s in enumerate(tables.SUBTYPES)}
+    metrics = {
+        "candidates": {"n": 700, "faithful": 357, "by_subtype": by_subtype},
+        "negatives": {"n": 175, "with_faithful": 120, "ambiguous": 20, "kept": 100},
+        "second_judge": {"name": "clip", "precision": 0.71, "recall": 0.64, "n": 700},
+    }
+    put(data / "filter_images/metrics.json", metrics)
+    frame = tables.frame(tables.INSTANCES, instances)
+    return frame[frame["split"] == "test"].reset_index(drop=True)
+
+
+def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds: int) -> None:
+    columns = [c for c in tables.SIMILARITIES.columns if c not in tables.SIMILARITIES.key]
+    hard = rng.normal(0, 0.2, size=(len(instances), len(columns)))
+    parts, curves = [], []
+    for variant, lift in MODELS.items():
+        for seed in range(1 if variant == "base" else seeds):
+            name = variant if variant == "base" else f"{variant}-{11 + seed}"
+            values = pd.DataFrame(hard + rng.normal(0, 0.1, size=hard.shape), columns=columns)
+            for column in ("s_c0_i0", "s_c2_i0", "s_c1_i1", "t_p1_p2"):
+                values[column] += 0.15 + lift
+            parts.append(values.assign(instance_id=instances["instance_id"], model=name))
+            for metric, top in (("loss", -2.0), ("accuracy", 0.4), ("group", 0.3)):
+                for step in range(0, 401, 50):
+                    value = top * (1 - np.exp(-step / 150)) + rng.normal(0, 0.01) + (3 if top < 0 else 0.3)
+                    curves.append({"model": name, "step": step, "metric": metric, "value": value})
+    similarities = tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
+    metrics = summarise(similarities, instances, bootstrap=200, seed=0, benchmark="instances")
+    out = data / "evaluate"
+    tables.write(tables.METRICS, metrics, out / "metrics.parquet")
+    put(out / "metrics.json", {"base": {"group": 0.5}})
+    summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
+    compare_variants(similarities, instances, bootstrap=200, seed=0).to_csv(
+        out / "differences.csv", index=False
+    )
+    rows = pd.DataFrame(curves)
+    base = rows["model"] == "base"
+    for stage, mine in (
+        ("base", rows[base]),
+        ("generator", rows[base].assign(model="generator")),
+        ("finetune", rows[~base]),
+    ):
+        (data / stage).mkdir(parents=True, exist_ok=True)
+        mine.to_csv(data / stage / "curves.csv", index=False)

@@ -1,0 +1,247 @@
+import json
+import re
+import shutil
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from synthetic import put, write_all
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.report import figures
+from caramel.report.page import Report, build_report, write_report
+from caramel.stages import skip
+
+REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"
+BLANK = b"\x89PNG" + bytes(28)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what all stages would have written; tests copy it."""
+    data = tmp_path_factory.mktemp("report") / "data"
+    write_all(data)
+    return data
+
+
+@pytest.fixture
+def data(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy that a test may break, for pages with blank figures: drawing takes seconds."""
+    monkeypatch.setattr(figures, "_png", lambda draw, theme: BLANK)
+    return Path(shutil.copytree(written, tmp_path / "data"))
+
+
+def build(data: Path, **changes: Any) -> Report:
+    settings: dict[str, Any] = {
+        "profile": "default",
+        "commit": "0123456789abcdef",
+        "versions": {"data/scenes/images.parquet": "feedc0de"},
+        "last": data / "last.json",
+        "examples": 12,
+        "exempt": ["add"],
+    }
+    return build_report(data, **{**settings, **changes})
+
+
+class Page(HTMLParser):
+    """What a browser would load, the ids, and the text of each section."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.tags: list[str] = []
+        self.sections: dict[str, str] = {}
+        self._section = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.tags.append(tag)
+        self.loads += [v or "" for k, v in attrs if k in ("src", "srcset", "data", "poster", "action")]
+        if tag not in ("a", "nav"):
+            self.loads += [v or "" for k, v in attrs if k == "href"]
+        if tag == "section":
+            self._section = found["id"] or ""
+            self.sections[self._section] = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._section:
+            self.sections[self._section] += data
+
+
+@pytest.fixture(scope="module")
+def report(written: Path) -> Report:
+    return build(written)
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> Page:
+    return Page(report.html)
+
+
+def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> None:
+    assert page.loads
+    assert all(load.startswith("data:image/") for load in page.loads)
+    assert not {"script", "link", "iframe", "object", "embed"} & set(page.tags)
+    style = re.sub(r"data:image/\w+;base64,[\w+/=]+", "", report.html)
+    assert not re.search(r"https?:|//\w|@import|url\(", style)
+
+
+def test_every_section_has_something_to_show(page: Page) -> None:
+    assert len(page.sections) == 18
+    for name, text in page.sections.items():
+        assert "Nothing to show" not in text, name
+        assert len(text.split()) > 3, name
+
+
+def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> None:
+    rows = pd.read_csv(written / "evaluate/variants.csv").set_index(["variant", "subset", "metric"])
+    mean = 100 * rows.loc[("negative_texts", "without_add", "group"), "mean"]
+    assert f"{mean:.1f} ±" in page.sections["models"]
+    differences = pd.read_csv(written / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
+    row = differences.loc[("negative_texts_images", "base", "all", "group")]
+    assert f"{100 * row['difference']:+.1f}".replace("-", "−") in page.sections["differences"]
+    assert "feedc0de" in page.sections["versions"]
+    assert "duplicate of the caption" in page.sections["rejects"]
+    assert "failed" in page.sections["gate-benchmark"]
+    assert "image_id='scene-1', split='val'" in page.sections["gate-benchmark"]
+
+
+def test_best_of_each_column_is_marked(report: Report) -> None:
+    assert len(re.findall(r'class="best"', report.html)) >= 7
+
+
+def test_captions_are_escaped(data: Path) -> None:
+    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet")
+    tables.write(
+        tables.PAIRS, pairs.assign(caption="<script>alert(1)</script>"), data / "scenes/pairs.parquet"
+    )
+    html = build(data).html
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+def test_equal_data_gives_an_equal_page(written: Path, report: Report) -> None:
+    assert build(written) == report
+
+
+def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) -> None:
+    last, out = data / "last.json", data / "report"
+    write_report(build(data), out, last=last, profile="default", commit="c0ffee")
+    assert sorted(p.stem for p in (out / "plots").iterdir()) == [
+        "blind",
+        "curves_base",
+        "curves_finetune",
+        "curves_generator",
+        "subtypes",
+        "yield",
+    ]
+    numbers = json.loads((out / "summary.json").read_text())["numbers"]
+    assert 0 < numbers["Group/base"] < 1
+    assert "of the last report" in Page(build(data).html).sections["changes"]
+    metrics = json.loads((data / "filter_images/metrics.json").read_text())
+    metrics["negatives"]["kept"] += 7
+    put(data / "filter_images/metrics.json", metrics)
+    changes = Page(build(data).html).sections["changes"]
+    assert re.search(r"images: negatives kept\s*100\s*107", changes)
+    assert "c0ffee" in changes
+    assert "another experiment" in Page(build(data, profile="smoke").html).sections["changes"]
+
+
+def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> None:
+    skip({str(data / "evaluate" / f"{n}.csv"): None for n in ("variants", "differences")}, REASON)
+    skip({str(data / "finetune/curves.csv"): None, str(data / "base/curves.csv"): None}, REASON)
+    for name in (
+        "evaluate/metrics",
+        "synthesize/settings",
+        "filter_images/metrics",
+        "validate_benchmark/summary",
+    ):
+        skip({str(data / f"{name}.json"): None}, REASON)
+    for table, path in (
+        (tables.CHOICES, "filter_images/choices"),
+        (tables.INSTANCES, "assemble/instances"),
+        (tables.IMAGES, "scenes/images"),
+        (tables.IMAGES, "assemble/images"),
+        (tables.METRICS, "evaluate/metrics"),
+    ):
+        skip({str(data / f"{path}.parquet"): table}, REASON)
+    report = build(data)
+    sections = Page(report.html).sections
+    for name in (
+        "models",
+        "differences",
+        "subtypes",
+        "settings",
+        "yield",
+        "candidates",
+        "instances",
+        "gate-benchmark",
+        "curves-base",
+        "curves-finetune",
+    ):
+        assert REASON in sections[name], name
+    assert "no images" in sections["scenes"]
+    assert "Blind accuracy" in sections["blind"]
+    assert "Group/base" not in report.numbers
+    assert "curves_generator" in report.plots
+
+
+def test_a_folder_in_place_of_a_csv_says_why(data: Path) -> None:
+    path = data / "finetune/curves.csv"
+    path.unlink()
+    path.mkdir()
+    (path / "SKIPPED.txt").write_text(REASON)
+    assert REASON in Page(build(data).html).sections["curves-finetune"]
+
+
+def test_without_a_lock_file_the_page_says_that_it_cannot_be_cited(data: Path) -> None:
+    assert "cannot be cited" in Page(build(data, versions={}).html).sections["versions"]
+
+
+def _drop_key(path: Path) -> None:
+    raw = json.loads(path.read_text())
+    del raw["ngram"]["all"]["ci_low"]
+    put(path, raw)
+
+
+@pytest.mark.parametrize(
+    ("name", "spoil", "message"),
+    [
+        ("refine/blind.json", lambda p: p.write_text("{"), "refine/blind.json is not valid JSON"),
+        ("refine/blind.json", lambda p: p.unlink(), "refine/blind.json is missing. Run `dvc repro`"),
+        ("refine/blind.json", lambda p: put(p, {}), "holds no scorer"),
+        ("scores/blind.json", _drop_key, "scores/blind.json lacks the key 'ngram.all.ci_low'"),
+        ("synthesize/settings.json", lambda p: put(p, {"grid": []}), "lacks the key 'chosen'"),
+        ("validate_captions/summary.json", lambda p: put(p, {}), "the gate has checked nothing"),
+        ("validate_captions/summary.json", lambda p: put(p, {"pairs": {}}), "lacks the key 'findings'"),
+        ("evaluate/variants.csv", lambda p: p.write_text("variant,mean\nbase,1\n"), "lacks the columns"),
+        ("evaluate/variants.csv", lambda p: p.write_text(""), "is not valid CSV"),
+        (
+            "evaluate/differences.csv",
+            lambda p: p.write_text("\n".join(p.read_text().splitlines()[:3]) + "\n"),
+            "no row for in_batch, base, all, i2t",
+        ),
+        ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "cannot be read"),
+        ("filter_images/metrics.json", lambda p: put(p, {"candidates": {"n": "many"}}), "must be a number"),
+        ("last.json", lambda p: p.write_text("[]"), "last.json is broken"),
+    ],
+)
+def test_broken_input_is_a_clear_error(
+    data: Path, name: str, spoil: Callable[[Path], object], message: str
+) -> None:
+    spoil(data / name)
+    with pytest.raises(DataError, match=re.escape(message)):
+        build(data)
+
+
+def test_a_picture_that_cannot_be_decoded_is_named(data: Path) -> None:
+    images = tables.read(tables.IMAGES, data / "scenes/images.parquet")
+    broken = [{"bytes": b"no picture", "path": None}] * len(images)
+    tables.write(tables.IMAGES, images.assign(image=broken), data / "scenes/images.parquet")
+    with pytest.raises(DataError, match=r"Image 'scene-\d+' cannot be decoded"):
+        build(data)

@@ -1,0 +1,210 @@
+"""The command line answers at once, prints no traceback on a user's mistake, and exits with its code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+
+from caramel import cli
+from caramel.config import load
+from caramel.errors import GateError
+from caramel.release.pin import Pin
+
+ROOT = Path(__file__).parents[1]
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return a function that runs a command in an empty project: exit code, stdout, stderr."""
+    shutil.copytree(ROOT / "params", tmp_path / "params")
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+def commands() -> list[str]:
+    return sorted(cli.cli.commands)
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None:
+    code, said, _ = call(name, "--help")
+    assert code == 0
+    assert f"Example:\n    caramel {name}" in said
+
+
+def test_help_imports_nothing_heavy_and_is_quick() -> None:
+    code = (
+        "import sys\nfrom caramel import cli\n"
+        "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
+        "print(sorted({'pandas', 'numpy', 'torch', 'pydantic', 'ray', 'mlflow'} & set(sys.modules)))"
+    )
+    start = time.monotonic()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert time.monotonic() - start < 5, "0.1 s on a machine that does nothing else"
+
+
+def test_an_error_of_the_users_is_one_message_on_stderr(call: Call) -> None:
+    code, out, err = call("profile", "smok")
+    assert (code, out) == (1, "")
+    assert err.startswith("Error: Unknown profile 'smok'. Choices: ")
+    assert "Traceback" not in err
+
+
+def test_an_error_of_ours_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def broken() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(cli.cli.commands, "broken", broken)
+    with pytest.raises(ZeroDivisionError):
+        cli.main(["broken"])
+
+
+def test_every_kind_of_caramel_error_ends_in_code_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    @click.command()
+    def gate() -> None:
+        raise GateError("five rows\n  - a")
+
+    monkeypatch.setitem(cli.cli.commands, "gate", gate)
+    assert call("gate") == (1, "", "Error: five rows\n  - a\n")
+
+
+def test_profile_prints_what_changed(call: Call) -> None:
+    code, out, _ = call("profile", "smoke", "--set", "scenes.train=77", "--set", "run.executor=inline")
+    assert code == 0
+    assert "scenes.train: None -> 77" in out, "there was no file before"
+    config = load("params.yaml")
+    assert (config.profile, config.scenes.train, config.run.executor) == ("smoke", 77, "inline")
+    code, out, _ = call("profile", "smoke", "--set", "scenes.train=78", "--set", "run.executor=inline")
+    assert out.splitlines() == ["scenes.train: 77 -> 78", "Wrote params.yaml. Now run `dvc repro`."]
+    code, out, _ = call("profile", "smoke", "--set", "scenes.train=78", "--set", "run.executor=inline")
+    assert out == "params.yaml was already so.\n"
+
+
+@pytest.mark.parametrize("value", ["scenes.train", "=5", ""])
+def test_a_setting_without_key_or_value_is_an_error(value: str, call: Call) -> None:
+    code, _, err = call("profile", "smoke", "--set", value)
+    assert code == 1
+    assert "is not key=value" in err
+    assert not Path("params.yaml").exists()
+
+
+def test_timings_are_of_the_latest_run_of_each_stage(call: Call) -> None:
+    rows = [("scenes", 5.0, 100), ("refine", 2.0, 300), ("scenes", 7.5, 200)]
+    Path("work").mkdir()
+    with Path("work", "timings.jsonl").open("w", encoding="utf-8") as stream:
+        for stage, seconds, peak in rows:
+            row = {"stage": stage, "profile": "smoke", "seconds": seconds, "peak_mb": peak}
+            stream.write(json.dumps(row) + "\n")
+    code, out, _ = call("timings")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert lines[1:] == [
+        ["refine", "smoke", "2.0", "s", "300", "MB"],
+        ["scenes", "smoke", "7.5", "s", "200", "MB"],
+        ["total", "9.5", "s", "300", "MB"],
+    ]
+
+
+@pytest.mark.parametrize("arguments", [("timings",), ("ui",), ("pin", "v1")])
+def test_a_command_that_needs_results_says_to_run_dvc_repro(arguments: tuple[str, ...], call: Call) -> None:
+    code, _, err = call(*arguments)
+    assert code == 1
+    assert "dvc repro" in err
+
+
+def test_ui_says_so_if_the_port_is_taken(call: Call) -> None:
+    Path("mlruns").mkdir()
+    Path("mlruns", "mlflow.db").touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, err = call("ui", "--port", str(port))
+    assert code == 1
+    assert f"Port {port} on 127.0.0.1 cannot be used" in err
+
+
+def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("mlruns").mkdir()
+    Path("mlruns", "mlflow.db").touch()
+    seen: dict[str, list[str] | dict[str, str]] = {}
+
+    def instead(command: list[str], *, env: dict[str, str], check: bool) -> subprocess.CompletedProcess[str]:
+        seen.update(command=command, env=env)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", instead)
+    assert call("ui", "--port", "5099")[0] == 0
+    command = " ".join(seen["command"])
+    assert "--host 127.0.0.1 --port 5099 --workers 1" in command
+    assert f"sqlite:///{Path('mlruns/mlflow.db').resolve()}" in command
+    assert {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}.items() <= dict(seen["env"]).items()
+
+
+def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Pin("v1", "2030-01-02", "c0ffee-dirty", "ab" * 32, {}, {}, {})
+    monkeypatch.setattr("caramel.release.pin.pin", lambda name, root: made)
+    code, out, err = call("pin", "v1")
+    assert code == 0
+    assert "@misc{caramel-v1," in out
+    assert "Warning: the sources differ" in err
+    monkeypatch.setattr("caramel.release.pin.verify", lambda name, root: [])
+    assert call("verify", "v1") == (0, "The data set on disk is version v1.\n", "")
+    monkeypatch.setattr("caramel.release.pin.verify", lambda name, root: ["a: missing"])
+    assert call("verify", "v1") == (1, "The data set on disk is not version v1:\n  - a: missing\n", "")
+
+
+def test_audit_prints_and_writes_what_blind_scorers_make_of_a_folder(call: Call) -> None:
+    rows = {
+        str(i): {
+            "filename": f"{i}.jpg",
+            "caption": f"a cat and {i} dogs",
+            "negative_caption": f"A dog, {i} cats too",
+        }
+        for i in range(12)
+    }
+    Path("bench").mkdir()
+    Path("bench", "swap_obj.json").write_text(json.dumps(rows), encoding="utf-8")
+    code, out, _ = call("audit", "bench", "--out", "audit", "--scorer", "casing", "--folds", "2")
+    assert code == 0
+    assert "casing" in out
+    assert list(Path("audit").iterdir())
+
+
+def test_audit_with_an_unknown_scorer_lists_the_choices(call: Call) -> None:
+    Path("bench").mkdir()
+    rows = {"0": {"filename": "a.jpg", "caption": "a", "negative_caption": "b"}}
+    Path("bench", "swap_obj.json").write_text(json.dumps(rows), encoding="utf-8")
+    code, _, err = call("audit", "bench", "--out", "audit", "--scorer", "lenght")
+    assert code == 1
+    assert "Unknown scorer backend 'lenght'. Did you mean 'length'?" in err
+
+
+def test_doctor_exits_with_code_one_outside_a_project(call: Call) -> None:
+    code, out, _ = call("doctor")
+    assert code == 1
+    assert "FAIL  params" in out
+    assert "caramel profile default" in out

@@ -1,0 +1,155 @@
+"""params.yaml is parsed strictly, and every mistake is named with the way out."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from caramel.config import Config, load, parse, read_yaml, write_profile
+from caramel.errors import ConfigError
+from caramel.registry import BACKENDS
+
+ROOT = Path(__file__).parents[1]
+PROFILES = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "params", tmp_path / "params")
+    return tmp_path
+
+
+def raw() -> dict[str, Any]:
+    values: dict[str, Any] = read_yaml(ROOT / "params" / "default.yaml")
+    return values
+
+
+def test_params_yaml_is_the_default_profile_where_it_says_so() -> None:
+    if load(ROOT / "params.yaml").profile == "default":
+        assert (ROOT / "params.yaml").read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_parses_and_names_itself_and_known_backends(name: str, project: Path) -> None:
+    config = load(write_profile(name, {}, project))
+    assert config.profile == name
+    assert config.scenes.source in BACKENDS["source"]
+    assert config.negatives.backend in BACKENDS["negatives"]
+    assert {*config.scores.scorers, *config.refine.scorers} <= set(BACKENDS["scorer"])
+    assert set(config.refine.scorers) <= set(config.scores.scorers)
+    assert config.filter_images.judge in BACKENDS["judge"]
+
+
+def test_an_unknown_key_names_the_nearest_known_one() -> None:
+    values = raw()
+    values["scenes"]["tran"] = values["scenes"].pop("train")
+    with pytest.raises(ConfigError) as stopped:
+        parse(values, "params.yaml")
+    assert "scenes.tran: unknown key; did you mean 'train'?" in str(stopped.value)
+    assert "scenes.train: missing" in str(stopped.value)
+
+
+def test_an_unknown_section_and_a_nested_key_are_named() -> None:
+    values = raw()
+    values["finetun"] = {}
+    values["synthesize"]["grid"]["guidence"] = [1.0]
+    with pytest.raises(ConfigError) as stopped:
+        parse(values, "params.yaml")
+    assert "did you mean 'finetune'?" in str(stopped.value)
+    assert "synthesize.grid.guidence: unknown key; did you mean 'guidance'?" in str(stopped.value)
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [
+        ("scenes", "train", "many"),
+        ("scenes", "train", 2.5),
+        ("scenes", "train", -1),
+        ("scenes", "prior", 1.5),
+        ("scenes", "objects", [4]),
+        ("run", "device", "tpu"),
+        ("refine", "scorers", "ngram"),
+        ("pretrain", "lr", 0),
+        ("finetune", "variants", ["both"]),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key(section: str, key: str, value: object) -> None:
+    values = raw()
+    values[section][key] = value
+    shown = value[0] if isinstance(value, list) else value
+    with pytest.raises(ConfigError, match=rf"{section}\.{key}.* = {re.escape(repr(shown))}"):
+        parse(values, "params.yaml")
+
+
+def test_all_mistakes_are_named_at_once() -> None:
+    values = raw()
+    values["scenes"]["train"] = values["scenes"]["val"] = "many"
+    with pytest.raises(ConfigError, match="2 wrong entries"):
+        parse(values, "params.yaml")
+
+
+def test_the_config_cannot_be_changed() -> None:
+    config: Config = parse(raw(), "params.yaml")
+    with pytest.raises(ValueError, match="frozen"):
+        config.scenes.seed = 7  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("text", ["a: [1", "a: 1\na: 2", "\t- x: {"])
+def test_bad_yaml_is_an_error_that_names_the_file(text: str, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"params\.yaml is not valid YAML"):
+        load(tmp_path / "params.yaml")
+
+
+def test_a_missing_file_or_a_list_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="caramel profile default"):
+        load(tmp_path / "params.yaml")
+    (tmp_path / "params.yaml").write_text("- 1\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="not list"):
+        load(tmp_path / "params.yaml")
+
+
+def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) -> None:
+    path = write_profile(
+        "smoke", {"scenes.train": "77", "finetune.seeds": "[1, 2]", "run.executor": "inline"}, project
+    )
+    config = load(path)
+    assert (config.scenes.train, config.finetune.seeds, config.run.executor) == (77, (1, 2), "inline")
+    assert config.scenes.val == 200, "from the profile"
+    assert config.negatives == parse(raw(), "default").negatives, "from the default"
+    text = path.read_text(encoding="utf-8")
+    for comment in ("# scenes per split (source world)", "# Every knob of the pipeline", "# pairs per step"):
+        assert comment in text
+
+
+def test_a_profile_does_not_depend_on_the_one_before(project: Path) -> None:
+    once = write_profile("smoke", {}, project).read_bytes()
+    write_profile("sugarcrepe", {}, project)
+    assert write_profile("smoke", {}, project).read_bytes() == once
+    assert (
+        write_profile("default", {}, project).read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "sets", "said"),
+    [
+        ("smok", {}, "Unknown profile 'smok'.*smoke"),
+        ("smoke", {"scenes.tran": "5"}, "did you mean 'train'"),
+        ("smoke", {"scenes.train": "many"}, "scenes.train = 'many'"),
+        ("smoke", {"scenes": "5"}, "scenes = 5"),
+        ("smoke", {"scenes.train.x": "5"}, "scenes.train"),
+    ],
+)
+def test_a_wrong_profile_leaves_the_old_file(
+    name: str, sets: dict[str, str], said: str, project: Path
+) -> None:
+    path = write_profile("default", {}, project)
+    with pytest.raises(ConfigError, match=said):
+        write_profile(name, sets, project)
+    assert path.read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
+    assert sorted(p.name for p in project.iterdir()) == ["params", "params.yaml"]

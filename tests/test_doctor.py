@@ -1,0 +1,170 @@
+"""The doctor says ok, warn or FAIL for each thing it looks at, and what to do."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import sqlite3
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from caramel import doctor
+from caramel.config import Config, load, write_profile
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "params", tmp_path / "params")
+    return tmp_path
+
+
+def config(project: Path, **sets: str) -> Config:
+    return load(
+        write_profile("default", {key.replace("__", "."): value for key, value in sets.items()}, project)
+    )
+
+
+def test_a_finding_is_one_line_with_its_cure() -> None:
+    assert str(doctor.Finding(doctor.OK, "disk", "72 GiB free")) == "ok    disk       72 GiB free"
+    assert str(doctor.Finding(doctor.FAIL, "dvc", "none", "dvc init")) == "FAIL  dvc        none  -> dvc init"
+
+
+def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
+    lock = tmp_path / "requirements.lock"
+    assert doctor.packages(tmp_path).state == doctor.WARN
+    version = metadata.version("click")
+    lock.write_text(
+        f"# a comment\nclick=={version}\nclick=={version} \\\n    --hash=sha256:0a\nno_such==1 ; sys_platform == 'plan9'\n",
+        encoding="utf-8",
+    )
+    assert doctor.packages(tmp_path) == doctor.Finding(doctor.OK, "packages", "all 2 as in requirements.lock")
+    lock.write_text("click==0.1\n", encoding="utf-8")
+    found = doctor.packages(tmp_path)
+    assert (found.state, found.text) == (
+        doctor.WARN,
+        f"1 differ from the lock: click {version} (lock: ==0.1)",
+    )
+    lock.write_text("no-such-package==1\n", encoding="utf-8")
+    assert doctor.packages(tmp_path).state == doctor.FAIL
+
+
+@pytest.mark.parametrize(("free", "state"), [(50, doctor.OK), (5, doctor.WARN), (1, doctor.FAIL)])
+def test_little_disk_is_said(free: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=free * 2**30)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
+    assert doctor.disk(tmp_path).state == state
+
+
+def test_params_are_read_and_their_mistakes_told(project: Path) -> None:
+    assert doctor.params(project).state == doctor.FAIL
+    config(project)
+    assert doctor.params(project) == doctor.Finding(doctor.OK, "params", "profile 'default', source 'world'")
+    path = project / "params.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("profile:", "profil:"), encoding="utf-8")
+    assert "did you mean 'profile'" in doctor.params(project).text
+
+
+def test_an_unknown_backend_is_told_before_a_stage_runs(project: Path) -> None:
+    assert doctor.backends(config(project)).state == doctor.OK
+    found = doctor.backends(config(project, scores__scorers="[length, lenght]", filter_images__judge="clop"))
+    assert (found.state, found.text) == (doctor.FAIL, "unknown: judge 'clop', scorer 'lenght'")
+
+
+def test_a_gpu_that_is_asked_for_must_be_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert doctor.gpu(config(project)).state == doctor.OK
+    assert doctor.gpu(config(project, run__device="cuda")).state == doctor.FAIL
+
+
+def test_a_cluster_that_cannot_be_reached_is_a_failure(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert doctor.ray(None).state == doctor.OK
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        port = listening.getsockname()[1]
+        for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
+            monkeypatch.setenv("RAY_ADDRESS", address)
+            assert doctor.ray(None).state == doctor.OK
+    found = doctor.ray(None)
+    assert found.state == doctor.FAIL
+    assert "cannot be reached" in found.text
+    monkeypatch.setenv("RAY_ADDRESS", "nonsense")
+    assert doctor.ray(None).state == doctor.FAIL
+
+
+def test_a_hub_model_needs_the_hub(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = config(project, pretrain__backend="pretrained", pretrain__pretrained="ViT-B-32:openai")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert doctor.hub(config(project)).state == doctor.OK
+    found = doctor.hub(named)
+    assert found.state == doctor.WARN
+    assert "'ViT-B-32:openai'" in found.text
+    monkeypatch.setenv("HF_HUB_OFFLINE", "0")
+    assert doctor.hub(named).state == doctor.OK
+
+
+def test_the_dvc_repository_and_its_remote_are_found(tmp_path: Path) -> None:
+    assert doctor.dvc_repository(tmp_path).state == doctor.FAIL
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc" / "config").write_text("[core]\n    remote = lab\n", encoding="utf-8")
+    assert doctor.dvc_repository(tmp_path).state == doctor.WARN
+    (tmp_path / ".dvc" / "config.local").write_text(
+        "['remote \"lab\"']\n    url = s3://x\n", encoding="utf-8"
+    )
+    assert doctor.dvc_repository(tmp_path) == doctor.Finding(doctor.OK, "dvc", "remote lab")
+
+
+def test_the_lock_is_current_until_a_source_changes(tmp_path: Path) -> None:
+    (tmp_path / "dvc.yaml").write_text(
+        "stages:\n  copy:\n    cmd: cp a b\n    deps: [a]\n    outs: [b]\n", encoding="utf-8"
+    )
+    (tmp_path / "a").write_text("1", encoding="utf-8")
+    assert doctor.dvc_lock(tmp_path, doctor._start_dvc_status(tmp_path)).state == doctor.WARN
+    for command in (["init", "--no-scm", "-q"], ["repro", "-q"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command], cwd=tmp_path, check=True, capture_output=True)
+    found = doctor.dvc_lock(tmp_path, doctor._start_dvc_status(tmp_path))
+    assert found == doctor.Finding(doctor.OK, "dvc.lock", "current")
+    (tmp_path / "a").write_text("2", encoding="utf-8")
+    found = doctor.dvc_lock(tmp_path, doctor._start_dvc_status(tmp_path))
+    assert (found.state, found.text) == (doctor.WARN, "1 stages to run, from 'copy' on")
+    (tmp_path / "dvc.yaml").write_text("stages: [\n", encoding="utf-8")
+    assert doctor.dvc_lock(tmp_path, doctor._start_dvc_status(tmp_path)).state == doctor.FAIL
+
+
+def test_the_store_of_runs_is_counted_or_said_to_be_broken(tmp_path: Path) -> None:
+    assert doctor.runs(tmp_path).state == doctor.OK
+    database = tmp_path / "mlruns" / "mlflow.db"
+    database.parent.mkdir()
+    connection = sqlite3.connect(database)
+    connection.execute("CREATE TABLE runs (status TEXT)")
+    connection.execute("INSERT INTO runs VALUES ('FINISHED'), ('RUNNING')")
+    connection.commit()
+    connection.close()
+    assert doctor.runs(tmp_path) == doctor.Finding(doctor.OK, "mlflow", "2 runs, 1 of them running")
+    database.write_bytes(b"this is no database, whatever its name may be")
+    assert doctor.runs(tmp_path).state == doctor.FAIL
+
+
+def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **keywords: object) -> None:
+        raise AssertionError(f"a connection to {arguments}")
+
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    config(project)
+    names = [finding.name for finding in doctor.examine(project)]
+    assert names == [
+        "python", "packages", "disk", "memory", "cores", "params", "backends",
+        "gpu", "ray", "hub", "dvc", "dvc.lock", "mlflow",
+    ]  # fmt: skip
