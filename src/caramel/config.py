@@ -94,6 +94,7 @@ class TrainGenerator(Section):
     lr: float = Positive
     warmup: int = Field(ge=0)
     ema: float = Share
+    patch: int = Positive
     width: int = Field(gt=0, multiple_of=64)
     layers: int = Positive
     drop_caption: float = Share

@@ -225,9 +225,15 @@ def _run_on_tune(
 
     def trainable(config: dict[str, Any]) -> None:
         point, scratch = config["job"]
-        result = _run_trial(trial, point, scratch, settings)
+        try:
+            result = _run_trial(trial, point, scratch, settings)
+        except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
+            _error_file(scratch).write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
+            result = {"failed": 1}
         tune.report({k: v for k, v in result.items() if isinstance(v, int | float)})
 
+    for _, scratch in jobs:
+        _error_file(scratch).unlink(missing_ok=True)
     with ray_session():
         grid = tune.Tuner(
             tune.with_resources(trainable, {"cpu": 1, "gpu": gpus}),
@@ -236,12 +242,17 @@ def _run_on_tune(
                 name=title,
                 storage_path=str(folder / "tune"),
                 verbose=0,
-                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
             ),
         ).fit()
-    if grid.errors:
+    errors = [_error_file(s).read_text(encoding="utf-8") for _, s in jobs if _error_file(s).exists()]
+    errors += [str(error).strip().splitlines()[-1] for error in grid.errors]
+    if errors:
         raise ResourceError(
-            f"{len(grid.errors)} of {len(jobs)} trials of {title!r} failed; the first said: "
-            f"{str(grid.errors[0]).strip().splitlines()[-1]}\n"
+            f"{len(errors)} of {len(jobs)} trials of {title!r} failed; the first said: {errors[0]}\n"
             f"Finished trials are kept in {folder}; run `dvc repro` to go on."
         )
+
+
+def _error_file(scratch: str) -> Path:
+    return Path(scratch).with_suffix(".error")

@@ -23,6 +23,7 @@ from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError
 
 IMAGES = "data/scenes/images.parquet"
+LOCK_WAIT = 10.0  # seconds
 Outputs = Mapping[str, tables.Table | None]
 
 # Nothing phones home, and nothing waits for a network that may not be there. A profile that
@@ -89,7 +90,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         lock = Path("work", "locks", f"{name}.lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
         start = time.time()
-        with FileLock(lock, timeout=10):
+        with FileLock(lock, timeout=LOCK_WAIT):
             if images_needed is not None and not has_images():
                 reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
                 print(reason)

@@ -163,11 +163,11 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     _write(data, "assemble", "images", [*scenes, *kept])
     grid = [{"guidance": g, "steps": 6, "faithful": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
     put(data / "synthesize/settings.json", {"chosen": {"guidance": 4.0, "steps": 6}, "grid": grid})
-    by_subtype = {s: {"n": 100, "faithful": 30 + 7 * n} for n, s in enumerate(tables.SUBTYPES)}
+    by_subtype = {s: {"n": 100, "faithful": 0.3 + 0.07 * n} for n, s in enumerate(tables.SUBTYPES)}
     metrics = {
-        "candidates": {"n": 700, "faithful": 357, "by_subtype": by_subtype},
-        "negatives": {"n": 175, "with_faithful": 120, "ambiguous": 20, "kept": 100},
-        "second_judge": {"name": "clip", "precision": 0.71, "recall": 0.64, "n": 700},
+        "candidates": {"n": 700, "faithful": 0.51, "by_subtype": by_subtype},
+        "negatives": {"n": 175, "with_faithful": 0.69, "ambiguous": 0.11, "kept": 100},
+        "second_judge": {"name": "clip", "precision": 0.71, "recall": 0.64, "agreement": 0.8, "n": 700},
     }
     put(data / "filter_images/metrics.json", metrics)
     frame = tables.frame(tables.INSTANCES, instances)

@@ -43,6 +43,7 @@ def build(data: Path, **changes: Any) -> Report:
         "last": data / "last.json",
         "examples": 12,
         "exempt": ["add"],
+        "min_faithful": 0.5,
     }
     return build_report(data, **{**settings, **changes})
 
@@ -191,11 +192,11 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
     assert "curves_generator" in report.plots
 
 
-def test_a_folder_in_place_of_a_csv_says_why(data: Path) -> None:
-    path = data / "finetune/curves.csv"
-    path.unlink()
-    path.mkdir()
-    (path / "SKIPPED.txt").write_text(REASON)
+@pytest.mark.parametrize("folder", ["finetune", "finetune/curves.csv"])
+def test_the_reason_in_a_folder_that_was_not_filled_is_shown(data: Path, folder: str) -> None:
+    (data / "finetune/curves.csv").unlink()
+    (data / folder).mkdir(exist_ok=True)
+    (data / folder / "SKIPPED.txt").write_text(REASON)
     assert REASON in Page(build(data).html).sections["curves-finetune"]
 
 
@@ -227,7 +228,11 @@ def _drop_key(path: Path) -> None:
             "no row for in_batch, base, all, i2t",
         ),
         ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "cannot be read"),
-        ("filter_images/metrics.json", lambda p: put(p, {"candidates": {"n": "many"}}), "must be a number"),
+        (
+            "filter_images/metrics.json",
+            lambda p: put(p, {"candidates": {"faithful": "many"}}),
+            "must be a number",
+        ),
         ("last.json", lambda p: p.write_text("[]"), "last.json is broken"),
     ],
 )

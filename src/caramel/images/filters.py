@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from caramel import tables
@@ -64,6 +63,7 @@ def filter_images(
     rows = _judged(rows, pictures, judge, "first", margin)
     if second_judge is not None:
         rows = _judged(rows, pictures, second_judge, "second", margin)
+        rows["accepted"] = (rows["second_negative"] >= min_faithful) & ~rows["second_ambiguous"]
     rows["faithful"] = rows["first_negative"] >= min_faithful
     chosen = _choose(rows, keep_ambiguous)
     rejects = _rejects(rows, chosen)
@@ -78,7 +78,7 @@ def filter_images(
             "ambiguous": rows["first_ambiguous"],
             "judge_negative": rows["second_negative"] if second_judge else None,
             "judge_positive": rows["second_positive"] if second_judge else None,
-            "chosen_by": np.where(rows["image_id"].isin(chosen["image_id"]), judge.name, None),
+            "chosen_by": rows["image_id"].isin(chosen["image_id"]).map({True: judge.name, False: None}),
         }
     )
     kept = images[images["image_id"].isin(chosen["image_id"])].reset_index(drop=True)
@@ -148,7 +148,7 @@ def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | Non
     if second_judge is not None:
         # A detail that was added leaves the positive caption true: no judge can prefer one there.
         part = rows[rows["type"] != "add"]
-        truth, accepted = part["faithful"] & ~part["first_ambiguous"], ~part["second_ambiguous"]
+        truth, accepted = part["faithful"] & ~part["first_ambiguous"], part["accepted"]
         both = int((truth & accepted).sum())
         out["second_judge"] = {
             "name": second_judge.name,

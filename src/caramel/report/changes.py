@@ -56,9 +56,10 @@ def _blind(data: Path) -> dict[str, float]:
 def _images(data: Path) -> dict[str, float]:
     path = data / "filter_images/metrics.json"
     raw = read_json(path)
-    drawn, faithful = (number(raw, "candidates", k, where=path) for k in ("n", "faithful"))
-    kept = number(raw, "negatives", "kept", where=path)
-    return {"images/faithful share": faithful / drawn if drawn else math.nan, "images/negatives kept": kept}
+    return {
+        "images/faithful share": number(raw, "candidates", "faithful", where=path),
+        "images/negatives kept": number(raw, "negatives", "kept", where=path),
+    }
 
 
 def _models(data: Path) -> dict[str, float]:

@@ -10,6 +10,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.report.blocks import (
+    MISSING,
     Block,
     Cell,
     FigureBlock,
@@ -50,19 +51,19 @@ def settings_section(data: Path) -> list[Block]:
     return [TableBlock("Settings tried on held-out captions", head, rows, note=note)]
 
 
-def yield_section(data: Path) -> list[Block]:
+def yield_section(data: Path, min_faithful: float) -> list[Block]:
     """Return how many candidates were faithful and negatives kept, and how the judges agree."""
     path = data / "filter_images/metrics.json"
     raw = read_json(path)
-    blocks: list[Block] = [_funnel(raw, path)]
+    blocks: list[Block] = [_funnel(raw, path, min_faithful)]
     by_subtype = value(raw, "candidates", "by_subtype", where=path)
-    shares = {s: _share(raw, s, path) for s in by_subtype}
+    shares = {s: number(by_subtype, s, "faithful", where=path) for s in tables.SUBTYPES if s in by_subtype}
     if shares:
         blocks.append(
             FigureBlock(
                 "yield",
                 yield_figure(pd.Series(shares).fillna(0.0)),
-                "Faithful candidates by subtype: the negative caption is true of the picture.",
+                "Candidates that the deciding judge finds faithful to the negative caption, by subtype.",
                 "Bars of the share of faithful candidates by subtype.",
             )
         )
@@ -71,45 +72,34 @@ def yield_section(data: Path) -> list[Block]:
     return blocks
 
 
-def _funnel(raw: dict[str, Any], path: Path) -> TableBlock:
+def _funnel(raw: dict[str, Any], path: Path, min_faithful: float) -> TableBlock:
     """Return the way from candidates to kept negatives."""
-    drawn, faithful = (number(raw, "candidates", k, where=path) for k in ("n", "faithful"))
-    negatives = number(raw, "negatives", "n", where=path)
-    rows = [
-        ("Candidates drawn", drawn, drawn),
-        ("… of which faithful", faithful, drawn),
-        ("Negative captions", negatives, negatives),
-    ]
+    rows = [[Cell("Candidates drawn"), Cell(count(number(raw, "candidates", "n", where=path))), Cell("")]]
+    rows.append([Cell("… faithful"), Cell(""), _share(raw, path, "candidates", "faithful")])
+    negatives, kept = (number(raw, "negatives", k, where=path) for k in ("n", "kept"))
+    rows.append([Cell("Negative captions"), Cell(count(negatives)), Cell("")])
     for key, label in (
         ("with_faithful", "… with a faithful candidate"),
-        ("ambiguous", "… ambiguous: the positive caption is true as well"),
-        ("kept", "… kept with an image"),
+        ("ambiguous", "… with faithful candidates of which the positive caption is true as well"),
     ):
-        rows.append((label, number(raw, "negatives", key, where=path), negatives))
-    cells = [[Cell(label), Cell(count(n)), Cell(percent(_ratio(n, of)))] for label, n, of in rows]
-    return TableBlock("Yield", ("", "number", "%"), cells)
+        rows.append([Cell(label), Cell(""), _share(raw, path, "negatives", key)])
+    share = percent(kept / negatives) if negatives else MISSING
+    rows.append([Cell("… kept with an image"), Cell(count(kept)), Cell(share)])
+    note = f"Faithful: the deciding judge's score, in [0, 1], is at least {min_faithful:g}."
+    return TableBlock("Yield", ("", "number", "%"), rows, note=note)
+
+
+def _share(raw: dict[str, Any], path: Path, *keys: str) -> Cell:
+    return Cell(percent(number(raw, *keys, where=path)))
 
 
 def _judges(raw: dict[str, Any], path: Path) -> TableBlock:
     """Return the second judge measured against the deciding one."""
-    second = value(raw, "second_judge", where=path)
-    cells = [
-        Cell(str(value(second, "name", where=path))),
-        Cell(percent(number(second, "precision", where=path))),
-        Cell(percent(number(second, "recall", where=path))),
-        Cell(count(number(second, "n", where=path))),
-    ]
-    head = ("Judge", "precision, %", "recall, %", "candidates")
-    return TableBlock("Second judge, measured against the deciding one", head, [cells])
-
-
-def _share(raw: dict[str, Any], subtype: str, path: Path) -> float:
-    found = [number(raw, "candidates", "by_subtype", subtype, k, where=path) for k in ("faithful", "n")]
-    return _ratio(*found)
-
-
-def _ratio(part: float, whole: float) -> float:
-    return part / whole if whole else float("nan")
+    name = Cell(str(value(raw, "second_judge", "name", where=path)))
+    n = Cell(count(number(raw, "second_judge", "n", where=path)))
+    shares = [_share(raw, path, "second_judge", k) for k in ("precision", "recall", "agreement")]
+    head = ("Judge", "candidates", "precision, %", "recall, %", "agreement, %")
+    return TableBlock("Second judge, measured against the deciding one", head, [[name, n, *shares]])
 
 
 def scenes_sheet(data: Path, examples: int) -> list[Block]:

@@ -45,8 +45,9 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         Skipped: the stage did not apply.
         DataError: the file is missing, not CSV, or lacks a column.
     """
-    if (path / "SKIPPED.txt").is_file():
-        raise Skipped((path / "SKIPPED.txt").read_text(encoding="utf-8").strip())
+    for folder in (path, path.parent):  # a stage leaves the reason in each folder that it did not fill
+        if (folder / "SKIPPED.txt").is_file():
+            raise Skipped((folder / "SKIPPED.txt").read_text(encoding="utf-8").strip())
     try:
         rows = pd.read_csv(path)
     except FileNotFoundError:

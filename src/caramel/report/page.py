@@ -36,6 +36,7 @@ def build_report(
     last: Path,
     examples: int,
     exempt: Sequence[str],
+    min_faithful: float,
 ) -> Report:
     """Return the report on what the stages wrote under ``data``.
 
@@ -47,6 +48,7 @@ def build_report(
         last: key numbers of the last report, if the file exists.
         examples: pictures on a contact sheet.
         exempt: types that refinement left as they are.
+        min_faithful: score from which a candidate counts as faithful, in [0, 1].
 
     Raises:
         DataError: a file is missing or broken. A skipped stage is no error: its section says why.
@@ -54,7 +56,7 @@ def build_report(
     numbers = changes.key_numbers(data)
     changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
     sections = [Section("changes", "What changed", "Key figures against the last report.", changed)]
-    sections += [_section(*part) for part in _parts(data, examples, exempt)]
+    sections += [_section(*part) for part in _parts(data, examples, exempt, min_faithful)]
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
         html=_render(
@@ -65,7 +67,9 @@ def build_report(
     )
 
 
-def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, str, str, Make]]:
+def _parts(
+    data: Path, examples: int, exempt: Sequence[str], min_faithful: float
+) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that makes the blocks) of every section, in reading order."""
     d, i, m = data_sections, image_sections, model_sections
     return [
@@ -98,7 +102,12 @@ def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, 
             partial(i.scenes_sheet, data, examples),
         ),
         ("settings", "Generator settings", "Tried before drawing.", partial(i.settings_section, data)),
-        ("yield", "Yield and judges", "From candidates to negatives.", partial(i.yield_section, data)),
+        (
+            "yield",
+            "Yield and judges",
+            "From candidates to negatives.",
+            partial(i.yield_section, data, min_faithful),
+        ),
         (
             "candidates",
             "Candidates",
@@ -171,7 +180,7 @@ def _cards(numbers: Mapping[str, float], exempt: Sequence[str]) -> list[tuple[st
             (f"{100 * max(blind):.1f} %", f"best blind scorer on {' or '.join(refined)} (chance 50)")
         )
     if "images/faithful share" in numbers:
-        cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "faithful candidates"))
+        cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "candidates judged faithful"))
     groups = {n.removeprefix("Group/"): v for n, v in numbers.items() if n.startswith("Group/")}
     if groups:
         best = max(groups, key=groups.__getitem__)

@@ -1,8 +1,8 @@
 """A small text-to-image model trained on the pairs: a real PixArt pipeline, in pixel space.
 
 ``PixArtTransformer2DModel`` with a one-layer CLIP text encoder trained jointly, flow matching
-with prediction of the clean picture, and an average of the weights. One patch of the transformer
-is a third of the side: on the world, one cell of its grid.
+with prediction of the clean picture, and an average of the weights. On the world, one
+patch of the transformer is one cell of the grid.
 """
 
 from __future__ import annotations
@@ -23,9 +23,15 @@ from caramel.training.loop import Curve, Training, train, weight_decay_groups
 if TYPE_CHECKING:
     import torch
 
-HEADS = 4
+import os
+HEADS = int(os.environ.get('HEADS','4'))
 TEXT_TOKENS = 40
 FLOW_SHIFT = 2.0  # noise levels are shifted towards noise, in training as in sampling
+CALL_OPTIONS = {
+    "use_resolution_binning": False,
+    "max_sequence_length": TEXT_TOKENS,
+    "clean_caption": False,
+}
 LATENT_SCALE = 10.0  # keeps the autoencoder's tanh in its linear part
 
 
@@ -42,6 +48,7 @@ def train_pixart(
     lr: float,
     warmup: int,
     ema: float,
+    patch: int,
     width: int,
     layers: int,
     drop_caption: float,
@@ -59,7 +66,7 @@ def train_pixart(
         images: table ``images``.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
-        size: side of the pictures in pixels, a multiple of three.
+        size: side of the pictures in pixels, a multiple of ``patch``.
         seed: of the initial weights, the batches and the noise.
         ema: decay of the averaged weights, which are the ones saved.
         drop_caption: share of captions left empty, for classifier-free guidance.
@@ -74,7 +81,7 @@ def train_pixart(
     torch.manual_seed(seed)
     tokenizer = make_tokenizer(learn_merges(texts, scratch / "bpe.txt.gz"), scratch / "tokenizer")
     text_encoder = make_text_encoder(tokenizer, width).to(device)
-    transformer = make_transformer(size, width, layers).to(device)
+    transformer = make_transformer(size, patch, width, layers).to(device)
     rows = pairs[pairs["split"] == "train"]
     pictures = load_pictures(rows, images, size)
     tokens = tokenizer([*rows["caption"], ""], padding="max_length", max_length=TEXT_TOKENS, truncation=True)
@@ -109,9 +116,7 @@ def train_pixart(
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
     training = Training(modules, optimizer, loss, steps, warmup, checkpoint_every, measure, average)
     curve = train(training, scratch=scratch, title="train_generator")
-    options = CallOptions(
-        {"use_resolution_binning": False, "max_sequence_length": TEXT_TOKENS, "clean_caption": False}
-    )
+    options = CallOptions(CALL_OPTIONS)
     save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
     return curve
 
@@ -193,7 +198,7 @@ def make_text_encoder(tokenizer: Any, width: int) -> Any:
     )
 
 
-def make_transformer(size: int, width: int, layers: int) -> Any:
+def make_transformer(size: int, patch: int, width: int, layers: int) -> Any:
     """Return an untrained transformer whose gates start open.
 
     The default start, nearly closed random gates, learnt almost no nouns in the same time.
@@ -209,17 +214,24 @@ def make_transformer(size: int, width: int, layers: int) -> Any:
         num_layers=layers,
         cross_attention_dim=width,
         sample_size=size,
-        patch_size=size // 3,
+        patch_size=patch,
         caption_channels=width,
         interpolation_scale=1,
     )
+    import os
+    if os.environ.get("XAV"):
+        for module in transformer.modules():
+            if isinstance(module, torch.nn.Linear):
+                torch.nn.init.xavier_uniform_(module.weight)
+                if module.bias is not None:
+                    torch.nn.init.zeros_(module.bias)
     with torch.no_grad():
         transformer.adaln_single.linear.weight.zero_()
         transformer.adaln_single.linear.bias.zero_()
         transformer.scale_shift_table.zero_()
         for block in transformer.transformer_blocks:
             block.scale_shift_table.zero_()
-            block.scale_shift_table[[2, 5]] = 1  # gates of attention and of the feed-forward part
+            block.scale_shift_table[[2, 5]] = float(os.environ.get('GATE','1')) # gates of attention and of the feed-forward part
         transformer.proj_out.weight.zero_()
         transformer.proj_out.bias.zero_()
     return transformer

@@ -47,7 +47,7 @@ def read_pictures(pictures: npt.NDArray[np.uint8], batch: int = 256) -> list[Pic
     found: list[PictureReading] = []
     for start in range(0, len(pictures), batch):
         part = pictures[start : start + batch].astype(np.float32)
-        middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under a third
+        middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under half
         nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
         for picture, background, colour in zip(part, nearest.tolist(), middle, strict=True):
             found.append(_read(picture - colour, names[background]))
@@ -58,7 +58,7 @@ def _read(difference: npt.NDArray[np.float32], background: str) -> PictureReadin
     """Read one picture, given as its difference from its own background."""
     templates, energy = _templates(background)
     cells = difference.reshape(GRID, CELL, GRID, CELL, 3).transpose(0, 2, 1, 3, 4)
-    cells = cells.reshape(GRID * GRID, -1) / 255  # (9, CELL·CELL·3)
+    cells = cells.reshape(GRID * GRID, -1) / 255  # (4, CELL·CELL·3)
     power = (cells**2).sum(1)
     candidates = np.flatnonzero(power >= EMPTY * energy.min())
     things, unreadable = [], 0

@@ -1,6 +1,6 @@
 """The embedded world: small scenes whose exact content is known.
 
-A scene is one to three objects on a 3 × 3 grid of cells. Each object has a noun, a colour
+A scene is one to three objects on a 2 × 2 grid of cells. Each object has a noun, a colour
 and a size; the nouns of one scene are all different. "left of" and its kin compare
 columns and rows of the grid strictly, so a scene holds every relation exactly or not at all.
 
@@ -34,7 +34,7 @@ COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "black"
 SIZES = ("small", "large")
 RELATIONS = ("left", "right", "above", "below")
 INVERSE = {"left": "right", "right": "left", "above": "below", "below": "above"}
-GRID = 3
+GRID = 2
 MAX_OBJECTS = 3
 TYPICAL_COLOUR = {
     "tree": "green",
@@ -51,7 +51,7 @@ BACKGROUNDS = ("white", "grey", "cream")
 
 @dataclass(frozen=True)
 class Thing:
-    """One object of a scene. ``row`` and ``column`` count cells from the top left, in [0, 3)."""
+    """One object of a scene. ``row`` and ``column`` count cells from the top left, in [0, 2)."""
 
     noun: str
     colour: str
@@ -179,12 +179,12 @@ def sample_meaning(rng: np.random.Generator, scene: Scene) -> Meaning:
     Relations are said of neighbouring mentions: first and second, third and second.
     """
     order = rng.permutation(len(scene.things)).tolist()
-    said = len(order) if rng.random() < 0.75 else int(rng.integers(1, len(order) + 1))
+    said = len(order) if rng.random() < 0.8 else int(rng.integers(1, len(order) + 1))
     things = [scene.things[i] for i in order[:said]]
     mentions = tuple(
         Mention(
             t.noun,
-            t.colour if rng.random() < 0.85 else None,
+            t.colour if rng.random() < 0.9 else None,
             t.size if rng.random() < 0.35 else None,
         )
         for t in things

@@ -1,0 +1,99 @@
+"""Fixtures shared by the tests: a small world and small models in their real formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from caramel.stages import be_quiet
+
+be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
+
+TINY_CLIP = {
+    "embed_dim": 32,
+    "quick_gelu": False,
+    "custom_text": True,
+    "vision_cfg": {"image_size": 48, "layers": 1, "width": 32, "head_width": 16, "patch_size": 24},
+    "text_cfg": {"context_length": 40, "width": 32, "heads": 2, "layers": 1},
+}
+
+
+@pytest.fixture(scope="session")
+def world() -> Any:
+    """A small world: (source, written)."""
+    from caramel.captions.rules import world_negatives
+    from caramel.sources.world.source import sample_pairs
+
+    source = sample_pairs(
+        counts={"train": 60, "val": 20, "test": 30}, objects=(1, 2, 3), prior=0.5, seed=1
+    )
+    return source, world_negatives(source.pairs, files="", seed=2, attempts=20)
+
+
+@pytest.fixture(scope="session")
+def files(world: Any) -> pd.Series:
+    """Encoded images of the small world by image_id."""
+    images = world[0].images
+    return images.set_index("image_id")["image"].map(lambda image: image["bytes"])
+
+
+@pytest.fixture(scope="session")
+def clip_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny, untrained CLIP as a checkpoint folder."""
+    import torch
+    from open_clip.tokenizer import SimpleTokenizer
+
+    from caramel.models.checkpoints import build_model, save_checkpoint
+    from caramel.models.tokenizer import learn_merges
+
+    folder = tmp_path_factory.mktemp("clip")
+    vocabulary = learn_merges(world[0].pairs["caption"].tolist(), folder / "bpe.txt.gz")
+    size = SimpleTokenizer(str(vocabulary)).vocab_size
+    config = {"model_cfg": {**TINY_CLIP, "text_cfg": {**TINY_CLIP["text_cfg"], "vocab_size": size}}}
+    torch.manual_seed(0)
+    model = build_model(config, "test")
+    out = folder / "checkpoint"
+    save_checkpoint(out, model, config=config, vocabulary=vocabulary.read_bytes(), card={"name": "tiny"})
+    return out
+
+
+@pytest.fixture(scope="session")
+def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny, untrained text-to-image pipeline, saved by diffusers."""
+    import torch
+
+    from caramel.images.pipelines import CallOptions, save_pipeline
+    from caramel.models.tokenizer import learn_merges
+    from caramel.training import text_to_image as t2i
+
+    folder = tmp_path_factory.mktemp("generator")
+    vocabulary = learn_merges(world[0].pairs["caption"].tolist(), folder / "bpe.txt.gz")
+    tokenizer = t2i.make_tokenizer(vocabulary, folder / "tokenizer")
+    torch.manual_seed(0)
+    pipeline = t2i.make_pipeline(
+        tokenizer, t2i.make_text_encoder(tokenizer, 64), t2i.make_transformer(48, 24, 64, 1)
+    )
+    out = folder / "out"
+    out.mkdir()
+    return save_pipeline(pipeline, CallOptions(t2i.CALL_OPTIONS), out)
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """One Ray cluster on this machine for all tests that need it."""
+    import ray
+
+    ray.init(
+        num_cpus=2,
+        log_to_driver=False,
+        logging_level="error",
+        include_dashboard=False,
+        # Workers unpickle functions of the test modules by name.
+        runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}},
+    )
+    yield
+    ray.shutdown()

@@ -1,0 +1,91 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel import tables
+from caramel.images.filters import AMBIGUOUS, NO_FAITHFUL, Filtered, filter_images
+from caramel.images.judges import ReadingJudge
+from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.scenes import Scene, Thing
+
+RED_CAR, BLUE_CAR = Thing("car", "red", "small", 0, 0), Thing("car", "blue", "small", 0, 0)
+TREE = Thing("tree", "green", "large", 1, 1)
+
+
+def picture(*things: Thing) -> bytes:
+    return to_png(draw(Scene(things, "white"), np.random.default_rng(0)))
+
+
+def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> Filtered:
+    """Filter candidates of negatives "a blue car" of the pair "a red car"."""
+    subtype = changes.pop("subtype", "replace_att")
+    pairs = pd.DataFrame(
+        [(n, n, "There is a red car.", None, "test", "t") for n in drawn], columns=list(tables.PAIRS.columns)
+    )
+    negatives = pd.DataFrame(
+        [(n, n, subtype.split("_")[0], subtype, "There is a blue car.", "g", 0, 1) for n in drawn],
+        columns=list(tables.NEGATIVES.columns),
+    )
+    rows = [(n, i, f"{n}#{i}", 0, "g", "p") for n, files in drawn.items() for i in range(len(files))]
+    candidates = pd.DataFrame(rows, columns=list(tables.CANDIDATES.columns))
+    images = pd.DataFrame(
+        [
+            (f"{n}#{i}", {"bytes": data, "path": "x.png"}, 48, 48, "s", "test")
+            for n, files in drawn.items()
+            for i, data in enumerate(files)
+        ],
+        columns=list(tables.IMAGES.columns),
+    )
+    settings = {"min_faithful": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
+    judge = ReadingJudge()
+    return filter_images(candidates, images, negatives, pairs, judge=judge, second_judge=judge, **settings)
+
+
+def test_the_first_faithful_candidate_is_chosen() -> None:
+    found = filtered({"n": [picture(TREE), picture(BLUE_CAR), picture(BLUE_CAR, TREE)]})
+    assert found.images["image_id"].tolist() == ["n#1"]
+    assert found.choices["chosen_by"].fillna("no").tolist() == ["no", "world", "no"]
+    assert found.rejects.empty
+
+
+def test_none_is_chosen_where_none_is_faithful() -> None:
+    found = filtered({"n": [picture(TREE), picture(RED_CAR)]})
+    assert found.images.empty
+    assert found.rejects["reason"].tolist() == [NO_FAITHFUL]
+
+
+def test_an_image_that_fits_both_captions_is_dropped() -> None:
+    both = picture(BLUE_CAR, Thing("car", "red", "small", 1, 1))
+    found = filtered({"n": [both]})
+    assert found.rejects["reason"].tolist() == [AMBIGUOUS]
+
+
+def test_a_clear_candidate_is_preferred_to_an_ambiguous_one() -> None:
+    both = picture(BLUE_CAR, Thing("car", "red", "small", 1, 1))
+    assert filtered({"n": [both, picture(BLUE_CAR)]}).images["image_id"].tolist() == ["n#1"]
+
+
+def test_types_that_are_ambiguous_by_construction_can_be_kept() -> None:
+    both = picture(BLUE_CAR, Thing("car", "red", "small", 1, 1))
+    assert len(filtered({"n": [both]}, subtype="add_att").images) == 1
+
+
+def test_every_negative_is_kept_or_rejected_and_tables_keep_their_contracts() -> None:
+    found = filtered({"a": [picture(BLUE_CAR)], "b": [picture(TREE)]})
+    assert len(found.images) + len(found.rejects) == 2
+    for table, rows in ((tables.CHOICES, found.choices), (tables.REJECTS, found.rejects)):
+        tables.check(table, rows, "test")
+
+
+def test_a_judge_measured_against_itself_has_no_errors() -> None:
+    drawn = {"a": [picture(BLUE_CAR), picture(TREE)], "b": [picture(RED_CAR), picture(BLUE_CAR)]}
+    second = filtered(drawn).metrics["second_judge"]
+    assert (second["precision"], second["recall"], second["agreement"]) == (1.0, 1.0, 1.0)
+
+
+def test_yield_is_counted_per_candidate_and_per_negative() -> None:
+    metrics = filtered({"a": [picture(BLUE_CAR), picture(TREE)], "b": [picture(TREE)]}).metrics
+    assert metrics["candidates"]["faithful"] == pytest.approx(1 / 3, abs=1e-4)
+    assert metrics["negatives"]["with_faithful"] == 0.5

@@ -1,0 +1,114 @@
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel import tables
+from caramel.errors import BackendError
+from caramel.images.generation import candidate_seed, choose_negatives, choose_settings, synthesize
+from caramel.images.pictures import pixels
+from caramel.images.pipelines import adopt_pipeline, load_pipeline
+
+PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
+
+
+def chosen(world) -> pd.DataFrame:
+    source, written = world
+    return choose_negatives(written.negatives, source.pairs, per_subtype=PER_SUBTYPE, seed=1)
+
+
+def draw(world, generator_folder, folder, **changes):
+    settings = {
+        "candidates": 2,
+        "seed": 7,
+        "shard": 2,
+        "prompt_suffix": "",
+        "guidance": 2.0,
+        "steps": 2,
+        "size": 48,
+        "device": "cpu",
+        "executor": "inline",
+        **changes,
+    }
+    rows = chosen(world).head(5)
+    return synthesize(rows, generator=str(generator_folder), folder=folder, **settings)
+
+
+def test_an_image_gets_at_most_one_negative_and_a_subtype_at_most_its_number(world) -> None:
+    rows = chosen(world).merge(world[0].pairs[["pair_id", "image_id"]], on="pair_id")
+    assert rows["image_id"].is_unique
+    counts = rows.groupby(["split", "subtype"]).size()
+    assert (counts <= counts.index.get_level_values("split").map(PER_SUBTYPE)).all()
+
+
+def test_the_choice_does_not_depend_on_the_order_of_rows(world) -> None:
+    source, written = world
+    shuffled = written.negatives.sample(frac=1, random_state=0)
+    again = choose_negatives(shuffled, source.pairs, per_subtype=PER_SUBTYPE, seed=1)
+    assert again.equals(chosen(world))
+
+
+def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp_path) -> None:
+    candidates, images = draw(world, generator_folder, tmp_path)
+    assert len(candidates) == len(images) == 10
+    tables.check(tables.CANDIDATES, candidates, "test")
+    tables.check(tables.IMAGES, images, "test")
+    assert pixels(images["image"][0]["bytes"], "first", 48).shape == (48, 48, 3)
+
+
+def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_folder, tmp_path) -> None:
+    """Batches of another size may round differently; each picture has its own seed."""
+    one = draw(world, generator_folder, tmp_path / "a", shard=1)[1]
+    two = draw(world, generator_folder, tmp_path / "b", shard=5)[1]
+    for a, b in zip(one["image"], two["image"], strict=True):
+        difference = pixels(a["bytes"], "a", 48).astype(int) - pixels(b["bytes"], "b", 48)
+        assert np.abs(difference).max() <= 1
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_path) -> None:
+    whole = draw(world, generator_folder, tmp_path / "a")[1]
+    draw(world, generator_folder, tmp_path / "b")
+    lost = sorted((tmp_path / "b").glob("*.parquet"))[1]
+    lost.unlink()
+    resumed = draw(world, generator_folder, tmp_path / "b")[1]
+    assert [i["bytes"] for i in resumed["image"]] == [i["bytes"] for i in whole["image"]]
+
+
+def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, clip_folder, tmp_path) -> None:
+    found = choose_settings(
+        chosen(world).head(3),
+        guidance=[1.5, 3.0],
+        steps=[2],
+        generator=str(generator_folder),
+        judge="world",
+        judge_settings={},
+        seed=1,
+        size=48,
+        device="cpu",
+        executor="inline",
+        folder=tmp_path,
+    )
+    assert [point["guidance"] for point in found["grid"]] == [1.5, 3.0]
+    assert found["chosen"] in [{k: p[k] for k in ("guidance", "steps")} for p in found["grid"]]
+
+
+def test_seeds_differ_by_negative_and_candidate() -> None:
+    seeds = {candidate_seed(1, name, number) for name in ("a", "b") for number in range(4)}
+    assert len(seeds) == 8
+
+
+def test_a_pipeline_of_another_class_loads_through_the_same_code(generator_folder, tmp_path) -> None:
+    adopted = tmp_path / "adopted"
+    adopt_pipeline(pretrained=str(generator_folder / "pipeline"), out=adopted)
+    pipeline, options = load_pipeline(adopted, "cpu")
+    assert type(pipeline).__name__ == "PixArtAlphaPipeline"
+    assert options == {}
+
+
+def test_a_missing_generator_and_an_unknown_name_are_clear_errors(tmp_path) -> None:
+    with pytest.raises(BackendError, match="dvc repro train_generator"):
+        load_pipeline(tmp_path, "cpu")
+    with pytest.raises(BackendError, match="pretrained"):
+        adopt_pipeline(pretrained=None, out=tmp_path)
+    adopt_pipeline(pretrained="no-such/pipeline", out=tmp_path)
+    with pytest.raises(BackendError, match="no-such/pipeline"):
+        load_pipeline(tmp_path, "cpu")

@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from caramel.sources.world.language import PATTERNS, phrase, read, realise, shape
+from caramel.sources.world.scenes import Meaning, Mention, Relation, sample_meaning, sample_scene
+
+
+@given(st.integers(0, 10**9))
+def test_every_caption_reads_back_to_its_meaning(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scene = sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
+    meaning = sample_meaning(rng, scene)
+    for pattern in range(len(PATTERNS[shape(meaning)])):
+        back = read(realise(meaning, pattern))
+        assert back is not None
+        assert back.meaning.canonical() == meaning.canonical()
+
+
+def test_a_caption_with_a_tail_reads_back_with_the_added_object() -> None:
+    meaning = Meaning((Mention("car", "red"), Mention("cup")), (Relation(0, "above", 1),))
+    back = read(realise(meaning, 0, Mention("tree", "green")))
+    assert back is not None
+    assert Mention("tree", "green") in back.meaning.mentions
+
+
+def test_inverse_forms_say_the_same() -> None:
+    direct = read("A red car is to the left of a blue house.")
+    inverse = read("A blue house has a red car to its left.")
+    passive = read("A red car that has a blue house to its right.")
+    assert direct and inverse and passive
+    assert direct.meaning.canonical() == inverse.meaning.canonical() == passive.meaning.canonical()
+
+
+def test_there_are_at_least_six_sentence_forms_for_one_and_for_two_objects() -> None:
+    assert len(PATTERNS[1, 0]) >= 6
+    assert len(PATTERNS[2, 1]) >= 6
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "A dog.", "A red car", "A car red.", "A car is near a house.", "A red car is above a blue house!"],
+)
+def test_what_is_no_sentence_of_the_language_reads_as_none(text: str) -> None:
+    assert read(text) is None
+
+
+@given(st.text(max_size=40))
+def test_reading_never_fails_on_any_text(text: str) -> None:
+    assert read(text) is None or read(text) is not None
+
+
+def test_the_article_follows_the_next_word() -> None:
+    assert phrase(Mention("car", "orange")) == "an orange car"
+    assert phrase(Mention("car", "orange", "small")) == "a small orange car"

@@ -1,0 +1,100 @@
+import itertools
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from caramel.sources.world.scenes import (
+    COLOURS,
+    NOUNS,
+    RELATIONS,
+    SIZES,
+    Meaning,
+    Mention,
+    Relation,
+    Scene,
+    Thing,
+    holds,
+    related,
+    sample_meaning,
+    sample_scene,
+)
+
+CAR = Thing("car", "red", "small", 0, 0)
+HOUSE = Thing("house", "blue", "large", 0, 1)
+
+
+def random_scene(seed: int) -> Scene:
+    rng = np.random.default_rng(seed)
+    return sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
+
+
+@given(st.integers(0, 10**9))
+def test_a_sampled_meaning_is_true_of_its_scene(seed: int) -> None:
+    scene = random_scene(seed)
+    assert holds(sample_meaning(np.random.default_rng(seed), scene), scene.things)
+
+
+@given(st.integers(0, 10**9))
+def test_a_scene_survives_json(seed: int) -> None:
+    scene = random_scene(seed)
+    assert Scene.from_json(scene.to_json()) == scene
+
+
+@given(st.integers(0, 10**9))
+def test_objects_of_a_scene_differ_in_noun_and_cell(seed: int) -> None:
+    things = random_scene(seed).things
+    assert len({t.noun for t in things}) == len(things)
+    assert len({(t.row, t.column) for t in things}) == len(things)
+
+
+def test_swapped_attributes_are_false() -> None:
+    meant = Meaning((Mention("car", "blue"), Mention("house", "red")))
+    assert not holds(meant, (CAR, HOUSE))
+
+
+def test_a_swapped_relation_is_false() -> None:
+    mentions = (Mention("car"), Mention("house"))
+    assert holds(Meaning(mentions, (Relation(0, "left", 1),)), (CAR, HOUSE))
+    assert not holds(Meaning(mentions, (Relation(1, "left", 0),)), (CAR, HOUSE))
+
+
+def test_an_object_more_does_not_make_a_caption_false() -> None:
+    assert holds(Meaning((Mention("car", "red", "small"),)), (CAR, HOUSE))
+
+
+def test_one_object_cannot_stand_for_two_mentions() -> None:
+    assert not holds(Meaning((Mention("car"), Mention("car", "red"))), (CAR, HOUSE))
+
+
+def test_equal_meanings_have_equal_canonical_forms() -> None:
+    a, b = Mention("car", "red"), Mention("house")
+    left = Meaning((a, b), (Relation(0, "left", 1),))
+    right = Meaning((b, a), (Relation(0, "right", 1),))
+    other = Meaning((a, b), (Relation(1, "left", 0),))
+    assert left.canonical() == right.canonical() != other.canonical()
+
+
+def test_holds_agrees_with_a_check_written_from_the_definition() -> None:
+    """Every two-object scene on two cells against every caption of two bare mentions."""
+
+    def true_by_hand(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
+        by_noun = {t.noun: t for t in things}
+        for m in meaning.mentions:
+            thing = by_noun.get(m.noun)
+            if thing is None or (m.colour and m.colour != thing.colour):
+                return False
+        ends = [by_noun[m.noun] for m in meaning.mentions]
+        return all(related(ends[r.subject], r.kind, ends[r.object]) for r in meaning.relations)
+
+    for nouns in itertools.permutations(NOUNS[:3], 2):
+        for colours in itertools.product(COLOURS[:2], repeat=2):
+            things = tuple(
+                Thing(n, c, SIZES[0], 0, i) for i, (n, c) in enumerate(zip(nouns, colours, strict=True))
+            )
+            for said in itertools.permutations(NOUNS[:3], 2):
+                for kind in RELATIONS:
+                    meaning = Meaning(
+                        tuple(Mention(n, "red") for n in said), (Relation(0, kind, 1),)
+                    )
+                    assert holds(meaning, things) == true_by_hand(meaning, things)

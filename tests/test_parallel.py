@@ -1,0 +1,184 @@
+import os
+import signal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from caramel import parallel
+from caramel.errors import CaramelError, ResourceError
+from caramel.parallel import file_hash, fingerprint, sharded_map, tune_grid, write_atomically
+
+
+def square(shard: list[int], *, log: str, kill: str = "") -> pa.Table:
+    """Square the numbers; note the call; die once where ``kill`` says so."""
+    if kill and shard[0] == 4 and not Path(kill).exists():
+        Path(kill).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with Path(log).open("a") as stream:
+        stream.write(f"{shard[0]}\n")
+    return pa.table({"x": [n * n for n in shard]})
+
+
+def refuse(shard: list[int], *, log: str) -> pa.Table:
+    """Fail as a user's bad input would."""
+    raise CaramelError(f"bad shard {shard}")
+
+
+def trial(point: dict, scratch: str, *, log: str, kill: str = "", bad: int = -1) -> dict:
+    """Return the point doubled, like ``square``."""
+    if point["n"] == bad:
+        raise CaramelError(f"bad point {point['n']}")
+    if kill and point["n"] == 1 and not Path(kill).exists():
+        Path(kill).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with Path(log).open("a") as stream:
+        stream.write(f"{point['n']}\n")
+    return {"n": point["n"], "double": 2 * point["n"]}
+
+
+SHARDS = [[n, n + 1] for n in range(0, 12, 2)]
+
+
+def results(paths: list[Path]) -> list[int]:
+    return [n for path in paths for n in pq.read_table(path)["x"].to_pylist()]
+
+
+def run(folder: Path, executor: str = "inline", work=square, **settings) -> list[Path]:
+    return sharded_map(
+        work,
+        SHARDS,
+        settings={"log": str(folder / "log"), **settings},
+        folder=folder / "shards",
+        executor=executor,
+        title="test",
+    )
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "log").read_text().splitlines())
+
+
+def test_results_come_in_the_order_of_the_shards(tmp_path) -> None:
+    assert results(run(tmp_path)) == [n * n for n in range(12)]
+
+
+def test_a_second_run_computes_nothing(tmp_path) -> None:
+    first = run(tmp_path)
+    assert run(tmp_path) == first
+    assert calls(tmp_path) == len(SHARDS)
+
+
+def test_only_lost_shards_are_computed_again_and_to_the_same_bytes(tmp_path) -> None:
+    paths = run(tmp_path)
+    before = [path.read_bytes() for path in paths]
+    paths[2].unlink()
+    run(tmp_path)
+    assert calls(tmp_path) == len(SHARDS) + 1
+    assert [path.read_bytes() for path in paths] == before
+
+
+def test_other_settings_inputs_or_code_do_not_reuse_shards(tmp_path, monkeypatch) -> None:
+    first = run(tmp_path)
+    other = sharded_map(
+        square,
+        SHARDS,
+        settings={"log": str(tmp_path / "log")},
+        inputs=["changed"],
+        folder=tmp_path / "shards",
+        executor="inline",
+        title="test",
+    )
+    assert not set(first) & set(other)
+    monkeypatch.setattr(parallel, "code_version", lambda: "edited")
+    assert not set(first) & set(run(tmp_path))
+
+
+def test_a_failed_shard_leaves_the_finished_ones(tmp_path) -> None:
+    with pytest.raises(CaramelError, match="bad shard"):
+        run(tmp_path, work=refuse)
+    assert not list((tmp_path / "shards").glob("*"))
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path) -> None:
+    def broken(path: Path) -> None:
+        path.write_text("half")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(tmp_path / "file", broken)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_hash_depends_on_names_and_contents(tmp_path) -> None:
+    (tmp_path / "a").write_text("1")
+    one = file_hash(tmp_path)
+    (tmp_path / "a").write_text("2")
+    two = file_hash(tmp_path)
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert len({one, two, file_hash(tmp_path)}) == 3
+
+
+def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
+    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1}) != fingerprint({"a": 2, "b": 1})
+
+
+@pytest.mark.slow
+def test_ray_gives_the_same_bytes_as_one_process(tmp_path, ray_cluster) -> None:
+    inline = sharded_map(
+        square,
+        SHARDS,
+        settings={"log": str(tmp_path / "log")},
+        folder=tmp_path / "inline",
+        executor="inline",
+        title="test",
+    )
+    distributed = run(tmp_path, "ray")
+    assert [p.read_bytes() for p in inline] == [p.read_bytes() for p in distributed]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_loses_nothing(tmp_path, ray_cluster) -> None:
+    found = run(tmp_path, "ray", kill=str(tmp_path / "killed"))
+    assert (tmp_path / "killed").exists()
+    assert results(found) == [n * n for n in range(12)]
+
+
+@pytest.mark.slow
+def test_an_error_in_a_worker_reaches_the_user_as_itself(tmp_path, ray_cluster) -> None:
+    with pytest.raises(CaramelError, match="bad shard"):
+        run(tmp_path, "ray", work=refuse)
+
+
+def grid(folder: Path, executor: str, **settings) -> list[dict]:
+    return tune_grid(
+        trial,
+        [{"n": n} for n in range(3)],
+        settings={"log": str(folder / "log"), **settings},
+        folder=folder / "trials",
+        executor=executor,
+        title="test",
+    )
+
+
+EXPECTED = [{"n": n, "double": 2 * n} for n in range(3)]
+
+
+def test_a_grid_gives_results_in_order_and_a_second_run_computes_nothing(tmp_path) -> None:
+    assert grid(tmp_path, "inline") == EXPECTED
+    assert grid(tmp_path, "inline") == EXPECTED
+    assert calls(tmp_path) == 3
+
+
+@pytest.mark.slow
+def test_a_tune_trial_whose_worker_is_killed_starts_again(tmp_path, ray_cluster) -> None:
+    assert grid(tmp_path, "ray", kill=str(tmp_path / "killed")) == EXPECTED
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.slow
+def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ray_cluster) -> None:
+    with pytest.raises(ResourceError, match="1 of 3 trials.*bad point 2"):
+        grid(tmp_path, "ray", bad=2)
+    assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]

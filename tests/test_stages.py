@@ -1,0 +1,92 @@
+import errno
+import json
+from pathlib import Path
+
+import pytest
+from filelock import FileLock
+
+from caramel import stages, tables
+from caramel.config import Config
+from caramel.errors import DataError
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def workspace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "params.yaml").write_text((ROOT / "params" / "default.yaml").read_text())
+    return tmp_path
+
+
+def demo(config: Config) -> None:
+    """A stage that does nothing."""
+
+
+def stopped(capsys, main) -> str:
+    with pytest.raises(SystemExit) as stop:
+        stages.run(main)
+    assert stop.value.code == 1
+    said = capsys.readouterr().err
+    assert "Traceback" not in said
+    return said
+
+
+def test_a_stage_that_ends_notes_its_time_and_memory(workspace) -> None:
+    stages.run(demo)
+    row = json.loads((workspace / "work" / "timings.jsonl").read_text())
+    assert row["stage"] == "demo"
+    assert row["peak_mb"] > 10
+
+
+def test_a_user_error_is_one_message_without_traceback(workspace, capsys) -> None:
+    def broken(config: Config) -> None:
+        raise DataError("captions.csv: row 3 has no caption. Add one.")
+
+    assert "Error: captions.csv: row 3" in stopped(capsys, broken)
+
+
+def test_a_typo_in_params_names_the_nearest_key(workspace, capsys) -> None:
+    text = (workspace / "params.yaml").read_text().replace("  prior:", "  priro:")
+    (workspace / "params.yaml").write_text(text)
+    said = stopped(capsys, demo)
+    assert "scenes.priro" in said
+    assert "did you mean 'prior'" in said
+
+
+def test_a_full_disk_is_a_clear_message(workspace, capsys) -> None:
+    def full(config: Config) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "data/x.parquet")
+
+    said = stopped(capsys, full)
+    assert "no space left" in said
+    assert "dvc repro" in said
+
+
+def test_another_error_of_the_system_is_not_hidden(workspace) -> None:
+    def broken(config: Config) -> None:
+        raise PermissionError("not yours")
+
+    with pytest.raises(PermissionError):
+        stages.run(broken)
+
+
+def test_a_stage_does_not_run_twice_at_once(workspace, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(stages, "LOCK_WAIT", 0.1)
+    lock = workspace / "work" / "locks" / "demo.lock"
+    lock.parent.mkdir(parents=True)
+    with FileLock(lock):
+        assert "already running" in stopped(capsys, demo)
+
+
+def test_a_stage_that_needs_images_says_why_it_is_skipped(workspace, capsys) -> None:
+    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, []), stages.IMAGES)
+
+    def drawn(config: Config) -> None:
+        raise AssertionError("must not run")
+
+    stages.run(drawn, images_needed={"out/t.parquet": tables.REJECTS, "out/m.json": None, "out/folder": None})
+    assert "has no images" in capsys.readouterr().out
+    assert len(tables.read(tables.REJECTS, "out/t.parquet")) == 0
+    assert "has no images" in json.loads(Path("out/m.json").read_text())["skipped"]
+    assert "has no images" in Path("out/folder/SKIPPED.txt").read_text()

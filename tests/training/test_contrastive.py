@@ -1,0 +1,97 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from caramel.models.checkpoints import load_checkpoint
+from caramel.training.contrastive import batch_loss, draw_batch, fit, hits, load_examples
+
+
+@pytest.fixture
+def rows(world) -> pd.DataFrame:
+    source, written = world
+    negatives = written.negatives[written.negatives["subtype"] == "replace_obj"]
+    joined = source.pairs.merge(negatives, on="pair_id").head(24)
+    others = source.images["image_id"].tolist()
+    return joined.assign(negative_image_id=others[-24:])
+
+
+COLUMNS = {
+    "in_batch": ["image_id", "caption"],
+    "negative_texts": ["image_id", "caption", "negative_caption"],
+    "negative_texts_images": ["image_id", "caption", "negative_caption", "negative_image_id"],
+}
+
+
+def settings(tmp_path, **changes):
+    return {
+        "seed": 1,
+        "steps": 12,
+        "batch": 16,
+        "lr": 0.003,
+        "warmup": 2,
+        "weight_decay": 0.1,
+        "checkpoint_every": 6,
+        "device": "cpu",
+        "precision": "fp32",
+        "scratch": tmp_path,
+        "title": "test",
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("variant", COLUMNS)
+def test_every_variant_learns_its_training_rows(variant, rows, files, clip_folder, tmp_path) -> None:
+    clip = load_checkpoint(clip_folder)
+    examples = load_examples(clip, rows[COLUMNS[variant]], files)
+    curve = fit(clip, examples, [examples], **settings(tmp_path, steps=40, checkpoint_every=20))
+    losses = [value for _, name, value in curve if name == "loss"]
+    assert losses[-1] < losses[0]
+    measured = {name for _, name, _ in curve}
+    assert ("accuracy" in measured) == (variant != "in_batch")
+    assert ("group" in measured) == (variant == "negative_texts_images")
+
+
+def test_two_runs_of_one_seed_give_the_same_weights(rows, files, clip_folder, tmp_path) -> None:
+    states = []
+    for name in ("a", "b"):
+        clip = load_checkpoint(clip_folder)
+        examples = load_examples(clip, rows[COLUMNS["negative_texts"]], files)
+        fit(clip, examples, [], **settings(tmp_path / name))
+        states.append(clip.model.state_dict())
+    assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
+
+
+def test_negative_images_make_a_batch_twice_as_wide(rows, files, clip_folder) -> None:
+    clip = load_checkpoint(clip_folder)
+    full = load_examples(clip, rows[COLUMNS["negative_texts_images"]], files)
+    chosen = np.arange(8)
+    found = batch_loss(clip, full, chosen, "cpu").item()
+    i0, i1 = (full.images[chosen], full.negative_images[chosen])
+    doubled = type(full)(np.concatenate([i0, i1]), torch.cat([full.texts[chosen], full.negative_texts[chosen]]))
+    assert found == pytest.approx(batch_loss(clip, doubled, np.arange(16), "cpu").item(), abs=1e-5)
+
+
+def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> None:
+    from caramel.models.clip import ClipEncoder
+
+    clip = load_checkpoint(clip_folder)
+    examples = load_examples(clip, rows[COLUMNS["negative_texts_images"]], files)
+    found = hits(clip, examples, "cpu", "fp32")
+    encoder = ClipEncoder(clip, "cpu", "fp32", "t", "t")
+    i0 = encoder.encode_images(files[rows["image_id"]].tolist(), 8)
+    i1 = encoder.encode_images(files[rows["negative_image_id"]].tolist(), 8)
+    c0, c1 = (encoder.encode_texts(rows[name].tolist(), 8) for name in ("caption", "negative_caption"))
+    accuracy, group = [], []
+    for a, b, c, d in zip(i0, i1, c0, c1, strict=True):
+        accuracy.append(a @ c > a @ d)
+        group.append(a @ c > a @ d and b @ d > b @ c and a @ c > b @ c and b @ d > a @ d)
+    assert found["accuracy"] == pytest.approx(np.mean(accuracy))
+    assert found["group"] == pytest.approx(np.mean(group))
+
+
+def test_a_batch_is_drawn_from_seed_and_step_alone() -> None:
+    assert draw_batch(1, 5, 100, 8).tolist() == draw_batch(1, 5, 100, 8).tolist()
+    assert draw_batch(1, 5, 100, 8).tolist() != draw_batch(1, 6, 100, 8).tolist()
+    assert len(set(draw_batch(1, 5, 100, 50).tolist())) == 50
+    assert len(draw_batch(1, 5, 3, 50)) == 3
