@@ -2,7 +2,8 @@
 
 from caramel import tables
 from caramel.config import Config
-from caramel.quality.assemble import VARIANTS, assemble as join
+from caramel.quality.assemble import VARIANTS
+from caramel.quality.assemble import assemble as join
 from caramel.stages import run
 
 OUT = "data/assemble"

@@ -17,9 +17,7 @@ def filter_images(config: Config) -> None:
     section, out = config.filter_images, Path("data/filter_images")
 
     def judge(name: str) -> Judge:
-        made: Judge = backend("judge", name)(
-            checkpoint="data/base", device=resolve_device(config.run.device)
-        )
+        made: Judge = backend("judge", name)(checkpoint="data/base", device=resolve_device(config.run.device))
         return made
 
     filtered = choose(

@@ -19,7 +19,7 @@ def finetune(config: Config) -> None:
     out = Path("data/finetune")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    sets = {name: f"data/assemble/training/{name}.parquet" for name in section.variants}
+    sets: dict[str, str] = {name: f"data/assemble/training/{name}.parquet" for name in section.variants}
     fit = section.model_dump(exclude={"variants", "seeds"})
     curves = library.finetune(
         variants=section.variants,

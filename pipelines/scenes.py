@@ -12,9 +12,7 @@ def scenes(config: Config) -> None:
     read_source = backend("source", section.source)
     if section.source == "world":
         counts = {"train": section.train, "val": section.val, "test": section.test}
-        source = read_source(
-            counts=counts, objects=section.objects, prior=section.prior, seed=section.seed
-        )
+        source = read_source(counts=counts, objects=section.objects, prior=section.prior, seed=section.seed)
     else:
         source = read_source(files=section.files, held_out=section.held_out, seed=section.seed)
     tables.write(tables.IMAGES, source.images, "data/scenes/images.parquet")

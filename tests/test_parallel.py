@@ -179,6 +179,6 @@ def test_a_tune_trial_whose_worker_is_killed_starts_again(tmp_path, ray_cluster)
 
 @pytest.mark.slow
 def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ray_cluster) -> None:
-    with pytest.raises(ResourceError, match="1 of 3 trials.*bad point 2"):
+    with pytest.raises(ResourceError, match=r"1 of 3 trials.*bad point 2"):
         grid(tmp_path, "ray", bad=2)
     assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]

@@ -39,9 +39,13 @@ def test_a_run_names_the_data_set_version_and_the_commit(project) -> None:
 def test_a_killed_run_is_reopened_not_doubled(project) -> None:
     import mlflow
 
-    with pytest.raises(RuntimeError, match="killed"), tracking.run("n", key="k", params={}):
-        mlflow.log_metric("m", 1, step=1)
-        raise RuntimeError("killed")
+    def killed() -> None:
+        with tracking.run("n", key="k", params={}):
+            mlflow.log_metric("m", 1, step=1)
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        killed()
     with tracking.run("n", key="k", params={}):
         mlflow.log_metric("m", 2, step=2)
     (found,) = runs(project)

@@ -68,7 +68,9 @@ def test_negative_images_make_a_batch_twice_as_wide(rows, files, clip_folder) ->
     chosen = np.arange(8)
     found = batch_loss(clip, full, chosen, "cpu").item()
     i0, i1 = (full.images[chosen], full.negative_images[chosen])
-    doubled = type(full)(np.concatenate([i0, i1]), torch.cat([full.texts[chosen], full.negative_texts[chosen]]))
+    doubled = type(full)(
+        np.concatenate([i0, i1]), torch.cat([full.texts[chosen], full.negative_texts[chosen]])
+    )
     assert found == pytest.approx(batch_loss(clip, doubled, np.arange(16), "cpu").item(), abs=1e-5)
 
 

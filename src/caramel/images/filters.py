@@ -116,7 +116,7 @@ def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     texts = left.drop_duplicates("negative_id").set_index("negative_id")["negative_caption"]
     found = [
         (name, "filter_images", AMBIGUOUS if faithful else NO_FAITHFUL, texts[name])
-        for name, faithful in any_faithful.items()
+        for name, faithful in zip(any_faithful.index.tolist(), any_faithful.tolist(), strict=True)
     ]
     return pd.DataFrame(found, columns=list(tables.REJECTS.columns))
 

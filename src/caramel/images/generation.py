@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 
 from caramel import tables
+from caramel.errors import DataError
 from caramel.images.judges import Judge
 from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.models.clip import resolve_device
@@ -36,7 +37,7 @@ def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
 
 
 def choose_negatives(
-    negatives: pd.DataFrame, pairs: pd.DataFrame, *, per_subtype: Mapping[str, int], seed: int
+    negatives: pd.DataFrame, pairs: pd.DataFrame, *, per_subtype: Mapping[Any, int], seed: int
 ) -> pd.DataFrame:
     """Return the negatives to draw, with their split: at most one per image, and per split and
     subtype a number.
@@ -62,6 +63,18 @@ def choose_negatives(
         used.update(taken[-1]["image_id"])
     columns = [*tables.NEGATIVES.columns, "split"]
     return pd.concat(taken).sort_values("negative_id", ignore_index=True)[columns]
+
+
+def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:
+    """Return ``count`` negatives of the val split, evenly over subtypes: to choose settings on."""
+    share = -(-count // negatives["subtype"].nunique())
+    rows = choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed)
+    if rows.empty:
+        raise DataError(
+            "No negative of the val split is left to choose the generator's settings on: "
+            "use more data, or larger shares in scenes.held_out."
+        )
+    return rows.head(count)
 
 
 def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:

@@ -73,7 +73,8 @@ class ClipJudge:
         """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
         images = self._encode(list(pictures), image=True)
         texts = self._encode(list(captions), image=False)
-        return (1 + (images * texts).sum(1)) / 2
+        cosine: Fit = (images * texts).sum(1)
+        return (1 + cosine) / 2
 
     def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
         """Return where the negative caption does not beat the positive by more than ``margin``."""

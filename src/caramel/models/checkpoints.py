@@ -37,7 +37,7 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = (
 class Clip:
     """A model in memory with its tokenizer and preprocessing."""
 
-    model: torch.nn.Module
+    model: Any  # an open_clip model: encode_image, encode_text, logit_scale
     tokenize: Callable[[list[str]], torch.Tensor]  # (n, context length)
     to_pixels: Callable[[Image.Image], Image.Image]  # resize and crop
     mean: tuple[float, float, float]
@@ -168,7 +168,7 @@ def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) 
     return ClipEncoder(load_checkpoint(folder, device), device, precision, name, identity)
 
 
-def adopt_pretrained(*_: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
+def adopt_pretrained(*unused: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
     """Write a checkpoint folder from an open_clip ``NAME:TAG`` or a checkpoint folder.
 
     Takes and ignores what a backend that trains needs; returns an empty learning curve.
@@ -187,7 +187,8 @@ def adopt_pretrained(*_: Any, pretrained: str | None, out: Path, **settings: Any
         clip = load_checkpoint(pretrained)
         vocabulary = Path(pretrained) / VOCABULARY
         own = vocabulary.read_bytes() if vocabulary.exists() else None
-        return save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card={"from": "folder"})
+        save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card={"from": "folder"})
+        return []
     name, _, tag = pretrained.partition(":")
     if name not in open_clip.list_models() or tag not in open_clip.list_pretrained_tags_by_model(name):
         raise BackendError(

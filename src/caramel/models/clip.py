@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,15 +95,17 @@ def encode_text(clip: Clip, tokens: torch.Tensor) -> torch.Tensor:
     """
     from open_clip.transformer import TextTransformer
 
-    tower = getattr(clip.model, "text", None)
+    tower: Any = getattr(clip.model, "text", None)
     causal = isinstance(tower, TextTransformer) and tower.attn_mask is not None and tower.cls_emb is None
     if not causal or tower.pool_type != "argmax":
-        return clip.model.encode_text(tokens, normalize=True)
+        whole: torch.Tensor = clip.model.encode_text(tokens, normalize=True)
+        return whole
     length = int(tokens.argmax(1).max()) + 1  # the end token has the highest id
     mask = tower.attn_mask
     tower.attn_mask = mask[:length, :length]
     try:
-        return clip.model.encode_text(tokens[:, :length], normalize=True)
+        vectors: torch.Tensor = clip.model.encode_text(tokens[:, :length], normalize=True)
+        return vectors
     finally:
         tower.attn_mask = mask
 

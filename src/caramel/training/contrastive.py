@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -48,7 +48,7 @@ class Examples:
         return len(self.images)
 
 
-def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[object]) -> Examples:
+def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any]) -> Examples:
     """Return the rows of a ``training`` table in memory.
 
     Args:
@@ -95,7 +95,7 @@ def batch_loss(clip: Clip, examples: Examples, rows: npt.NDArray[np.int64], devi
     scale = clip.model.logit_scale.exp()
     if extra is None:
         return contrastive_loss(images.float(), vectors.float(), scale)
-    positives, negative_vectors = vectors.float().split(len(rows))
+    positives, negative_vectors = vectors.float().chunk(2)
     return contrastive_loss(images.float(), positives, scale, negative_vectors)
 
 

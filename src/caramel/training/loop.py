@@ -76,7 +76,7 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
             group["lr"] = learning_rate(step, peak=rate, warmup=training.warmup, steps=training.steps)
         training.optimizer.zero_grad(set_to_none=True)
         loss = training.loss(step)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_([p for g in training.optimizer.param_groups for p in g["params"]], 1.0)
         training.optimizer.step()
         losses.append(loss.detach())

@@ -23,8 +23,7 @@ from caramel.training.loop import Curve, Training, train, weight_decay_groups
 if TYPE_CHECKING:
     import torch
 
-import os
-HEADS = int(os.environ.get('HEADS','4'))
+HEADS = 8
 TEXT_TOKENS = 40
 FLOW_SHIFT = 2.0  # noise levels are shifted towards noise, in training as in sampling
 CALL_OPTIONS = {
@@ -181,9 +180,10 @@ def make_tokenizer(vocabulary: Path, folder: Path) -> Any:
 
 def make_text_encoder(tokenizer: Any, width: int) -> Any:
     """Return an untrained one-layer ``CLIPTextModel``."""
+    import torch
     from transformers import CLIPTextConfig, CLIPTextModel
 
-    return CLIPTextModel(
+    encoder = CLIPTextModel(
         CLIPTextConfig(
             vocab_size=len(tokenizer),
             hidden_size=width,
@@ -196,12 +196,18 @@ def make_text_encoder(tokenizer: Any, width: int) -> Any:
             pad_token_id=tokenizer.pad_token_id,
         )
     )
+    # The default start (0.02) drowns each word in the average of the words before it: with this
+    # one, twice as many pictures were true of their captions after the same training.
+    embeddings = [m for m in encoder.modules() if isinstance(m, torch.nn.Embedding)]
+    for embedding, spread in zip(embeddings, (0.5, 0.25), strict=True):  # words, positions
+        torch.nn.init.normal_(embedding.weight, std=spread)
+    return encoder
 
 
 def make_transformer(size: int, patch: int, width: int, layers: int) -> Any:
-    """Return an untrained transformer whose gates start open.
+    """Return an untrained transformer that starts as DiT does: Xavier weights, gates closed.
 
-    The default start, nearly closed random gates, learnt almost no nouns in the same time.
+    The default start learnt almost no nouns in the same time; gates that start open, few.
     """
     import torch
     from diffusers import PixArtTransformer2DModel
@@ -218,22 +224,18 @@ def make_transformer(size: int, patch: int, width: int, layers: int) -> Any:
         caption_channels=width,
         interpolation_scale=1,
     )
-    import os
-    if os.environ.get("XAV"):
+
+    with torch.no_grad():
         for module in transformer.modules():
             if isinstance(module, torch.nn.Linear):
                 torch.nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
-                    torch.nn.init.zeros_(module.bias)
-    with torch.no_grad():
+                    module.bias.zero_()
         transformer.adaln_single.linear.weight.zero_()
-        transformer.adaln_single.linear.bias.zero_()
         transformer.scale_shift_table.zero_()
         for block in transformer.transformer_blocks:
             block.scale_shift_table.zero_()
-            block.scale_shift_table[[2, 5]] = float(os.environ.get('GATE','1')) # gates of attention and of the feed-forward part
         transformer.proj_out.weight.zero_()
-        transformer.proj_out.bias.zero_()
     return transformer
 
 

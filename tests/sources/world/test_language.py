@@ -29,7 +29,9 @@ def test_inverse_forms_say_the_same() -> None:
     direct = read("A red car is to the left of a blue house.")
     inverse = read("A blue house has a red car to its left.")
     passive = read("A red car that has a blue house to its right.")
-    assert direct and inverse and passive
+    assert direct is not None
+    assert inverse is not None
+    assert passive is not None
     assert direct.meaning.canonical() == inverse.meaning.canonical() == passive.meaning.canonical()
 
 

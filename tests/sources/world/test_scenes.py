@@ -94,7 +94,5 @@ def test_holds_agrees_with_a_check_written_from_the_definition() -> None:
             )
             for said in itertools.permutations(NOUNS[:3], 2):
                 for kind in RELATIONS:
-                    meaning = Meaning(
-                        tuple(Mention(n, "red") for n in said), (Relation(0, kind, 1),)
-                    )
+                    meaning = Meaning(tuple(Mention(n, "red") for n in said), (Relation(0, kind, 1),))
                     assert holds(meaning, things) == true_by_hand(meaning, things)

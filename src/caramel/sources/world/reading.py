@@ -31,11 +31,15 @@ class PictureReading:
 @functools.cache
 def _templates(background: str) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
     """Return templates (n, CELL·CELL·3), as differences from the background, and their energies."""
-    offset = np.array([COLOUR_RGB[c] for c in COLOURS], np.float32) - BACKGROUND_RGB[background]
+    offset = np.array([COLOUR_RGB[c] for c in COLOURS], np.float32)
+    offset -= np.array(BACKGROUND_RGB[background], np.float32)
     flat = masks().reshape(-1, CELL * CELL)  # (noun·size·jitter, pixels)
-    templates = flat[:, None, :, None] * offset[None, :, None, :] / 255  # (…, colour, pixels, rgb)
-    templates = templates.reshape(-1, CELL * CELL * 3).astype(np.float32)
-    return templates, (templates**2).sum(1)
+    templates = (
+        flat[:, None, :, None] * offset[None, :, None, :] / np.float32(255)
+    )  # (…, colour, pixels, rgb)
+    templates = templates.reshape(-1, CELL * CELL * 3)
+    energy: npt.NDArray[np.float32] = (templates**2).sum(1)
+    return templates, energy
 
 
 def read_pictures(pictures: npt.NDArray[np.uint8], batch: int = 256) -> list[PictureReading]:
@@ -58,7 +62,7 @@ def _read(difference: npt.NDArray[np.float32], background: str) -> PictureReadin
     """Read one picture, given as its difference from its own background."""
     templates, energy = _templates(background)
     cells = difference.reshape(GRID, CELL, GRID, CELL, 3).transpose(0, 2, 1, 3, 4)
-    cells = cells.reshape(GRID * GRID, -1) / 255  # (4, CELL·CELL·3)
+    cells = cells.reshape(GRID * GRID, -1) / np.float32(255)  # (4, CELL·CELL·3)
     power = (cells**2).sum(1)
     candidates = np.flatnonzero(power >= EMPTY * energy.min())
     things, unreadable = [], 0

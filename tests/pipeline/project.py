@@ -1,0 +1,62 @@
+"""A copy of the repository to run the pipeline in."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+class Project:
+    """A copy of the repository with its own git and DVC state, as a new user would have it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        bin_folder = str(Path(sys.executable).parent)
+        self.environment = {**os.environ, "PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}"}
+        self.environment.pop("DVC_ROOT", None)
+
+    @classmethod
+    def create(cls, folder: Path) -> Project:
+        """Copy all files that git tracks or would track, and commit them."""
+        listed = subprocess.run(
+            ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+            cwd=ROOT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.splitlines()
+        for name in listed:
+            if (ROOT / name).is_file() and not name.startswith("tests/"):
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        project = cls(folder)
+        identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        project.run("git", "init", "-q")
+        project.run("git", "add", "-A")
+        project.run("git", *identity, "commit", "-qm", "copy")
+        return project
+
+    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project; on failure show what it said."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if check and done.returncode:
+            raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done
+
+    def stage(self, name: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Run one stage's script without DVC."""
+        return self.run("python", f"pipelines/{name}.py", check=check)
+
+    def clone(self, folder: Path) -> Project:
+        """Copy the project with its data, but none of its scratch files and tracked runs."""
+        shutil.copytree(
+            self.folder, folder, ignore=shutil.ignore_patterns("work", "mlruns", ".git", "cache", "tmp")
+        )
+        return Project(folder)

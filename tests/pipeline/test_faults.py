@@ -1,0 +1,130 @@
+"""Killed processes: what was finished is kept, and the outcome is that of an undisturbed run."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from caramel.parallel import file_hash
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def start(project, stage: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        ["python", f"pipelines/{stage}.py"],
+        cwd=project.folder,
+        env=project.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait_for(found: Callable[[], object], process: subprocess.Popen[bytes], seconds: float = 240) -> None:
+    end = time.time() + seconds
+    while not found():
+        assert process.poll() is None, "the stage ended before it could be killed"
+        assert time.time() < end, "the stage did not get so far in time"
+        time.sleep(0.05)
+
+
+def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    """Return the Ray workers of the stage that are at work on its tasks or trials."""
+    family = psutil.Process(process.pid).children(recursive=True)
+    titles = ((p, " ".join(p.cmdline())) for p in family if p.status() != psutil.STATUS_ZOMBIE)
+    return [p for p, title in titles if "_run_shard" in title or "ImplicitFunc.train" in title]
+
+
+def kill_driver(process: subprocess.Popen[bytes]) -> None:
+    """Kill the stage and all that it started, as a machine's crash would."""
+    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+    for member in family:
+        try:
+            member.send_signal(signal.SIGKILL)
+        except psutil.NoSuchProcess:
+            continue
+    process.wait()
+
+
+def shards(project) -> list[Path]:
+    return list((project.folder / "work" / "synthesize").glob("*.parquet"))
+
+
+def checkpoints(project) -> list[Path]:
+    return list((project.folder / "work" / "finetune").glob("*/last.pt"))
+
+
+def prepared(smoke, folder: Path, out: str):
+    project = smoke.clone(folder)
+    shutil.rmtree(project.folder / "data" / out)
+    return project
+
+
+def same(smoke, project, paths: list[str]) -> bool:
+    return all(file_hash(smoke.folder / p) == file_hash(project.folder / p) for p in paths)
+
+
+DRAWN = ["data/synthesize/candidates.parquet", "data/synthesize/images.parquet"]
+TUNED = [f"data/finetune/{v}-11/open_clip_model.safetensors" for v in ("in_batch", "negative_texts_images")]
+TUNED.append("data/finetune/curves.csv")
+
+
+def test_synthesize_survives_a_killed_driver(smoke, tmp_path) -> None:
+    project = prepared(smoke, tmp_path / "p", "synthesize")
+    process = start(project, "synthesize")
+    wait_for(lambda: shards(project), process)
+    kill_driver(process)
+    kept = {path.name: path.stat().st_mtime_ns for path in shards(project)}
+    project.stage("synthesize")
+    assert same(smoke, project, DRAWN)
+    now = {path.name: path.stat().st_mtime_ns for path in shards(project)}
+    assert kept.items() <= now.items(), "a finished shard was computed again"
+
+
+def test_synthesize_survives_a_killed_worker(smoke, tmp_path) -> None:
+    project = prepared(smoke, tmp_path / "p", "synthesize")
+    process = start(project, "synthesize")
+    wait_for(lambda: shards(project) and workers(process), process)
+    workers(process)[0].kill()
+    assert process.wait(timeout=400) == 0
+    assert same(smoke, project, DRAWN)
+
+
+def test_finetune_survives_a_killed_driver(smoke, tmp_path) -> None:
+    project = prepared(smoke, tmp_path / "p", "finetune")
+    process = start(project, "finetune")
+    wait_for(lambda: checkpoints(project), process)
+    kill_driver(process)
+    project.stage("finetune")
+    assert same(smoke, project, TUNED)
+
+
+def test_finetune_survives_a_killed_worker(smoke, tmp_path) -> None:
+    project = prepared(smoke, tmp_path / "p", "finetune")
+    process = start(project, "finetune")
+    wait_for(lambda: checkpoints(project) and workers(process), process)
+    workers(process)[0].kill()
+    assert process.wait(timeout=400) == 0
+    assert same(smoke, project, TUNED)
+
+
+def test_a_stage_that_a_killed_repro_left_behind_blocks_the_next_with_a_clear_message(
+    smoke, tmp_path
+) -> None:
+    project = prepared(smoke, tmp_path / "p", "finetune")
+    process = start(project, "finetune")
+    lock = project.folder / "work" / "locks" / "finetune.lock"
+    wait_for(lock.exists, process)
+    time.sleep(0.5)
+    second = project.stage("finetune", check=False)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    assert second.returncode == 1
+    assert "already running" in second.stderr

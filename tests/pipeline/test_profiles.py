@@ -1,0 +1,152 @@
+"""Real input: SugarCrepe-format captions, and images with captions of the user's own."""
+
+import csv
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFilter
+from project import Project
+
+from caramel import tables
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+SMALL = {
+    "validate_captions.min_pairs": "5",
+    "train_generator.steps": "4",
+    "train_generator.batch": "8",
+    "train_generator.width": "64",
+    "train_generator.layers": "1",
+    "train_generator.warmup": "1",
+    "pretrain.steps": "4",
+    "pretrain.batch": "8",
+    "pretrain.warmup": "1",
+    "synthesize.candidates": "2",
+    "synthesize.per_subtype": "{train: 2, val: 2, test: 2}",
+    "synthesize.grid": "{guidance: [2.0], steps: [2]}",
+    "synthesize.grid_captions": "4",
+    "scenes.held_out": "[0.25, 0.35]",
+    # Models trained for seconds judge at random: this run is about the way, not the outcome.
+    "filter_images.min_faithful": "0.0",
+    "filter_images.margin": "-2.0",
+    "validate_benchmark.blind_tolerance": "0.5",
+    "validate_benchmark.max_subtype_share": "1.0",
+    "finetune.seeds": "[11]",
+    "finetune.steps": "2",
+    "finetune.batch": "4",
+    "finetune.warmup": "0",
+    "evaluate.bootstrap": "100",
+}
+
+
+def new_project(folder: Path) -> Project:
+    folder.mkdir()
+    return Project.create(folder)
+
+
+def switch(project: Project, profile: str, **sets: str) -> None:
+    options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    project.run("caramel", "profile", profile, *options)
+
+
+def photograph(path: Path, rng: np.random.Generator, colour: str) -> None:
+    """Write a camera-like JPEG: a blurred gradient, an object of the colour, noise, an odd size."""
+    width, height = int(rng.integers(200, 400)), int(rng.integers(200, 400))
+    ground = np.linspace(60, 200, height)[:, None, None] * np.ones((height, width, 3))
+    image = Image.fromarray((ground + rng.normal(0, 6, ground.shape)).clip(0, 255).astype(np.uint8))
+    x, y = int(width * rng.uniform(0.1, 0.5)), int(height * rng.uniform(0.1, 0.5))
+    ImageDraw.Draw(image).rounded_rectangle((x, y, x + 90, y + 60), 15, fill=colour)
+    image.filter(ImageFilter.GaussianBlur(1)).save(path, quality=85)
+
+
+@pytest.fixture(scope="module")
+def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty photographs with a captions table."""
+    folder, rng = tmp_path_factory.mktemp("photographs"), np.random.default_rng(0)
+    rows = []
+    for number in range(30):
+        colour, other = rng.choice(["red", "green", "blue", "white", "black"], 2, replace=False)
+        thing, beside = rng.choice(["car", "bus", "dog", "cat", "chair", "bench"], 2, replace=False)
+        photograph(folder / f"{number:03d}.jpg", rng, str(colour))
+        rows.append((f"{number:03d}.jpg", f"A {colour} {thing} next to a {other} {beside}"))
+    with (folder / "captions.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([("filename", "caption"), *rows])
+    return folder
+
+
+def test_images_of_ones_own_go_through_all_stages(photographs, tmp_path) -> None:
+    project = new_project(tmp_path / "p")
+    switch(project, "files", **{"scenes.files": str(photographs)}, **SMALL)
+    project.run("dvc", "repro")
+    images = tables.read(tables.IMAGES, project.folder / "data/scenes/images.parquet")
+    assert len(images) == 30
+    instances = tables.read(tables.INSTANCES, project.folder / "data/assemble/instances.parquet")
+    assert len(instances) > 0
+    metrics = tables.read(tables.METRICS, project.folder / "data/evaluate/metrics.parquet")
+    assert set(metrics["model"]) >= {"base", "negative_texts_images-11"}
+    assert (project.folder / "data/report/report.html").stat().st_size > 100_000
+
+
+def test_an_image_that_does_not_decode_stops_the_first_stage_by_name(photographs, tmp_path) -> None:
+    project = new_project(tmp_path / "p")
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for path in photographs.iterdir():
+        data = path.read_bytes()
+        (broken / path.name).write_bytes(data[:300] if path.name in ("003.jpg", "007.jpg") else data)
+    switch(project, "files", **{"scenes.files": str(broken)}, **SMALL)
+    done = project.run("dvc", "repro", check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "003.jpg" in said
+    assert "007.jpg" in said
+    assert not (project.folder / "data" / "negatives").exists()
+
+
+def sugarcrepe_like(folder: Path) -> Path:
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    things, colours = ["dog", "cat", "bus", "car", "bench", "chair"], ["red", "green", "blue", "black"]
+    for subtype in tables.SUBTYPES:
+        rows = {}
+        for number in range(60):
+            a, b = rng.choice(things, 2, replace=False)
+            c, d = rng.choice(colours, 2, replace=False)
+            rows[str(number)] = {
+                "filename": f"{rng.integers(40):012d}.jpg",
+                "caption": f"a {c} {a} next to a {d} {b}",
+                "negative_caption": f"A {d} {a} next to a {c} {b}.",
+            }
+        (folder / f"{subtype}.json").write_text(json.dumps(rows))
+    return folder
+
+
+def test_sugarcrepe_captions_go_through_the_text_stages_and_the_report(tmp_path) -> None:
+    real = os.environ.get("CARAMEL_DATA")
+    files = Path(real, "sugarcrepe_unrefined") if real else sugarcrepe_like(tmp_path / "captions")
+    project = new_project(tmp_path / "p")
+    switch(project, "sugarcrepe", **{"scenes.files": str(files)})
+    project.run("dvc", "repro")
+    pairs = tables.read(tables.PAIRS, project.folder / "data/scenes/pairs.parquet")
+    assert len(pairs) >= (17_000 if real else 300)
+    skipped = json.loads((project.folder / "data/synthesize/settings.json").read_text())
+    assert "no images" in skipped["skipped"]
+    page = (project.folder / "data/report/report.html").read_text()
+    assert "has no images" in page
+
+
+def test_broken_input_is_one_clear_message_and_the_next_run_goes_on(tmp_path) -> None:
+    files = sugarcrepe_like(tmp_path / "captions")
+    good = (files / "swap_obj.json").read_text()
+    (files / "swap_obj.json").write_text(good[:500])
+    project = new_project(tmp_path / "p")
+    switch(project, "sugarcrepe", **{"scenes.files": str(files)})
+    done = project.run("dvc", "repro", "negatives", check=False)
+    assert done.returncode != 0
+    assert "swap_obj.json" in done.stderr
+    assert "Traceback" not in done.stderr
+    (files / "swap_obj.json").write_text(good)
+    project.run("dvc", "repro", "negatives")

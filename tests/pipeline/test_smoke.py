@@ -1,0 +1,160 @@
+"""The whole graph, as a user runs it."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from caramel import tables
+from caramel.config import read_yaml
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+STAGES = [
+    "scenes",
+    "negatives",
+    "scores",
+    "refine",
+    "validate_captions",
+    "train_generator",
+    "pretrain",
+    "synthesize",
+    "filter_images",
+    "assemble",
+    "validate_benchmark",
+    "finetune",
+    "evaluate",
+    "report",
+]
+
+
+def read(smoke, table: tables.Table, path: str) -> pd.DataFrame:
+    return tables.read(table, smoke.folder / "data" / path)
+
+
+def test_every_stage_ran_and_is_locked(smoke) -> None:
+    assert list(read_yaml(smoke.folder / "dvc.lock")["stages"]) == STAGES
+    timings = (smoke.folder / "work" / "timings.jsonl").read_text().splitlines()
+    assert {json.loads(line)["stage"] for line in timings} == set(STAGES)
+
+
+def test_a_second_repro_has_nothing_to_do(smoke) -> None:
+    said = smoke.run("dvc", "repro").stdout
+    assert said.count("didn't change, skipping") == len(STAGES)
+
+
+def test_no_image_stands_in_two_splits(smoke) -> None:
+    instances = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
+    training = read(smoke, tables.TRAINING, "assemble/training/negative_texts_images.parquet")
+    rows = pd.concat([instances, training])
+    uses = pd.concat(
+        [
+            rows[["image_id", "split"]],
+            rows[["negative_image_id", "split"]].set_axis(["image_id", "split"], axis=1),
+        ]
+    )
+    assert uses.groupby("image_id")["split"].nunique().max() == 1
+    pairs = read(smoke, tables.PAIRS, "scenes/pairs.parquet")
+    assert pairs.groupby("scene")["split"].nunique().max() == 1
+
+
+def test_every_row_can_be_followed_back_to_its_source(smoke) -> None:
+    instances = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
+    choices = read(smoke, tables.CHOICES, "filter_images/choices.parquet")
+    candidates = read(smoke, tables.CANDIDATES, "synthesize/candidates.parquet")
+    negatives = read(smoke, tables.NEGATIVES, "refine/negatives.parquet")
+    pairs = read(smoke, tables.PAIRS, "scenes/pairs.parquet")
+    chosen = choices[choices["chosen_by"].notna()].set_index("negative_id")
+    assert len(instances) > 0
+    for row in instances.itertuples():
+        assert chosen.loc[row.instance_id, "image_id"] == row.negative_image_id
+        candidate = candidates[candidates["image_id"] == row.negative_image_id]
+        assert candidate["prompt"].tolist() == [row.negative_caption]
+        negative = negatives[negatives["negative_id"] == row.instance_id]
+        assert pairs["pair_id"].isin(negative["pair_id"]).any()
+
+
+def test_rows_are_kept_or_rejected_never_lost(smoke) -> None:
+    written = read(smoke, tables.NEGATIVES, "negatives/negatives.parquet")
+    kept = read(smoke, tables.NEGATIVES, "refine/negatives.parquet")
+    rejects = read(smoke, tables.REJECTS, "refine/rejects.parquet")
+    assert len(written) == len(kept) + rejects["id"].isin(written["negative_id"]).sum()
+
+
+def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
+    metrics = read(smoke, tables.METRICS, "evaluate/metrics.parquet")
+    assert {"base", "in_batch-11", "negative_texts-11", "negative_texts_images-11"} == set(metrics["model"])
+    assert {"accuracy", "i2t", "t2i", "group", "i_pos2t", "t_neg2i", "itt", "tot"} <= set(metrics["metric"])
+    scored = metrics.dropna(subset=["value", "ci_low"])
+    assert (scored["ci_low"] <= scored["value"]).all()
+    assert (scored["value"] <= scored["ci_high"]).all()
+
+
+def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(smoke) -> None:
+    import mlflow
+
+    from caramel.tracking import EXPERIMENT, tracking_uri
+
+    client = mlflow.MlflowClient(tracking_uri(smoke.folder))
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    runs = client.search_runs([experiment.experiment_id], max_results=100)
+    names = sorted(run.info.run_name for run in runs)
+    models = ["base", "in_batch-11", "negative_texts-11", "negative_texts_images-11"]
+    tuned = [f"finetune {m}" for m in models[1:]]
+    assert names == sorted(["pretrain", "train_generator", *tuned, *(f"evaluate {m}" for m in models)])
+    assert all(run.info.status == "FINISHED" for run in runs)
+    assert all(run.inputs.dataset_inputs and run.data.params and run.data.metrics for run in runs)
+    assert all(client.list_artifacts(run.info.run_id) for run in runs)
+
+
+def test_the_report_stands_alone(smoke) -> None:
+    page = (smoke.folder / "data" / "report" / "report.html").read_text()
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:|#)""", page)
+    for word in ("refine", "negative_texts_images", "no relation in the caption"):
+        assert word in page
+
+
+def test_a_pin_verifies_until_a_table_changes(smoke, tmp_path) -> None:
+    said = smoke.run("caramel", "pin", "v1").stdout
+    assert "@misc" in said
+    assert smoke.run("caramel", "verify", "v1").returncode == 0
+    other = smoke.clone(tmp_path / "other")
+    path = other.folder / "data" / "refine" / "pairs.parquet"
+    pairs = tables.read(tables.PAIRS, path)
+    tables.write(tables.PAIRS, pairs.assign(caption=pairs["caption"] + " Really."), path)
+    done = other.run("caramel", "verify", "v1", check=False)
+    assert done.returncode == 1
+    assert "data/refine/pairs.parquet" in done.stdout + done.stderr
+
+
+def test_text_tables_are_rebuilt_to_the_same_bytes(smoke, tmp_path) -> None:
+    """Also with other vector instructions and another number of threads."""
+    again = smoke.clone(tmp_path / "again")
+    again.environment |= {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_CORETYPE": "Haswell",
+        "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX",
+    }
+    for stage in ("scenes", "negatives", "scores", "refine"):
+        again.stage(stage)
+        for path in sorted((smoke.folder / "data" / stage).glob("*.parquet")):
+            rebuilt = again.folder / "data" / stage / path.name
+            assert rebuilt.read_bytes() == path.read_bytes(), path
+
+
+def test_a_broken_gate_stops_the_pipeline_and_nothing_after_it_runs(smoke, tmp_path) -> None:
+    broken = smoke.clone(tmp_path / "broken")
+    path = broken.folder / "data" / "refine" / "negatives.parquet"
+    rows = tables.read(tables.NEGATIVES, path)
+    captions = tables.read(tables.PAIRS, broken.folder / "data" / "refine" / "pairs.parquet")
+    same = rows["pair_id"].map(captions.set_index("pair_id")["caption"])
+    some = rows.index < 7
+    tables.write(
+        tables.NEGATIVES, rows.assign(negative_caption=rows["negative_caption"].where(~some, same)), path
+    )
+    done = broken.stage("validate_captions", check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "differ" in done.stderr
+    assert "7" in done.stderr
