@@ -34,6 +34,7 @@ QUIET = {
     "DO_NOT_TRACK": "true",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
     "RAY_AUTH_MODE": "token",
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
