@@ -232,23 +232,16 @@ def _run_on_tune(
             result = {"failed": 1}
         tune.report({k: v for k, v in result.items() if isinstance(v, int | float)})
 
-    class Progress(tune.Callback):  # type: ignore[misc]
-        """Moves the bar; Tune's own tables are for a screen of their own."""
-
-        def on_trial_complete(self, *args: Any, **info: Any) -> None:
-            bar.update()
-
     for _, scratch in jobs:
         _error_file(scratch).unlink(missing_ok=True)
-    with ray_session(), tqdm(total=len(jobs), desc=title, unit="trial") as bar:
+    with ray_session():
         grid = tune.Tuner(
             tune.with_resources(trainable, {"cpu": 1, "gpu": gpus}),
             param_space={"job": tune.grid_search(list(jobs))},
             run_config=tune.RunConfig(
                 name=title,
                 storage_path=str(folder / "tune"),
-                verbose=0,
-                callbacks=[Progress()],
+                verbose=1,  # its table of trials every half minute is the progress bar here
                 failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
             ),
         ).fit()
