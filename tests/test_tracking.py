@@ -25,7 +25,7 @@ def runs(project):
 
 def test_a_run_names_the_data_set_version_and_the_commit(project) -> None:
     params = {"lr": 0.1, "nested": [1, 2]}
-    with tracking.run("readable name", key="k", params=params, data=["data/scenes", "unknown"]):
+    with tracking.run("readable name", key="k", params=params, data=["data/scenes/pairs.parquet", "unknown"]):
         pass
     (found,) = runs(project)
     assert found.info.run_name == "readable name"

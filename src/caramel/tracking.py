@@ -43,7 +43,10 @@ def git_commit(root: Path) -> str:
 
 
 def data_versions(paths: Sequence[str], root: Path) -> dict[str, str]:
-    """Return DVC's hash of each path, as ``dvc.lock`` records it; unknown ones are left out."""
+    """Return DVC's hash of each output that is one of the paths or holds one, from ``dvc.lock``.
+
+    Paths that DVC does not track are left out.
+    """
     lock = root / "dvc.lock"
     if not lock.exists():
         return {}
@@ -52,7 +55,8 @@ def data_versions(paths: Sequence[str], root: Path) -> dict[str, str]:
         for stage in read_yaml(lock)["stages"].values()
         for out in stage.get("outs", ())
     }
-    return {path: outs[path] for path in paths if path in outs}
+    holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]
+    return {out: digest for out, digest in outs.items() if any(out in names for names in holders)}
 
 
 def tracking_uri(root: Path) -> str:
