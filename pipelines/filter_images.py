@@ -7,7 +7,6 @@ from caramel import tables
 from caramel.config import Config
 from caramel.images.filters import filter_images as choose
 from caramel.images.judges import Judge
-from caramel.models.clip import resolve_device
 from caramel.registry import backend
 from caramel.stages import run
 
@@ -17,7 +16,7 @@ def filter_images(config: Config) -> None:
     section, out = config.filter_images, Path("data/filter_images")
 
     def judge(name: str) -> Judge:
-        made: Judge = backend("judge", name)(checkpoint="data/base", device=resolve_device(config.run.device))
+        made: Judge = backend("judge", name)(checkpoint="data/base", device=config.run.device)
         return made
 
     filtered = choose(

@@ -9,7 +9,11 @@ from caramel.registry import backend
 from caramel.stages import run
 from caramel.training.tracked import tracked_training
 
-INPUTS = ["data/scenes/pairs.parquet", "data/scenes/images.parquet"]
+INPUTS = [
+    "data/scenes/pairs.parquet",
+    "data/scenes/images.parquet",
+    "data/negatives/negatives.parquet",
+]
 
 
 def pretrain(config: Config) -> None:
@@ -17,9 +21,9 @@ def pretrain(config: Config) -> None:
     section = config.pretrain
     pairs = tables.read(tables.PAIRS, INPUTS[0])
     images = tables.read(tables.IMAGES, INPUTS[1])
-    negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", ["negative_caption"])
+    negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"})
-    key = fingerprint(settings, [file_hash(path) for path in (*INPUTS, section.model)])
+    key = fingerprint(section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
     with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
         curve = backend("base", section.backend)(
             pairs,

@@ -20,6 +20,7 @@ def synthesize(config: Config) -> None:
         "generator": "data/generator",
         "seed": section.seed,
         "size": section.size,
+        "batch": section.batch,
         "device": config.run.device,
         "executor": config.run.executor,
         "folder": Path("work/synthesize"),

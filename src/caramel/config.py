@@ -132,6 +132,7 @@ class Synthesize(Section):
     per_subtype: Mapping[Split, int]
     prompt_suffix: str
     size: int = Positive
+    batch: int = Positive
     grid: GenerationGrid
     grid_captions: int = Positive
 

@@ -291,10 +291,12 @@ def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
     """
     path = Path(path)
     arrow = check(table, rows, str(path))
+    # Arrow reads no more than 2 GiB of pictures in one group.
+    rows_per_group = 256 if IMAGE in arrow.schema.types else 65536
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        pq.write_table(arrow, temporary, compression="zstd", row_group_size=4096)
+        pq.write_table(arrow, temporary, compression="zstd", row_group_size=rows_per_group)
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -60,7 +60,12 @@ def data_versions(paths: Sequence[str], root: Path) -> dict[str, str]:
 
 
 def tracking_uri(root: Path) -> str:
-    """Return the URI of the store, making it on first use."""
+    """Return the URI of the store, making it on first use.
+
+    ``MLFLOW_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
+    """
+    if "MLFLOW_TRACKING_URI" in os.environ:
+        return os.environ["MLFLOW_TRACKING_URI"]
     folder = root / "mlruns"
     folder.mkdir(exist_ok=True)
     database = folder / "mlflow.db"

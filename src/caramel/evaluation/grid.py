@@ -148,7 +148,7 @@ def evaluate_model(
     images = tables.read(tables.IMAGES, Path(folder, IMAGES))
     encoder = load_encoder(
         str(Path(folder, point["checkpoint"])),
-        device=resolve_device(device),  # here: a worker may have what the driver has not
+        device=device,
         precision=precision,
         name=point["model"],
     )

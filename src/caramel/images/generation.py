@@ -91,6 +91,7 @@ def draw_shard(
     guidance: float,
     steps: int,
     size: int,
+    batch: int,
     device: str,
 ) -> pa.Table:
     """Draw all candidates of one shard: rows (negative_id, candidate, seed, png)."""
@@ -101,7 +102,14 @@ def draw_shard(
     prompts = [row["prompt"] for row in shard for _ in range(candidates)]
     numbers = list(range(candidates)) * len(shard)
     seeds = [candidate_seed(seed, name, number) for name, number in zip(names, numbers, strict=True)]
-    pictures = draw_pictures(pipeline, options, prompts, seeds, guidance=guidance, steps=steps, size=size)
+    how: dict[str, Any] = {"guidance": guidance, "steps": steps, "size": size}
+    pictures = [
+        picture
+        for start in range(0, len(prompts), batch)
+        for picture in draw_pictures(
+            pipeline, options, prompts[start : start + batch], seeds[start : start + batch], **how
+        )
+    ]
     files = []
     for picture in pictures:
         buffer = io.BytesIO()
@@ -121,6 +129,7 @@ def synthesize(
     guidance: float,
     steps: int,
     size: int,
+    batch: int,
     device: str,
     executor: Executor,
     folder: Path,
@@ -133,6 +142,7 @@ def synthesize(
         shard: captions per shard, the unit of resuming.
         prompt_suffix: appended to each caption.
         guidance, steps, size, device: how the pipeline is called.
+        batch: pictures per call of the pipeline.
         folder: where finished shards lie.
         candidates, seed, executor: as their names say.
     """
@@ -147,6 +157,7 @@ def synthesize(
         "guidance": guidance,
         "steps": steps,
         "size": size,
+        "batch": batch,
         "device": resolve_device(device),
     }
     parts = sharded_map(
@@ -210,6 +221,7 @@ def choose_settings(
     judge_settings: Mapping[str, Any],
     seed: int,
     size: int,
+    batch: int,
     device: str,
     executor: Executor,
     folder: Path,
@@ -221,7 +233,7 @@ def choose_settings(
     Args:
         captions: rows of ``negatives`` of the val split, whose captions are drawn once per setting.
         guidance, steps: the grid.
-        generator, judge, judge_settings, seed, size, device, executor, folder: as in ``synthesize``.
+        generator, judge, judge_settings, seed, size, batch, device, executor, folder: as in ``synthesize``.
     """
     rows = [
         {"negative_id": name, "prompt": caption}
@@ -238,12 +250,14 @@ def choose_settings(
             "judge_settings": dict(judge_settings),
             "seed": seed,
             "size": size,
+            "batch": batch,
             "device": resolve_device(device),
         },
         inputs=[file_hash(generator)],
         folder=folder,
         executor=executor,
         title="generation settings",
+        gpus=1.0 if resolve_device(device) == "cuda" else 0.0,
     )
     best = max(results, key=lambda r: (r["faithful"], r["fit"]))
     return {"chosen": {k: best[k] for k in ("guidance", "steps")}, "grid": results}

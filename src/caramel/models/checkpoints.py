@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
-from caramel.models.clip import ClipEncoder
+from caramel.models.clip import ClipEncoder, resolve_device
 from caramel.parallel import file_hash, fingerprint
 
 if TYPE_CHECKING:
@@ -163,7 +163,11 @@ def assemble(model: torch.nn.Module, config: Mapping[str, Any], vocabulary: Path
 
 
 def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) -> ClipEncoder:
-    """Return the dual encoder of a checkpoint folder; errors as in ``load_checkpoint``."""
+    """Return the dual encoder of a checkpoint folder; errors as in ``load_checkpoint``.
+
+    ``device`` may be ``auto``: it is resolved here, where the model will run.
+    """
+    device = resolve_device(device)
     identity = fingerprint(file_hash(folder), precision)
     return ClipEncoder(load_checkpoint(folder, device), device, precision, name, identity)
 

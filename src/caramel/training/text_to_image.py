@@ -102,7 +102,8 @@ def train_pixart(
     def average(step: int) -> None:
         decay = min(ema, (step + 1) / (step + 10))
         live = [*text_encoder.parameters(), *transformer.parameters()]
-        torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
+        with torch.no_grad():
+            torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
 
     def measure() -> dict[str, float]:
         if on_measure:
