@@ -241,7 +241,8 @@ def _run_on_tune(
             run_config=tune.RunConfig(
                 name=title,
                 storage_path=str(folder / "tune"),
-                verbose=1,  # its table of trials every half minute is the progress bar here
+                verbose=1,
+                progress_reporter=tune.CLIReporter(max_report_frequency=30),
                 failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
             ),
         ).fit()
