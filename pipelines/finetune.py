@@ -5,7 +5,7 @@ from pathlib import Path
 
 from caramel import tracking
 from caramel.config import Config
-from caramel.models.clip import resolve_device
+from caramel.models.clip import compute, resolve_device
 from caramel.quality.assemble import VARIANTS
 from caramel.stages import run
 from caramel.training import finetune as library
@@ -29,11 +29,11 @@ def finetune(config: Config) -> None:
         validation=f"data/assemble/training/{VARIANTS[-1]}.parquet",
         images=IMAGES,
         data=["data/base", *sets.values(), IMAGES],
-        settings={**fit, "device": config.run.device, "precision": config.run.precision},
+        settings={**fit, **compute(config.run.device, config.run.precision)},
         executor=config.run.executor,
         folder=Path("work/finetune"),
         out=out,
-        root=tracking.project_root(),
+        root=tracking.store_root(),
         gpus=1.0 if resolve_device(config.run.device) == "cuda" else 0.0,
     )
     curves.to_csv(out / "curves.csv", index=False)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.models.clip import compute
 from caramel.parallel import file_hash, fingerprint
 from caramel.registry import backend
 from caramel.stages import run
@@ -22,7 +23,7 @@ def pretrain(config: Config) -> None:
     pairs = tables.read(tables.PAIRS, INPUTS[0])
     images = tables.read(tables.IMAGES, INPUTS[1])
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"})
+    settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
     with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
         curve = backend("base", section.backend)(
@@ -30,11 +31,9 @@ def pretrain(config: Config) -> None:
             images,
             [*pairs["caption"], *negatives["negative_caption"]],
             **settings,
-            device=config.run.device,
-            precision=config.run.precision,
             scratch=Path("work/pretrain", key),
             out=out.folder,
-            on_measure=out.log,
+            on_points=out.log,
         )
         out.finish(curve)
 

@@ -14,7 +14,7 @@ DATA, LAST = Path("data"), Path("work/report/last.json")
 
 def report(config: Config) -> None:
     """Write the page, its figures and its key numbers."""
-    root = tracking.project_root()
+    root = Path.cwd()
     commit = tracking.git_commit(root)
     outputs = sorted(str(path) for path in DATA.rglob("*"))
     built = build_report(

@@ -17,6 +17,7 @@ def synthesize(config: Config) -> None:
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet")
     common: dict[str, Any] = {
+        "prompt_suffix": section.prompt_suffix,
         "generator": "data/generator",
         "seed": section.seed,
         "size": section.size,
@@ -29,14 +30,13 @@ def synthesize(config: Config) -> None:
         hold_out(negatives, pairs, count=section.grid_captions, seed=section.seed),
         **section.grid.model_dump(),
         judge=config.filter_images.judge,
-        judge_settings={"checkpoint": str(Path("data/base").resolve()), "device": config.run.device},
+        judge_checkpoint="data/base",
         **common,
     )
     candidates, images = draw(
         choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed),
         candidates=section.candidates,
         shard=section.shard,
-        prompt_suffix=section.prompt_suffix,
         **settings["chosen"],
         **common,
     )

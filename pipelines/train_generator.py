@@ -4,6 +4,7 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.models.clip import compute
 from caramel.parallel import file_hash, fingerprint
 from caramel.registry import backend
 from caramel.stages import run
@@ -22,7 +23,7 @@ def train_generator(config: Config) -> None:
     pairs = tables.read(tables.PAIRS, INPUTS[0])
     images = tables.read(tables.IMAGES, INPUTS[1])
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
-    settings = section.model_dump(exclude={"backend"})
+    settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(section.backend, settings, config.synthesize.size, [file_hash(p) for p in INPUTS])
     with tracked_training("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
         curve = backend("generator", section.backend)(
@@ -31,11 +32,9 @@ def train_generator(config: Config) -> None:
             [*pairs["caption"], *negatives["negative_caption"]],
             **settings,
             size=config.synthesize.size,
-            device=config.run.device,
-            precision=config.run.precision,
             scratch=Path("work/train_generator", key),
             out=out.folder,
-            on_measure=out.log,
+            on_points=out.log,
         )
         out.finish(curve)
 

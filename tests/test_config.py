@@ -122,7 +122,11 @@ def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) ->
     assert config.scenes.val == 200, "from the profile"
     assert config.negatives == parse(raw(), "default").negatives, "from the default"
     text = path.read_text(encoding="utf-8")
-    for comment in ("# scenes per split (source world)", "# Every knob of the pipeline", "# pairs per step"):
+    for comment in (
+        "# scenes per split (source world)",
+        "# Every knob of the pipeline",
+        "# captions of a step",
+    ):
         assert comment in text
 
 

@@ -27,6 +27,9 @@ def main(arguments: list[str] | None = None) -> None:
     except CaramelError as error:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        click.echo(f"Error: {error.strerror}: {error.filename!r}. Give another place or make room.", err=True)
+        sys.exit(1)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -75,7 +78,10 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
     from caramel.config import read_yaml, write_profile
 
     path = Path("params.yaml")
-    before = _flat(read_yaml(path)) if path.exists() else {}
+    try:
+        before = _flat(read_yaml(path))
+    except ConfigError:
+        before = {}  # missing or broken: this command is how to mend it
     write_profile(name, _settings(sets), Path())
     after = _flat(read_yaml(path))
     for key in [*after, *(k for k in before if k not in after)]:
@@ -105,7 +111,7 @@ def doctor() -> None:
 
 
 @cli.command()
-@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
 )
@@ -201,10 +207,10 @@ def ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.tracking import project_root, tracking_uri
+    from caramel.tracking import store_root, tracking_uri
 
-    root = project_root()
-    if not (root / "mlruns" / "mlflow.db").exists():
+    root = store_root()
+    if "CARAMEL_TRACKING_URI" not in os.environ and not (root / "mlruns" / "mlflow.db").exists():
         raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
     _check_port(port)
     store = tracking_uri(root)

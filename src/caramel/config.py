@@ -11,9 +11,9 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from caramel.errors import ConfigError, shown
 
@@ -21,6 +21,17 @@ Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add"]
 Variant = Literal["in_batch", "negative_texts", "negative_texts_images"]
 Share = Field(ge=0, le=1)
+Count = Annotated[int, Field(ge=0)]
+Item = TypeVar("Item")
+
+
+def _distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    if len(set(items)) < len(items):
+        raise ValueError("an entry stands twice")
+    return items
+
+
+Distinct = AfterValidator(_distinct)
 Positive = Field(gt=0)
 
 
@@ -31,7 +42,7 @@ class Section(BaseModel):
 
 
 class Run(Section):
-    """How to run: never changes a result."""
+    """How to run. Device and precision change trained weights in the last bits, the executor nothing."""
 
     executor: Literal["ray", "inline"]
     device: Literal["auto", "cpu", "cuda"]
@@ -51,6 +62,13 @@ class Scenes(Section):
     prior: float = Share
     held_out: tuple[float, float]
 
+    @field_validator("held_out")
+    @classmethod
+    def _leave_some_to_train(cls, shares: tuple[float, float]) -> tuple[float, float]:
+        if min(shares) < 0 or sum(shares) >= 1:
+            raise ValueError("two shares of at least 0 that leave some images to train on")
+        return shares
+
 
 class Negatives(Section):
     """Stage ``negatives``: hard negatives and paraphrases."""
@@ -63,7 +81,7 @@ class Negatives(Section):
 class Scores(Section):
     """Stage ``scores``: blind text scorers."""
 
-    scorers: tuple[str, ...] = Field(min_length=2)
+    scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=2)
     folds: int = Field(ge=2)
     seed: int
 
@@ -119,8 +137,8 @@ class Pretrain(Section):
 class GenerationGrid(Section):
     """Settings of the generator that are tried."""
 
-    guidance: tuple[float, ...] = Field(min_length=1)
-    steps: tuple[int, ...] = Field(min_length=1)
+    guidance: Annotated[tuple[float, ...], Distinct] = Field(min_length=1)
+    steps: Annotated[tuple[Annotated[int, Positive], ...], Distinct] = Field(min_length=1)
 
 
 class Synthesize(Section):
@@ -129,7 +147,7 @@ class Synthesize(Section):
     candidates: int = Positive
     seed: int
     shard: int = Positive
-    per_subtype: Mapping[Split, int]
+    per_subtype: Mapping[Split, Count]
     prompt_suffix: str
     size: int = Positive
     batch: int = Positive
@@ -158,8 +176,8 @@ class ValidateBenchmark(Section):
 class Finetune(Section):
     """Stage ``finetune``: variants × seeds."""
 
-    variants: tuple[Variant, ...] = Field(min_length=1)
-    seeds: tuple[int, ...] = Field(min_length=1)
+    variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
+    seeds: Annotated[tuple[int, ...], Distinct] = Field(min_length=1)
     steps: int = Positive
     batch: int = Field(ge=2)
     lr: float = Positive
@@ -288,7 +306,7 @@ def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
         merged = yaml.load(default.read_text(encoding="utf-8"))
         _merge(merged, read_yaml(root / "params" / f"{name}.yaml"))
         for key, text in sets.items():
-            nested: Any = YAML(typ="safe", pure=True).load(text)
+            nested: Any = _value(key, text)
             for part in reversed(key.split(".")):
                 nested = {part: nested}
             _merge(merged, nested)
@@ -302,6 +320,17 @@ def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return target
+
+
+def _value(key: str, text: str) -> Any:
+    """Return a ``--set`` value, which is YAML."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    try:
+        return YAML(typ="safe", pure=True).load(text)
+    except YAMLError as error:
+        raise ConfigError(f"--set {key}={text!r} is not valid YAML: {error}") from error
 
 
 def _merge(base: Any, changes: Mapping[str, Any]) -> None:

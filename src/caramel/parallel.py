@@ -138,7 +138,7 @@ def _run_on_ray(
 ) -> None:
     """Run the shards as Ray tasks and wait for all; one failed shard stops the map."""
     import ray
-    from ray.exceptions import RayTaskError, WorkerCrashedError
+    from ray.exceptions import RayError, RayTaskError
 
     task = ray.remote(max_retries=RETRIES, num_cpus=1, num_gpus=gpus)(_run_shard)
     waiting = {task.remote(work, shard, settings, path): path for shard, path in todo}
@@ -149,10 +149,10 @@ def _run_on_ray(
             ray.get(done[0])
         except RayTaskError as error:
             raise error.as_instanceof_cause() from error
-        except WorkerCrashedError as error:
+        except RayError as error:  # a worker or node died, or ran out of memory
             raise ResourceError(
-                f"The worker of shard {path.name} died {RETRIES + 1} times. It may have run out of "
-                f"memory: use smaller shards. Done shards are kept; run `dvc repro` to go on."
+                f"The worker of shard {path.name} died ({type(error).__name__}), after {RETRIES} retries. "
+                f"It may have run out of memory: use smaller shards. Done shards are kept; run `dvc repro` to go on."
             ) from error
         bar.update()
 
@@ -248,9 +248,12 @@ def _run_on_tune(
         ).fit()
     errors = [_error_file(s).read_text(encoding="utf-8") for _, s in jobs if _error_file(s).exists()]
     errors += [str(error).strip().splitlines()[-1] for error in grid.errors]
+    missing = sum(not Path(scratch).with_suffix(".json").exists() for _, scratch in jobs)
+    if missing and not errors:
+        errors = ["the experiment was interrupted"]
     if errors:
         raise ResourceError(
-            f"{len(errors)} of {len(jobs)} trials of {title!r} failed; the first said: {errors[0]}\n"
+            f"{missing} of {len(jobs)} trials of {title!r} failed; the first said: {errors[0]}\n"
             f"Finished trials are kept in {folder}; run `dvc repro` to go on."
         )
 

@@ -42,8 +42,8 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def backend(kind: str, name: str) -> Callable[..., Any]:
-    """Return the factory of backend ``name``.
+def location(kind: str, name: str) -> str:
+    """Return where backend ``name`` lives, as ``module:function``.
 
     Raises:
         BackendError: there is no backend of that name; the message lists the choices.
@@ -53,6 +53,11 @@ def backend(kind: str, name: str) -> Callable[..., Any]:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         raise BackendError(f"Unknown {kind} backend {name!r}.{hint} Choices: {', '.join(names)}.")
-    module, _, function = names[name].partition(":")
+    return names[name]
+
+
+def backend(kind: str, name: str) -> Callable[..., Any]:
+    """Return the factory of backend ``name``; errors as in ``location``."""
+    module, _, function = location(kind, name).partition(":")
     factory: Callable[..., Any] = getattr(import_module(module), function)
     return factory

@@ -10,10 +10,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import resource
+import shutil
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,9 +23,12 @@ from filelock import FileLock, Timeout
 from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError
+from caramel.registry import location
 
 IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
+FULL = 16 * 2**20  # bytes: a disk with less free is full
+SAMPLE = 0.5  # seconds between samples of the memory in use
 Outputs = Mapping[str, tables.Table | None]
 
 # Nothing phones home, and nothing waits for a network that may not be there. A profile that
@@ -58,6 +63,22 @@ def has_images() -> bool:
     return len(tables.read(tables.IMAGES, IMAGES, ["image_id"])) > 0
 
 
+def check_names(config: Config) -> None:
+    """Raise a BackendError if the config names a backend that there is not, before anything runs."""
+    named: dict[str, list[str | None]] = {
+        "source": [config.scenes.source],
+        "negatives": [config.negatives.backend],
+        "scorer": [*config.scores.scorers, *config.refine.scorers],
+        "generator": [config.train_generator.backend],
+        "base": [config.pretrain.backend],
+        "judge": [config.filter_images.judge, config.filter_images.second_judge],
+    }
+    for kind, names in named.items():
+        for name in names:
+            if name is not None:
+                location(kind, name)
+
+
 def skip(outputs: Outputs, reason: str) -> None:
     """Write every output of a stage that does not apply: empty tables, and the reason."""
     for name, table in outputs.items():
@@ -89,17 +110,16 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     name = main.__name__
     try:
         config = load()
+        check_names(config)
         lock = Path("work", "locks", f"{name}.lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
-        start = time.time()
-        with FileLock(lock, timeout=LOCK_WAIT):
+        with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile):
             if images_needed is not None and not has_images():
                 reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
                 print(reason)
                 skip(images_needed, reason)
             else:
                 main(config)
-            _note_time(name, config.profile, time.time() - start)
     except Timeout:
         _stop(
             ResourceError(
@@ -109,13 +129,16 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         )
     except CaramelError as error:
         _stop(error)
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        # Libraries report a full disk in ways of their own (torch: RuntimeError), so the disk is asked.
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+        if not full and shutil.disk_usage(".").free > FULL:
             raise
         _stop(
             ResourceError(
-                f"Stage {name!r}: no space left on the disk ({error.filename or 'a temporary file'}). "
-                f"Finished shards are kept in work/; free some space and run `dvc repro` to go on."
+                f"Stage {name!r}: no space left on the disk ({error}). Finished shards and checkpoints "
+                f"are kept in work/; free some space (`dvc gc -w` drops old versions of the data) and "
+                f"run `dvc repro` to go on."
             )
         )
 
@@ -125,9 +148,36 @@ def _stop(error: CaramelError) -> None:
     sys.exit(1)
 
 
-def _note_time(name: str, profile: str, seconds: float) -> None:
-    """Append the stage's wall time and peak memory (of one process, its children's maximum)."""
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    row = {"stage": name, "profile": profile, "seconds": round(seconds, 1), "peak_mb": peak // 1024}
+@contextmanager
+def _noting(name: str, profile: str) -> Iterator[None]:
+    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` when the block ends well.
+
+    The time counts from the start of the process, imports included. The memory is the resident
+    memory of the process and all its descendants (Ray's workers) at one moment; pages that they
+    share count once for each.
+    """
+    import psutil
+
+    process, peak, done = psutil.Process(), 0, threading.Event()
+
+    def sample() -> None:
+        nonlocal peak
+        while not done.wait(SAMPLE):
+            used = 0
+            for member in (process, *process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    used += member.memory_info().rss
+            peak = max(peak, used)
+
+    watcher = threading.Thread(target=sample, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    peak = max(peak, process.memory_info().rss)
+    seconds = round(time.time() - process.create_time(), 1)
+    row = {"stage": name, "profile": profile, "seconds": seconds, "peak_mb": peak >> 20}
     with Path("work", "timings.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(row) + "\n")

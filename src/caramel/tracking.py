@@ -1,7 +1,7 @@
 """MLflow runs that name the data set version they used.
 
 The store is SQLite with artifacts beside it, under ``mlruns/`` of the project's root (also
-when DVC runs an experiment in a temporary folder). Any process may log: the database is
+when DVC runs an experiment in a temporary folder; the data version is then that folder's). Any process may log: the database is
 made under a file lock and runs in write-ahead mode.
 """
 
@@ -25,34 +25,41 @@ if TYPE_CHECKING:
 EXPERIMENT = "caramel"
 
 
-def project_root() -> Path:
-    """Return the project's root: ``DVC_ROOT`` where DVC runs the stage, else this folder."""
+def store_root() -> Path:
+    """Return the folder that holds ``mlruns/``: ``DVC_ROOT`` where DVC runs the stage, else this one."""
     return Path(os.environ.get("DVC_ROOT", ".")).resolve()
 
 
-def git_commit(root: Path) -> str:
-    """Return the commit that is checked out, with ``-dirty`` if tracked files differ from it."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--abbrev=40", "--dirty", "--exclude", "*"],
-        cwd=root,
-        capture_output=True,
-        text=True,
-        check=False,
+def git_commit(workspace: Path) -> str:
+    """Return the commit that is checked out, with ``-dirty`` if tracked sources differ from it.
+
+    ``dvc.lock`` and the pins do not count: a run of the pipeline writes them itself.
+    """
+    head = _git(workspace, "rev-parse", "HEAD")
+    if not head:
+        return "unknown"
+    changed = _git(
+        workspace, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!pins"
     )
-    return done.stdout.strip() or "unknown"
+    return f"{head}-dirty" if changed else head
 
 
-def data_versions(paths: Sequence[str], root: Path) -> dict[str, str]:
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     """Return DVC's hash of each output that is one of the paths or holds one, from ``dvc.lock``.
 
     Paths that DVC does not track are left out.
     """
-    lock = root / "dvc.lock"
+    lock = workspace / "dvc.lock"
     if not lock.exists():
         return {}
     outs = {
         out["path"]: out["md5"]
-        for stage in read_yaml(lock)["stages"].values()
+        for stage in ((read_yaml(lock) or {}).get("stages") or {}).values()
         for out in stage.get("outs", ())
     }
     holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]
@@ -62,24 +69,32 @@ def data_versions(paths: Sequence[str], root: Path) -> dict[str, str]:
 def tracking_uri(root: Path) -> str:
     """Return the URI of the store, making it on first use.
 
-    ``MLFLOW_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
+    ``CARAMEL_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
     """
-    if "MLFLOW_TRACKING_URI" in os.environ:
-        return os.environ["MLFLOW_TRACKING_URI"]
+    if "CARAMEL_TRACKING_URI" in os.environ:
+        return os.environ["CARAMEL_TRACKING_URI"]
     folder = root / "mlruns"
     folder.mkdir(exist_ok=True)
     database = folder / "mlflow.db"
-    uri = f"sqlite:///{database}?timeout=60"
     with FileLock(f"{database}.lock"):
-        if database.exists():
-            return uri
-        import mlflow
+        if not database.exists():
+            _make_store(database)
+    return f"sqlite:///{database}?timeout=60"
 
-        client = mlflow.MlflowClient(uri)
-        client.create_experiment(EXPERIMENT, artifact_location=(folder / "artifacts").as_uri())
-        with sqlite3.connect(database) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")
-    return uri
+
+def _make_store(database: Path) -> None:
+    """Make database and experiment under another name, then rename: all or nothing."""
+    import mlflow
+
+    new = database.with_name("mlflow.new.db")
+    new.unlink(missing_ok=True)
+    artifacts = database.with_name("artifacts").as_uri()
+    mlflow.MlflowClient(f"sqlite:///{new}").create_experiment(EXPERIMENT, artifact_location=artifacts)
+    with sqlite3.connect(new) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    os.replace(new, database)
 
 
 @contextmanager
@@ -91,6 +106,7 @@ def run(
     data: Sequence[str] = (),
     tags: Mapping[str, str] | None = None,
     root: str | Path | None = None,
+    workspace: str | Path = ".",
 ) -> Iterator[mlflow.ActiveRun]:
     """Open the MLflow run of ``key``, or reopen it if an earlier process was killed in it.
 
@@ -100,13 +116,15 @@ def run(
         params: parameters to log; nested values are logged as text.
         data: DVC paths that the run reads; logged as inputs with their DVC hash.
         tags: further tags.
-        root: the project's root, where the process does not know it (a Ray worker).
+        root: folder that holds ``mlruns/``, where the process does not know it (a Ray worker).
+        workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
+            one of its own, so that it is not always ``root``.
     """
     import mlflow
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
 
-    root = Path(root) if root else project_root()
+    root, workspace = Path(root) if root else store_root(), Path(workspace)
     mlflow.set_tracking_uri(tracking_uri(root))
     experiment = mlflow.set_experiment(EXPERIMENT)
     earlier = mlflow.search_runs(
@@ -116,10 +134,10 @@ def run(
         run_id=earlier[0].info.run_id if earlier else None, run_name=None if earlier else name
     ) as active:
         if not earlier:
-            commit = git_commit(root)
+            commit = git_commit(workspace)
             mlflow.set_tags({"caramel.key": key, "git.commit": commit, **(tags or {})})
             mlflow.log_params(dict(params))
-            for path, digest in data_versions(data, root).items():
+            for path, digest in data_versions(data, workspace).items():
                 source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
                 mlflow.log_input(MetaDataset(source, name=path, digest=digest[:36]), context="input")
         yield active

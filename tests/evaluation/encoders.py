@@ -13,7 +13,7 @@ class CountingEncoder:
     def __init__(
         self, name: str = "counting", width: int = 16, alike: Mapping[str, str] | None = None
     ) -> None:
-        self.name, self.identity = name, name
+        self.name = name
         self.width, self.alike = width, alike or {}
         self.images: list[bytes] = []
         self.texts: list[str] = []

@@ -5,8 +5,8 @@ import pytest
 from caramel import tables
 from caramel.errors import BackendError
 from caramel.images.generation import candidate_seed, choose_negatives, choose_settings, synthesize
-from caramel.images.pictures import pixels
 from caramel.images.pipelines import adopt_pipeline, load_pipeline
+from caramel.pictures import pixels
 
 PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
 
@@ -81,7 +81,8 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
         steps=[2],
         generator=str(generator_folder),
         judge="world",
-        judge_settings={},
+        prompt_suffix=" A picture.",
+        judge_checkpoint=str(clip_folder),
         seed=1,
         size=48,
         batch=4,

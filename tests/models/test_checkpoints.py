@@ -24,7 +24,6 @@ def test_a_saved_checkpoint_reloads_to_bit_identical_embeddings(clip_folder, cop
     images = files.tolist()[:5]
     assert np.array_equal(one.encode_images(images, 2), two.encode_images(images, 2))
     assert np.array_equal(one.encode_texts(TEXTS, 2), two.encode_texts(TEXTS, 2))
-    assert one.identity == two.identity
 
 
 def test_open_clip_itself_reads_the_folder_and_agrees(clip_folder, files) -> None:

@@ -80,7 +80,7 @@ def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> N
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows[COLUMNS["negative_texts_images"]], files)
     found = hits(clip, examples, "cpu", "fp32")
-    encoder = ClipEncoder(clip, "cpu", "fp32", "t", "t")
+    encoder = ClipEncoder(clip, "cpu", "fp32", "t")
     i0 = encoder.encode_images(files[rows["image_id"]].tolist(), 8)
     i1 = encoder.encode_images(files[rows["negative_image_id"]].tolist(), 8)
     c0, c1 = (encoder.encode_texts(rows[name].tolist(), 8) for name in ("caption", "negative_caption"))

@@ -66,7 +66,7 @@ def evaluate_models(
         points(tuned),
         settings={
             "folder": str(Path.cwd()),
-            "root": str(tracking.project_root()),
+            "root": str(tracking.store_root()),
             "split": split,
             "batch": batch,
             "bootstrap": bootstrap,
@@ -156,7 +156,7 @@ def evaluate_model(
     path = tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
     metrics = summarise(rows, instances, bootstrap=bootstrap, seed=seed, benchmark=point["benchmark"])
     params = {"split": split, "batch": batch, "precision": precision, "content": point["content"]}
-    _log(point, metrics, params, key=Path(scratch).name, root=root)
+    _log(point, metrics, params, key=Path(scratch).name, root=root, workspace=folder)
     return {"similarities": str(path), **overall(metrics)}
 
 
@@ -184,7 +184,13 @@ def overall(metrics: pd.DataFrame) -> dict[str, float]:
 
 
 def _log(
-    point: dict[str, Any], metrics: pd.DataFrame, params: dict[str, Any], *, key: str, root: str
+    point: dict[str, Any],
+    metrics: pd.DataFrame,
+    params: dict[str, Any],
+    *,
+    key: str,
+    root: str,
+    workspace: str,
 ) -> None:
     """Log the metrics, by subset, and their figure as one MLflow run."""
     import mlflow
@@ -196,9 +202,10 @@ def _log(
         f"evaluate {point['model']}",
         key=key,
         params=params,
-        data=[INSTANCES, IMAGES],
+        data=[INSTANCES, IMAGES, point["checkpoint"]],
         tags=tags,
         root=root,
+        workspace=workspace,
     ):
         scored = metrics.dropna(subset=["value"])
         names = scored["metric"] + "/" + scored["subset"]

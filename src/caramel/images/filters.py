@@ -14,6 +14,7 @@ import pandas as pd
 from caramel import tables
 from caramel.images.judges import Judge
 
+FAITHFUL = 0.5  # a judge's fit from which a picture counts as faithful, whatever is kept
 NO_FAITHFUL = "no candidate is faithful"
 AMBIGUOUS = "the positive caption is true of every faithful candidate"
 
@@ -63,8 +64,9 @@ def filter_images(
     rows = _judged(rows, pictures, judge, "first", margin)
     if second_judge is not None:
         rows = _judged(rows, pictures, second_judge, "second", margin)
-        rows["accepted"] = (rows["second_negative"] >= min_faithful) & ~rows["second_ambiguous"]
-    rows["faithful"] = rows["first_negative"] >= min_faithful
+        rows["accepted"] = (rows["second_negative"] >= FAITHFUL) & ~rows["second_ambiguous"]
+    rows["good"] = rows["first_negative"] >= min_faithful
+    rows["faithful"] = rows["first_negative"] >= FAITHFUL
     chosen = _choose(rows, keep_ambiguous)
     rejects = _rejects(rows, chosen)
     drawn = rows["negative_id"].nunique()
@@ -102,7 +104,7 @@ def _judged(
 
 def _choose(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
     """Return one row per negative that has a candidate to keep: clear ones first, then the best fit."""
-    good = rows[rows["faithful"] & (~rows["first_ambiguous"] | rows["type"].isin(keep_ambiguous))]
+    good = rows[rows["good"] & (~rows["first_ambiguous"] | rows["type"].isin(keep_ambiguous))]
     order = good.sort_values(
         ["negative_id", "first_ambiguous", "first_negative", "candidate"], ascending=[True, True, False, True]
     )
@@ -112,7 +114,7 @@ def _choose(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
 def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the negatives that got no image, with the reason."""
     left = rows[~rows["negative_id"].isin(chosen["negative_id"])]
-    any_faithful = left.groupby("negative_id")["faithful"].any()
+    any_faithful = left.groupby("negative_id")["good"].any()
     texts = left.drop_duplicates("negative_id").set_index("negative_id")["negative_caption"]
     found = [
         (name, "filter_images", AMBIGUOUS if faithful else NO_FAITHFUL, texts[name])
@@ -125,13 +127,16 @@ def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | Non
     """Return yield and noise of the pictures, and the second judge's errors against the first."""
     by_subtype = rows.groupby("subtype")["faithful"].agg(["size", "mean"])
     best = rows.groupby("negative_id")["faithful"].any()
+    # A detail that was added leaves the positive caption true: shares of what is ambiguous, and the
+    # second judge's errors, are of the other types.
+    part = rows[rows["type"] != "add"]
     faithful_clear = rows["faithful"] & ~rows["first_ambiguous"]
     clear = faithful_clear.groupby(rows["negative_id"]).any()
     out: dict[str, Any] = {
         "candidates": {
             "n": len(rows),
             "faithful": _share(rows["faithful"]),
-            "ambiguous_of_faithful": _share(rows.loc[rows["faithful"], "first_ambiguous"]),
+            "ambiguous_of_faithful": _share(part.loc[part["faithful"], "first_ambiguous"]),
             "by_subtype": {
                 str(name): {"n": int(row["size"]), "faithful": round(float(row["mean"]), 4)}
                 for name, row in by_subtype.iterrows()
@@ -141,21 +146,18 @@ def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | Non
             "n": len(best),
             "with_faithful": _share(best),
             "with_faithful_and_clear": _share(clear),
-            "ambiguous": _share(best & ~clear),
+            "ambiguous": _share((best & ~clear)[best.index.isin(part["negative_id"])]),
             "kept": len(chosen),
         },
     }
     if second_judge is not None:
-        # A detail that was added leaves the positive caption true: no judge can prefer one there.
-        part = rows[rows["type"] != "add"]
         truth, accepted = part["faithful"] & ~part["first_ambiguous"], part["accepted"]
-        both = int((truth & accepted).sum())
         out["second_judge"] = {
             "name": second_judge.name,
             "n": len(part),
             "share_true": _share(truth),
-            "precision": round(both / max(1, int(accepted.sum())), 4),
-            "recall": round(both / max(1, int(truth.sum())), 4),
+            "precision": _share(truth[accepted]),
+            "recall": _share(accepted[truth]),
             "agreement": _share(truth == accepted),
         }
     return out

@@ -42,7 +42,8 @@ def choose_negatives(
     """Return the negatives to draw, with their split: at most one per image, and per split and
     subtype a number.
 
-    The draw is by a hash of the seed and the negative's name, so rows elsewhere do not change it.
+    The draw is by a hash of the seed and the negative's name, so the order of rows does not change
+    it; rarer subtypes choose their images first.
 
     Args:
         negatives: table ``negatives``.
@@ -62,19 +63,18 @@ def choose_negatives(
         taken.append(free[place < free["split"].map(per_subtype).fillna(0)])
         used.update(taken[-1]["image_id"])
     columns = [*tables.NEGATIVES.columns, "split"]
+    if not sum(len(part) for part in taken):
+        raise DataError(
+            f"No negative caption is left to draw (of {len(negatives)}, with per_subtype = "
+            f"{dict(per_subtype)}). Use more data, or raise synthesize.per_subtype."
+        )
     return pd.concat(taken).sort_values("negative_id", ignore_index=True)[columns]
 
 
 def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:
     """Return ``count`` negatives of the val split, evenly over subtypes: to choose settings on."""
-    share = -(-count // negatives["subtype"].nunique())
-    rows = choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed)
-    if rows.empty:
-        raise DataError(
-            "No negative of the val split is left to choose the generator's settings on: "
-            "use more data, or larger shares in scenes.held_out."
-        )
-    return rows.head(count)
+    share = -(-count // max(1, negatives["subtype"].nunique()))
+    return choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed).head(count)
 
 
 def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
@@ -197,16 +197,16 @@ def grid_trial(
     *,
     captions: Sequence[Mapping[str, str]],
     judge: str,
-    judge_settings: Mapping[str, Any],
+    judge_checkpoint: str,
     **settings: Any,
 ) -> dict[str, Any]:
     """Draw held-out captions with one setting and return the share that the judge finds faithful."""
     drawn = draw_shard(
         captions, candidates=1, guidance=point["guidance"], steps=point["steps"], **settings
     ).to_pandas()
-    decide: Judge = backend("judge", judge)(**judge_settings)
-    prompts = {row["negative_id"]: row["prompt"] for row in captions}
-    texts = drawn["negative_id"].map(prompts).tolist()
+    decide: Judge = backend("judge", judge)(checkpoint=judge_checkpoint, device=settings["device"])
+    said = {row["negative_id"]: row["caption"] for row in captions}
+    texts = drawn["negative_id"].map(said).tolist()
     fit = decide.fit(drawn["png"].tolist(), texts)
     return {**point, "faithful": float(np.mean(fit >= 0.5)), "fit": float(np.mean(fit)), "n": len(fit)}
 
@@ -217,8 +217,9 @@ def choose_settings(
     guidance: Sequence[float],
     steps: Sequence[int],
     generator: str,
+    prompt_suffix: str,
     judge: str,
-    judge_settings: Mapping[str, Any],
+    judge_checkpoint: str,
     seed: int,
     size: int,
     batch: int,
@@ -233,10 +234,12 @@ def choose_settings(
     Args:
         captions: rows of ``negatives`` of the val split, whose captions are drawn once per setting.
         guidance, steps: the grid.
-        generator, judge, judge_settings, seed, size, batch, device, executor, folder: as in ``synthesize``.
+        judge: name of the judge's backend.
+        judge_checkpoint: checkpoint folder, for a judge that is a model.
+        generator, prompt_suffix, seed, size, batch, device, executor, folder: as in ``synthesize``.
     """
     rows = [
-        {"negative_id": name, "prompt": caption}
+        {"negative_id": name, "caption": caption, "prompt": caption + prompt_suffix}
         for name, caption in zip(captions["negative_id"], captions["negative_caption"], strict=True)
     ]
     points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
@@ -247,13 +250,13 @@ def choose_settings(
             "captions": rows,
             "generator": str(Path(generator).resolve()),
             "judge": judge,
-            "judge_settings": dict(judge_settings),
+            "judge_checkpoint": str(Path(judge_checkpoint).resolve()),
             "seed": seed,
             "size": size,
             "batch": batch,
             "device": resolve_device(device),
         },
-        inputs=[file_hash(generator)],
+        inputs=[file_hash(generator), file_hash(judge_checkpoint)],
         folder=folder,
         executor=executor,
         title="generation settings",

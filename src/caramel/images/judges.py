@@ -34,7 +34,7 @@ class ReadingJudge:
 
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
         """Return 1 where the caption is true of what the picture exactly shows, else 0."""
-        from caramel.images.pictures import pixels
+        from caramel.pictures import pixels
         from caramel.sources.world.drawing import CANVAS
         from caramel.sources.world.language import read
         from caramel.sources.world.reading import read_pictures

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
 from caramel.models.clip import ClipEncoder, resolve_device
-from caramel.parallel import file_hash, fingerprint
+from caramel.parallel import file_hash
 
 if TYPE_CHECKING:
     import torch
@@ -168,8 +168,7 @@ def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) 
     ``device`` may be ``auto``: it is resolved here, where the model will run.
     """
     device = resolve_device(device)
-    identity = fingerprint(file_hash(folder), precision)
-    return ClipEncoder(load_checkpoint(folder, device), device, precision, name, identity)
+    return ClipEncoder(load_checkpoint(folder, device), device, precision, name)
 
 
 def adopt_pretrained(*unused: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:

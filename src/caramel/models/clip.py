@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from caramel.errors import DataError
 from caramel.models.dual_encoder import Embeddings
+from caramel.pictures import open_picture
 
 if TYPE_CHECKING:
     import torch
@@ -41,6 +40,12 @@ def resolve_precision(precision: str, device: str) -> str:
     return "bf16" if capable else "fp32"
 
 
+def compute(device: str, precision: str) -> dict[str, str]:
+    """Return the device and the precision that training here means: they are part of its result."""
+    device = resolve_device(device)
+    return {"device": device, "precision": resolve_precision(precision, device)}
+
+
 @contextmanager
 def autocast(device: str, precision: str) -> Iterator[None]:
     """Run the block's forward passes in the precision.
@@ -65,17 +70,9 @@ def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     Raises:
         DataError: a picture does not decode; the message gives its place in the sequence.
     """
-    from PIL import Image, UnidentifiedImageError
-
-    out = []
-    for index, data in enumerate(images):
-        try:
-            with Image.open(io.BytesIO(data)) as image:
-                pixels = clip.to_pixels(image.convert("RGB"))
-        except (UnidentifiedImageError, OSError, SyntaxError) as error:
-            raise DataError(f"Image number {index} does not decode ({len(data)} bytes): {error}") from error
-        out.append(np.asarray(pixels, np.uint8).transpose(2, 0, 1))
-    return np.stack(out)
+    pictures = [open_picture(data, f"number {index}") for index, data in enumerate(images)]
+    pixels = [np.asarray(clip.to_pixels(picture), np.uint8) for picture in pictures]
+    return np.stack(pixels).transpose(0, 3, 1, 2)
 
 
 def normalised(clip: Clip, pixels: npt.NDArray[np.uint8], device: str) -> torch.Tensor:
@@ -113,8 +110,8 @@ def encode_text(clip: Clip, tokens: torch.Tensor) -> torch.Tensor:
 class ClipEncoder:
     """A ``DualEncoder`` over an open_clip model."""
 
-    def __init__(self, clip: Clip, device: str, precision: str, name: str, identity: str) -> None:
-        self.name, self.identity = name, identity
+    def __init__(self, clip: Clip, device: str, precision: str, name: str) -> None:
+        self.name = name
         self._clip, self._device, self._precision = clip, device, precision
 
     def encode_images(self, images: Sequence[bytes], batch: int) -> Embeddings:

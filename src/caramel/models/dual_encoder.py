@@ -15,7 +15,6 @@ class DualEncoder(Protocol):
     """A model that embeds images and texts; the score of a pair is their cosine."""
 
     name: str
-    identity: str  # hash of weights, architecture, preprocessing and precision
 
     def encode_images(self, images: Sequence[bytes], batch: int) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files."""

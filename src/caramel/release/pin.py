@@ -25,6 +25,9 @@ from caramel.tracking import git_commit
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
+REPORT = "report"  # stage whose output is no data
+
+
 @dataclass(frozen=True)
 class TableVersion:
     """One table: its rows, the hash of their content and the hash of the file's bytes."""
@@ -150,14 +153,21 @@ def _difference(path: str, old: TableVersion, root: Path) -> str:
 
 
 def locked_outs(root: Path) -> dict[str, str]:
-    """Return DVC's hash of every output in ``dvc.lock``, by path.
+    """Return DVC's hash of every output in ``dvc.lock``, by path, but for the report's.
+
+    The report is a view of the data, and tells when and from what commit it was made.
 
     Raises:
         DataError: nothing was ever made.
     """
     lock = root / "dvc.lock"
-    stages = read_yaml(lock).get("stages", {}) if lock.exists() else {}
-    outs = {out["path"]: out["md5"] for stage in stages.values() for out in stage.get("outs", ())}
+    stages = ((read_yaml(lock) if lock.exists() else None) or {}).get("stages") or {}
+    outs = {
+        out["path"]: out["md5"]
+        for name, stage in stages.items()
+        if name != REPORT
+        for out in stage.get("outs", ())
+    }
     if not outs:
         raise DataError(f"There is no data to pin: {lock} records no outputs. Run `dvc repro`.")
     return dict(sorted(outs.items()))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from caramel.errors import DataError
+from caramel.pictures import open_picture
 
 THUMBNAIL = 192  # pixels of the longer side; smaller pictures are kept as they are
 MISSING = "–"  # shown for a number that there is not
@@ -148,15 +148,7 @@ def thumbnail(image: bytes, name: str) -> bytes:
     Raises:
         DataError: it cannot be decoded.
     """
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(image)) as opened:
-            picture = opened.convert("RGB")
-    except OSError as error:
-        raise DataError(
-            f"Image {name!r} cannot be decoded: {error}. Make it again with `dvc repro`."
-        ) from error
+    picture = open_picture(image, name)
     small = max(picture.size) <= THUMBNAIL
     picture.thumbnail((THUMBNAIL, THUMBNAIL))
     stream = io.BytesIO()

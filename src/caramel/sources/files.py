@@ -9,8 +9,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import struct
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -19,11 +17,11 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
+from caramel.pictures import open_picture
 from caramel.sources.source import Source
 from caramel.sources.sugarcrepe import brief, load_json, read_captions, read_text, subtype_files, text_field
 
 STAGE = "scenes"
-BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
 
 
 def read_pairs(*, files: str, held_out: tuple[float, float], seed: int) -> Source:
@@ -136,8 +134,6 @@ def _images(folder: Path, names: list[str], splits: dict[str, str]) -> pd.DataFr
 
 def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:
     """Return the file's bytes, width and height in pixels, or what is wrong with it."""
-    from PIL import Image
-
     inside = PurePosixPath(name)
     if inside.is_absolute() or ".." in inside.parts or "\0" in name:
         return "names a file outside of the folder"
@@ -146,11 +142,11 @@ def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:
         if path is None:
             return "missing"
         data = path.read_bytes()
-        with Image.open(io.BytesIO(data)) as image:
-            image.load()
-            return data, image.width, image.height
-    except (*BROKEN, Image.DecompressionBombError) as error:
-        return f"does not decode ({type(error).__name__})"
+        return data, *open_picture(data, name).size
+    except DataError:
+        return "does not decode"
+    except (OSError, ValueError) as error:
+        return f"cannot be read ({error})"
 
 
 Captions = tuple[list[tuple[str, str]], list[str]]  # (file name, caption) rows; images without any

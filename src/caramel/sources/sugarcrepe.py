@@ -48,6 +48,8 @@ def read_captions(path: str | Path) -> pd.DataFrame:
             f"{shown([f'{subtype}.json' for subtype in SUBTYPES], len(SUBTYPES))}"
         )
     rows = [row for file in files for row in _rows(file)]
+    if not rows:
+        raise DataError(f"{str(path)!r} holds no row: its files are empty.")
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(object).replace({float("nan"): None})
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from caramel.errors import DataError
 from caramel.models.clip import (
     autocast,
     decode,
@@ -55,16 +56,22 @@ def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any]) -> Exa
         clip: model whose tokenizer and preprocessing are used.
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
+
+    Raises:
+        DataError: there are no rows.
     """
+
+    if rows.empty:
+        raise DataError("There is no row to train on: no pair of the train split was kept.")
 
     def pixels(column: str) -> npt.NDArray[np.uint8]:
         distinct, places = np.unique(rows[column].to_numpy(str), return_inverse=True)
         return decode(clip, [images[name] for name in distinct])[places]
 
     texts, negative_images = None, None
-    if "negative_caption" in rows and rows["negative_caption"].notna().all() and len(rows):
+    if "negative_caption" in rows and rows["negative_caption"].notna().all():
         texts = clip.tokenize(rows["negative_caption"].tolist())
-    if "negative_image_id" in rows and rows["negative_image_id"].notna().all() and len(rows):
+    if "negative_image_id" in rows and rows["negative_image_id"].notna().all():
         negative_images = pixels("negative_image_id")
     return Examples(pixels("image_id"), clip.tokenize(rows["caption"].tolist()), texts, negative_images)
 
@@ -158,7 +165,7 @@ def fit(
     precision: str,
     scratch: Path,
     title: str,
-    on_measure: Callable[[Curve], None] | None = None,
+    on_points: Callable[[Curve], None] | None = None,
 ) -> Curve:
     """Train the model in place and return its curve; resumes from ``scratch``.
 
@@ -170,7 +177,7 @@ def fit(
         validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
         batch: texts and images of a step together with their negatives: a set with negatives
             draws half as many rows, as in BiVLC.
-        on_measure: called with the whole curve at each checkpoint, for tracking.
+        on_points: called with the new points of the curve at each checkpoint, for tracking.
         seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
         title: as their names say.
     """
@@ -192,8 +199,6 @@ def fit(
         for part in validation:
             if len(part):
                 found.update(hits(clip, part, device, precision))
-        if on_measure:
-            on_measure(training.curve)
         return found
 
     def clamp(_: int) -> None:
@@ -201,7 +206,7 @@ def fit(
             clip.model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
 
     training = Training(
-        {"model": clip.model}, optimizer, loss, steps, warmup, checkpoint_every, measure, clamp
+        {"model": clip.model}, optimizer, loss, steps, warmup, checkpoint_every, measure, on_points, clamp
     )
     curve = train(training, scratch=scratch, title=title)
     clip.model.eval()

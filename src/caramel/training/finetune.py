@@ -27,6 +27,7 @@ def finetune_trial(
     data: Sequence[str],
     settings: Mapping[str, Any],
     root: str,
+    workspace: str,
 ) -> dict[str, Any]:
     """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run.
 
@@ -39,7 +40,8 @@ def finetune_trial(
         images: path of the images table.
         data: DVC paths to record as the run's inputs.
         settings: keyword arguments of ``contrastive.fit``.
-        root: the project's root.
+        root: folder that holds ``mlruns/``.
+        workspace: folder with the sources and ``dvc.lock`` of this run.
 
     Returns {"variant", "seed", "checkpoint", "curve"}.
     """
@@ -63,6 +65,7 @@ def finetune_trial(
         data=data,
         tags={"stage": "finetune", "variant": variant, "seed": str(seed)},
         root=root,
+        workspace=workspace,
     ):
         import mlflow
 
@@ -74,10 +77,9 @@ def finetune_trial(
             seed=seed,
             scratch=Path(scratch),
             title=name,
-            on_measure=log_curve,
+            on_points=log_curve,
             **settings,
         )
-        log_curve(curve)
         mlflow.log_figure(curve_figure(curve, name), "learning_curve.png")
     vocabulary = Path(base) / VOCABULARY
     card = {"name": name, "variant": variant, "seed": seed, "base": file_hash(base)}
@@ -125,8 +127,9 @@ def finetune(
             "data": list(data),
             "settings": dict(settings),
             "root": str(root),
+            "workspace": str(Path.cwd()),
         },
-        inputs=[file_hash(path) for path in (base, *sets.values(), images)],
+        inputs=[file_hash(path) for path in (base, *sets.values(), validation, images)],
         folder=folder,
         executor=executor,
         title="finetune",

@@ -27,8 +27,8 @@ class Training:
     """What a training run is made of.
 
     ``loss`` maps a step number, from 0, to the loss of that step's batch. ``measure`` returns
-    validation metrics; it runs at each checkpoint and at the end. ``after_step`` runs after each
-    update (an average of weights, say). ``modules`` are saved and restored by name.
+    validation metrics; it runs at each checkpoint and at the end, and ``on_points`` gets what is new
+    in the curve. ``after_step`` runs after each update (an average of weights, say). ``modules`` are saved and restored by name.
     """
 
     modules: dict[str, torch.nn.Module]
@@ -38,6 +38,7 @@ class Training:
     warmup: int
     checkpoint_every: int
     measure: Callable[[], dict[str, float]] | None = None
+    on_points: Callable[[Curve], None] | None = None
     after_step: Callable[[int], None] | None = None
     curve: Curve = field(default_factory=list)
 
@@ -84,10 +85,13 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
             training.after_step(step)
         done = step + 1
         if done % training.checkpoint_every == 0 or done == training.steps:
-            training.curve.append((done, "loss", float(torch.stack(losses).mean())))
+            points = [(done, "loss", float(torch.stack(losses).mean()))]
             losses.clear()
             if training.measure:
-                training.curve.extend((done, name, value) for name, value in training.measure().items())
+                points += [(done, name, value) for name, value in training.measure().items()]
+            training.curve += points
+            if training.on_points:
+                training.on_points(points)
             _save(training, checkpoint, done)
     return training.curve
 

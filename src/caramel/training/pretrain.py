@@ -33,7 +33,7 @@ def pretrain_base(
     precision: str,
     scratch: Path,
     out: Path,
-    on_measure: Callable[[Curve], None] | None = None,
+    on_points: Callable[[Curve], None] | None = None,
 ) -> Curve:
     """Train a CLIP with InfoNCE and write its checkpoint folder to ``out``; return the curve.
 
@@ -45,7 +45,7 @@ def pretrain_base(
         model: path of an open_clip model config (JSON).
         seed: of the initial weights and of the batches.
         scratch: where resumable state lies.
-        steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, on_measure:
+        steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, on_points:
             as in ``contrastive.fit``.
 
     Raises:
@@ -74,7 +74,7 @@ def pretrain_base(
         precision=precision,
         scratch=scratch,
         title="pretrain",
-        on_measure=on_measure,
+        on_points=on_points,
     )
     card = {"name": "base", "seed": seed, "steps": steps}
     save_checkpoint(out, clip.model, config=config, vocabulary=vocabulary.read_bytes(), card=card)

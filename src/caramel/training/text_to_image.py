@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from caramel.errors import DataError
 from caramel.images.pipelines import CallOptions, save_pipeline
 from caramel.models.clip import autocast, resolve_device, resolve_precision
 from caramel.models.tokenizer import learn_merges
@@ -56,7 +57,7 @@ def train_pixart(
     precision: str,
     scratch: Path,
     out: Path,
-    on_measure: Callable[[Curve], None] | None = None,
+    on_points: Callable[[Curve], None] | None = None,
 ) -> Curve:
     """Train the pipeline on the train split, save it to ``out`` and return its loss curve.
 
@@ -70,7 +71,7 @@ def train_pixart(
         ema: decay of the averaged weights, which are the ones saved.
         drop_caption: share of captions left empty, for classifier-free guidance.
         scratch: where resumable state lies.
-        steps, batch, lr, warmup, width, layers, checkpoint_every, device, precision, on_measure:
+        steps, batch, lr, warmup, width, layers, checkpoint_every, device, precision, on_points:
             as their names say.
     """
     import torch
@@ -105,16 +106,11 @@ def train_pixart(
         with torch.no_grad():
             torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
 
-    def measure() -> dict[str, float]:
-        if on_measure:
-            on_measure(training.curve)
-        return {}
-
     optimizer = torch.optim.AdamW(
         weight_decay_groups([text_encoder, transformer], 0.01), lr=lr, betas=(0.9, 0.98)
     )
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
-    training = Training(modules, optimizer, loss, steps, warmup, checkpoint_every, measure, average)
+    training = Training(modules, optimizer, loss, steps, warmup, checkpoint_every, None, on_points, average)
     curve = train(training, scratch=scratch, title="train_generator")
     options = CallOptions(CALL_OPTIONS)
     save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
@@ -153,8 +149,10 @@ def flow_loss(
 
 def load_pictures(rows: pd.DataFrame, images: pd.DataFrame, size: int) -> Any:
     """Return the rows' pictures as uint8, shape (n, 3, size, size)."""
-    from caramel.images.pictures import pixels
+    from caramel.pictures import pixels
 
+    if rows.empty:
+        raise DataError("There is no picture to train on: no pair is in the train split.")
     files = images.set_index("image_id")["image"]
     distinct, places = np.unique(rows["image_id"].to_numpy(str), return_inverse=True)
     stack = np.stack([pixels(files[name]["bytes"], name, size) for name in distinct])

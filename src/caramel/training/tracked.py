@@ -18,16 +18,16 @@ from caramel.training.loop import Curve
 CURVES = "curves.csv"  # columns model, step, metric, value
 
 
-def log_curve(curve: Sequence[tuple[int, str, float]]) -> None:
-    """Log a whole curve to the open MLflow run in one request; points logged before stay the same."""
+def log_curve(points: Sequence[tuple[int, str, float]]) -> None:
+    """Log new points (step, metric, value) of a curve to the open MLflow run, in one request."""
     import mlflow
     from mlflow.entities import Metric
 
     run = mlflow.active_run()
     assert run is not None
     now = int(time.time() * 1000)
-    points = [Metric(name, value, now, step) for step, name, value in curve]
-    mlflow.MlflowClient().log_batch(run.info.run_id, metrics=points)
+    metrics = [Metric(name, value, now, step) for step, name, value in points]
+    mlflow.MlflowClient().log_batch(run.info.run_id, metrics=metrics)
 
 
 def curve_figure(curve: Curve, title: str) -> Any:
@@ -57,17 +57,16 @@ class TrainingRun:
     name: str
     folder: Path
 
-    def log(self, curve: Curve) -> None:
-        """Log the curve so far."""
-        log_curve(curve)
+    def log(self, points: Curve) -> None:
+        """Log new points of the curve."""
+        log_curve(points)
 
     def finish(self, curve: Curve) -> None:
-        """Write ``curves.csv`` and log the whole curve, its figure and the model's config."""
+        """Write ``curves.csv`` and log the curve's figure and the model's config."""
         import mlflow
 
         curve_frame(curve, self.name).to_csv(self.folder / CURVES, index=False)
         if curve:
-            log_curve(curve)
             mlflow.log_figure(curve_figure(curve, self.name), "learning_curve.png")
         for path in sorted(self.folder.rglob("*.json")):
             if path.stat().st_size < 100_000:  # configs and cards, not vocabularies
