@@ -72,9 +72,9 @@ def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Pa
     vocabulary = learn_merges(world[0].pairs["caption"].tolist(), folder / "bpe.txt.gz")
     tokenizer = t2i.make_tokenizer(vocabulary, folder / "tokenizer")
     torch.manual_seed(0)
-    pipeline = t2i.make_pipeline(
-        tokenizer, t2i.make_text_encoder(tokenizer, 64), t2i.make_transformer(48, 24, 64, 1)
-    )
+    transformer = t2i.make_transformer(48, 24, 64, 1)
+    torch.nn.init.normal_(transformer.proj_out.weight, std=0.1)  # or it would draw grey alone
+    pipeline = t2i.make_pipeline(tokenizer, t2i.make_text_encoder(tokenizer, 64), transformer)
     out = folder / "out"
     out.mkdir()
     return save_pipeline(pipeline, CallOptions(t2i.CALL_OPTIONS), out)

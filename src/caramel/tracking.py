@@ -126,18 +126,20 @@ def run(
 
     root, workspace = Path(root) if root else store_root(), Path(workspace)
     mlflow.set_tracking_uri(tracking_uri(root))
-    experiment = mlflow.set_experiment(EXPERIMENT)
-    earlier = mlflow.search_runs(
-        [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"
-    )
-    with mlflow.start_run(
-        run_id=earlier[0].info.run_id if earlier else None, run_name=None if earlier else name
-    ) as active:
-        if not earlier:
-            commit = git_commit(workspace)
-            mlflow.set_tags({"caramel.key": key, "git.commit": commit, **(tags or {})})
-            mlflow.log_params(dict(params))
-            for path, digest in data_versions(data, workspace).items():
-                source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
-                mlflow.log_input(MetaDataset(source, name=path, digest=digest[:36]), context="input")
+    # One process at a time: MLflow's store refuses a data set that two runs add at once.
+    (root / "mlruns").mkdir(exist_ok=True)
+    with FileLock(root / "mlruns" / "runs.lock"):
+        experiment = mlflow.set_experiment(EXPERIMENT)
+        earlier = mlflow.search_runs(
+            [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"
+        )
+        run_id = earlier[0].info.run_id if earlier else None
+        active = mlflow.start_run(run_id=run_id, run_name=None if earlier else name)
+        commit = git_commit(workspace)
+        mlflow.set_tags({"caramel.key": key, "git.commit": commit, **(tags or {})})
+        mlflow.log_params(dict(params))
+        for path, digest in data_versions(data, workspace).items():
+            source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
+            mlflow.log_input(MetaDataset(source, name=path, digest=digest[:36]), context="input")
+    with active:
         yield active

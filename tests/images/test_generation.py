@@ -5,7 +5,7 @@ import pytest
 from caramel import tables
 from caramel.errors import BackendError
 from caramel.images.generation import candidate_seed, choose_negatives, choose_settings, synthesize
-from caramel.images.pipelines import adopt_pipeline, load_pipeline
+from caramel.images.pipelines import adopt_pipeline, draw_pictures, load_pipeline
 from caramel.pictures import pixels
 
 PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
@@ -80,7 +80,7 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
         guidance=[1.5, 3.0],
         steps=[2],
         generator=str(generator_folder),
-        judge="world",
+        judge="clip",
         prompt_suffix=" A picture.",
         judge_checkpoint=str(clip_folder),
         seed=1,
@@ -91,7 +91,9 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
         folder=tmp_path,
     )
     assert [point["guidance"] for point in found["grid"]] == [1.5, 3.0]
-    assert found["chosen"] in [{k: p[k] for k in ("guidance", "steps")} for p in found["grid"]]
+    best = max(found["grid"], key=lambda point: (point["faithful"], point["fit"]))
+    assert found["chosen"] == {"guidance": best["guidance"], "steps": 2}
+    assert len({point["fit"] for point in found["grid"]}) == 2, "the settings make no difference"
 
 
 def test_seeds_differ_by_negative_and_candidate() -> None:
@@ -99,12 +101,40 @@ def test_seeds_differ_by_negative_and_candidate() -> None:
     assert len(seeds) == 8
 
 
-def test_a_pipeline_of_another_class_loads_through_the_same_code(generator_folder, tmp_path) -> None:
-    adopted = tmp_path / "adopted"
-    adopt_pipeline(pretrained=str(generator_folder / "pipeline"), out=adopted)
-    pipeline, options = load_pipeline(adopted, "cpu")
-    assert type(pipeline).__name__ == "PixArtAlphaPipeline"
-    assert options == {}
+def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
+    generator_folder, tmp_path
+) -> None:
+    import torch
+    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+
+    ours, _ = load_pipeline(generator_folder, "cpu")
+    torch.manual_seed(0)
+    unet = UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(32, 32),
+        layers_per_block=1,
+        cross_attention_dim=64,
+        attention_head_dim=8,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+    )
+    vae = AutoencoderKL(latent_channels=4, block_out_channels=(32,), norm_num_groups=8)
+    other = StableDiffusionPipeline(
+        vae=vae,
+        text_encoder=ours.text_encoder,
+        tokenizer=ours.tokenizer,
+        unet=unet,
+        scheduler=DDIMScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    other.save_pretrained(tmp_path / "other")
+    adopt_pipeline(pretrained=str(tmp_path / "other"), out=tmp_path / "adopted")
+    pipeline, options = load_pipeline(tmp_path / "adopted", "cpu")
+    assert type(pipeline).__name__ == "StableDiffusionPipeline"
+    drawn = draw_pictures(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, size=16)
+    assert drawn.shape == (1, 16, 16, 3)
 
 
 def test_a_missing_generator_and_an_unknown_name_are_clear_errors(tmp_path) -> None:

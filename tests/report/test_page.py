@@ -248,5 +248,5 @@ def test_a_picture_that_cannot_be_decoded_is_named(data: Path) -> None:
     images = tables.read(tables.IMAGES, data / "scenes/images.parquet")
     broken = [{"bytes": b"no picture", "path": None}] * len(images)
     tables.write(tables.IMAGES, images.assign(image=broken), data / "scenes/images.parquet")
-    with pytest.raises(DataError, match=r"Image 'scene-\d+' cannot be decoded"):
+    with pytest.raises(DataError, match=r"Image 'scene-\d+' does not decode"):
         build(data)

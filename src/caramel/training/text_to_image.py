@@ -174,7 +174,7 @@ def make_tokenizer(vocabulary: Path, folder: Path) -> Any:
     entries = {names.get(token, token): number for token, number in encoder.items()}
     (folder / "vocab.json").write_text(json.dumps(entries), encoding="utf-8")
     (folder / "merges.txt").write_text(merges, encoding="utf-8")
-    return CLIPTokenizer.from_pretrained(str(folder))
+    return CLIPTokenizer.from_pretrained(str(folder), model_max_length=TEXT_TOKENS)
 
 
 def make_text_encoder(tokenizer: Any, width: int) -> Any:
