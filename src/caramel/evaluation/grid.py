@@ -155,7 +155,14 @@ def evaluate_model(
     rows = BENCHMARKS[point["benchmark"]](instances, images, encoder, batch=batch)
     path = tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
     metrics = summarise(rows, instances, bootstrap=bootstrap, seed=seed, benchmark=point["benchmark"])
-    params = {"split": split, "batch": batch, "precision": precision, "content": point["content"]}
+    params = {
+        "variant": point["variant"],
+        "seed": point["seed"],
+        "split": split,
+        "batch": batch,
+        "precision": precision,
+        "content": point["content"],
+    }
     _log(point, metrics, params, key=Path(scratch).name, root=root, workspace=folder)
     return {"similarities": str(path), **overall(metrics)}
 
