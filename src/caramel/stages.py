@@ -31,8 +31,8 @@ FULL = 16 * 2**20  # bytes: a disk with less free is full
 SAMPLE = 0.5  # seconds between samples of the memory in use
 Outputs = Mapping[str, tables.Table | None]
 
-# Nothing phones home, and nothing waits for a network that may not be there. A profile that
-# names a hub model sets HF_HUB_OFFLINE=0 in its environment.
+# Nothing phones home, and nothing waits for a network that may not be there. Who names a hub model
+# sets HF_HUB_OFFLINE=0.
 QUIET = {
     "DVC_NO_ANALYTICS": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
