@@ -22,6 +22,8 @@ help:
 
 # uv where it is present, else venv and pip: the same lock file for both.
 $(VENV)/core: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed, $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
 	@if command -v uv >/dev/null; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
 	  uv pip install --quiet --python $(VENV)/bin/python -r requirements.lock && \

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -42,15 +43,18 @@ def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     return [p for p, title in titles if "_run_shard" in title or "ImplicitFunc.train" in title]
 
 
-def kill_driver(process: subprocess.Popen[bytes]) -> None:
-    """Kill the stage and all that it started, as a machine's crash would."""
-    family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-    for member in family:
-        try:
+def kill_driver(process: subprocess.Popen[bytes], *, alone: bool) -> None:
+    """Kill the stage; unless ``alone``, with all that it started, as a machine's crash would.
+
+    Ends when all that it started has ended: Ray's processes go with their driver.
+    """
+    family = psutil.Process(process.pid).children(recursive=True)
+    for member in [psutil.Process(process.pid), *([] if alone else family)]:
+        with suppress(psutil.NoSuchProcess):
             member.send_signal(signal.SIGKILL)
-        except psutil.NoSuchProcess:
-            continue
     process.wait()
+    _, left = psutil.wait_procs(family, timeout=60)
+    assert not left, f"left behind: {left}"
 
 
 def shards(project) -> list[Path]:
@@ -76,11 +80,12 @@ TUNED = [f"data/finetune/{v}-11/open_clip_model.safetensors" for v in ("in_batch
 TUNED.append("data/finetune/curves.csv")
 
 
-def test_synthesize_survives_a_killed_driver(smoke, tmp_path) -> None:
+@pytest.mark.parametrize("alone", [True, False])
+def test_synthesize_survives_a_killed_driver(smoke, tmp_path, alone: bool) -> None:
     project = prepared(smoke, tmp_path / "p", "synthesize")
     process = start(project, "synthesize")
     wait_for(lambda: shards(project), process)
-    kill_driver(process)
+    kill_driver(process, alone=alone)
     kept = {path.name: path.stat().st_mtime_ns for path in shards(project)}
     project.stage("synthesize")
     assert same(smoke, project, DRAWN)
@@ -97,11 +102,12 @@ def test_synthesize_survives_a_killed_worker(smoke, tmp_path) -> None:
     assert same(smoke, project, DRAWN)
 
 
-def test_finetune_survives_a_killed_driver(smoke, tmp_path) -> None:
+@pytest.mark.parametrize("alone", [True, False])
+def test_finetune_survives_a_killed_driver(smoke, tmp_path, alone: bool) -> None:
     project = prepared(smoke, tmp_path / "p", "finetune")
     process = start(project, "finetune")
     wait_for(lambda: checkpoints(project), process)
-    kill_driver(process)
+    kill_driver(process, alone=alone)
     project.stage("finetune")
     assert same(smoke, project, TUNED)
 
