@@ -46,15 +46,19 @@ def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 def kill_driver(process: subprocess.Popen[bytes], *, alone: bool) -> None:
     """Kill the stage; unless ``alone``, with all that it started, as a machine's crash would.
 
-    Ends when all that it started has ended: Ray's processes go with their driver.
+    Ends when no worker is left: they go with their driver. Ray's agents stay for a while; they are
+    ended here.
     """
-    family = psutil.Process(process.pid).children(recursive=True)
+    family, at_work = psutil.Process(process.pid).children(recursive=True), workers(process)
     for member in [psutil.Process(process.pid), *([] if alone else family)]:
         with suppress(psutil.NoSuchProcess):
             member.send_signal(signal.SIGKILL)
     process.wait()
-    _, left = psutil.wait_procs(family, timeout=60)
-    assert not left, f"left behind: {left}"
+    _, left = psutil.wait_procs(at_work, timeout=60)
+    assert not left, f"still at work: {left}"
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            member.send_signal(signal.SIGKILL)
 
 
 def shards(project) -> list[Path]:
