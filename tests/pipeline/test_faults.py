@@ -38,9 +38,13 @@ def wait_for(found: Callable[[], object], process: subprocess.Popen[bytes], seco
 
 def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """Return the Ray workers of the stage that are at work on its tasks or trials."""
-    family = psutil.Process(process.pid).children(recursive=True)
-    titles = ((p, " ".join(p.cmdline())) for p in family if p.status() != psutil.STATUS_ZOMBIE)
-    return [p for p, title in titles if "_run_shard" in title or "ImplicitFunc.train" in title]
+    found = []
+    for member in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):  # it may end while it is looked at
+            title = " ".join(member.cmdline())
+            if "_run_shard" in title or "ImplicitFunc.train" in title:
+                found.append(member)
+    return found
 
 
 def kill_driver(process: subprocess.Popen[bytes], *, alone: bool) -> None:
