@@ -7,7 +7,8 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
-from caramel.evaluation.grid import evaluate_models, overall
+from caramel.evaluation.evaluate import overall
+from caramel.evaluation.grid import evaluate_models
 from caramel.stages import run
 
 OUT = Path("data/evaluate")
@@ -22,8 +23,12 @@ def evaluate(config: Config) -> None:
         folder="work/evaluate",
     )
     tables.write(tables.SIMILARITIES, found.similarities, OUT / "similarities.parquet")
+    tables.write(tables.ANSWERS, found.answers, OUT / "answers.parquet")
     tables.write(tables.METRICS, found.metrics, OUT / "metrics.parquet")
-    small = {str(model): overall(rows) for model, rows in found.metrics.groupby("model", sort=False)}
+    small = {
+        str(benchmark): {str(model): overall(of_model) for model, of_model in rows.groupby("model", sort=False)}
+        for benchmark, rows in found.metrics.groupby("benchmark", sort=False)
+    }
     (OUT / "metrics.json").write_text(json.dumps(small, indent=2) + "\n", encoding="utf-8")
     found.variants.to_csv(OUT / "variants.csv", index=False)
     found.differences.to_csv(OUT / "differences.csv", index=False)
@@ -34,6 +39,7 @@ if __name__ == "__main__":
         evaluate,
         images_needed={
             "data/evaluate/similarities.parquet": tables.SIMILARITIES,
+            "data/evaluate/answers.parquet": tables.ANSWERS,
             "data/evaluate/metrics.parquet": tables.METRICS,
             "data/evaluate/metrics.json": None,
             "data/evaluate/variants.csv": None,

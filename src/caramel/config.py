@@ -187,8 +187,12 @@ class Finetune(Section):
 
 
 class Evaluate(Section):
-    """Stage ``evaluate``: models × benchmark."""
+    """Stage ``evaluate``: models × benchmarks."""
 
+    models: tuple[str, ...]
+    benchmarks: tuple[str, ...]
+    data: str | None
+    images: str | None
     split: Split
     batch: int = Positive
     bootstrap: int = Field(ge=100)

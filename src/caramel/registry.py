@@ -35,6 +35,16 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "world": "caramel.images.judges:reading_judge",
         "clip": "caramel.images.judges:clip_judge",
     },
+    "benchmark": {
+        "instances": "caramel.evaluation.benchmarks.instances:BENCHMARK",
+        "sugarcrepe": "caramel.evaluation.benchmarks.sugarcrepe:BENCHMARK",
+    },
+    "model": {
+        "open_clip": "caramel.models.open_clip_models:load_open_clip",
+    },
+    "model_check": {
+        "open_clip": "caramel.models.open_clip_models:missing_open_clip",
+    },
     "base": {
         "open_clip": "caramel.training.pretrain:pretrain_base",
         "pretrained": "caramel.models.checkpoints:adopt_pretrained",

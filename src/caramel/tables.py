@@ -29,8 +29,10 @@ SUBTYPES = (
     "add_obj",
     "add_att",
 )
+OUTCOMES = ("right", "wrong", "none", "unparseable", "failed")  # of a prompted choice
 
 TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+TEXTS = pa.list_(TEXT)
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
 
@@ -187,18 +189,44 @@ TRAINING = Table(
 )
 SIMILARITIES = Table(
     "similarities",
-    ("instance_id", "model"),
+    ("instance_id", "model", "benchmark"),
     {
         "instance_id": Column(TEXT, "instance"),
         "model": Column(TEXT, "model that scored it"),
-        "s_c0_i0": Column(FLOAT, _S + "positive caption, positive image"),
-        "s_c1_i0": Column(FLOAT, _S + "negative caption, positive image"),
+        "benchmark": Column(TEXT, "benchmark that it belongs to"),
+        "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
+        "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        # Instances of one or two images and two or three captions.
+        "s_c0_i0": Column(FLOAT, _S + "positive caption, positive image", null=True),
+        "s_c1_i0": Column(FLOAT, _S + "negative caption, positive image", null=True),
         "s_c2_i0": Column(FLOAT, _S + "paraphrase, positive image", null=True),
         "s_c0_i1": Column(FLOAT, _S + "positive caption, negative image", null=True),
         "s_c1_i1": Column(FLOAT, _S + "negative caption, negative image", null=True),
         "t_p1_p2": Column(FLOAT, "cosine of text embeddings P1, P2", null=True),
         "t_p1_n": Column(FLOAT, "cosine of text embeddings P1, N", null=True),
         "t_p2_n": Column(FLOAT, "cosine of text embeddings P2, N", null=True),
+        # Instances that rank candidates for one query.
+        "s_true": Column(FLOAT, _S + "best true candidate of the query", null=True),
+        "s_other": Column(FLOAT, _S + "best false candidate of the query", null=True),
+        "above": Column(INT, "false candidates that score above the best true one", null=True),
+        "equal": Column(INT, "false candidates that score as the best true one", null=True),
+        "candidates": Column(INT, "candidates of the query, true and false", null=True),
+    },
+)
+ANSWERS = Table(
+    "answers",
+    ("instance_id", "model", "benchmark", "ways", "order", "wording"),
+    {
+        "instance_id": Column(TEXT, "instance"),
+        "model": Column(TEXT, "model that answered"),
+        "benchmark": Column(TEXT, "benchmark that it belongs to"),
+        "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
+        "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        "ways": Column(INT, "options that it chose from, `none` included"),
+        "order": Column(TEXT, "the options in their order: P positive, N negative, 0 none"),
+        "wording": Column(TEXT, "name of the question's wording"),
+        "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
+        "reply": Column(TEXT, "the reply as it came; null where none came", null=True),
     },
 )
 METRICS = Table(
@@ -207,13 +235,14 @@ METRICS = Table(
     {
         "model": Column(TEXT, "model that was scored"),
         "benchmark": Column(TEXT, "benchmark"),
-        "subset": Column(TEXT, "`all`, `without_add`, a type or a subtype"),
+        "subset": Column(TEXT, "`all` (micro), `macro`, or a type, a subtype, a split, a complexity …"),
         "metric": Column(TEXT, "metric, in lower case"),
         "value": Column(FLOAT, "fraction of instances that are hits, in [0, 1]", null=True),
         "ci_low": Column(FLOAT, "lower end of the 95 % interval", null=True),
         "ci_high": Column(FLOAT, "upper end of the 95 % interval", null=True),
         "n": Column(INT, "instances that were scored"),
         "ties": Column(INT, "instances with a tie (they count as misses)"),
+        "unscored": Column(INT, "instances that lack a score, or have NaN: neither right nor wrong"),
     },
 )
 
@@ -231,6 +260,7 @@ TABLES: Mapping[str, Table] = {
         INSTANCES,
         TRAINING,
         SIMILARITIES,
+        ANSWERS,
         METRICS,
     )
 }

@@ -1,41 +1,46 @@
-"""The figure of one model: its metrics by subtype, with intervals."""
+"""The figure of one model on one benchmark: its metrics by subset, with intervals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from caramel import tables
 from caramel.evaluation.metrics import METRICS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def subtype_bars(metrics: pd.DataFrame, *, shown: Sequence[str] = ("accuracy", "group")) -> Figure:
-    """Return bars of some metrics by subtype with 95 % intervals and the chance level.
+SUBSETS, SHOWN = 24, 4  # bars that a figure can hold
+
+
+def subset_bars(metrics: pd.DataFrame) -> Figure:
+    """Return bars of the first metrics by subset with 95 % intervals and the chance level.
 
     Args:
-        metrics: rows of table ``metrics`` of one model.
-        shown: the metrics.
+        metrics: rows of table ``metrics`` of one model on one benchmark; at least one has a value.
     """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 3.2), layout="constrained")
+    scored = metrics.dropna(subset=["value"])
+    shown = list(dict.fromkeys(scored["metric"]))
+    shown = [name for name in ("accuracy", "group") if name in shown] or shown[:SHOWN]
+    subsets = list(dict.fromkeys(scored["subset"]))[:SUBSETS]
+    figure = Figure(figsize=(max(4, 1.5 + 0.7 * len(subsets)), 3.4), layout="constrained")
     axes = figure.subplots()
-    subsets = [s for s in ("all", *tables.SUBTYPES) if s in set(metrics["subset"])]
     width = 0.8 / len(shown)
     for i, name in enumerate(shown):
-        rows = metrics[metrics["metric"] == name].set_index("subset").loc[subsets].astype({"value": float})
+        rows = scored[scored["metric"] == name].set_index("subset").reindex(subsets)
+        values = rows[["value", "ci_low", "ci_high"]].astype(float)
         at = np.arange(len(subsets)) + (i - (len(shown) - 1) / 2) * width
-        errors = np.clip([rows["value"] - rows["ci_low"], rows["ci_high"] - rows["value"]], 0, None)
-        bars = axes.bar(at, rows["value"], width, yerr=errors, label=name, capsize=2)
-        axes.axhline(METRICS[name].chance, linestyle=":", color=bars.patches[0].get_facecolor())
+        errors = np.clip([values["value"] - values["ci_low"], values["ci_high"] - values["value"]], 0, None)
+        bars = axes.bar(at, values["value"], width, yerr=np.nan_to_num(errors), label=name, capsize=2)
+        if name in METRICS:
+            axes.axhline(METRICS[name].chance, linestyle=":", color=bars.patches[0].get_facecolor())
     axes.set_xticks(np.arange(len(subsets)), subsets, rotation=30, ha="right")
     axes.set_ylim(0, 1.02)
-    axes.set_ylabel("share of instances (dotted: chance)")
-    axes.legend(loc="upper right", frameon=False, ncols=len(shown))
+    axes.set_ylabel("share of instances" + (" (dotted: chance)" if shown[0] in METRICS else ""))
+    figure.legend(loc="outside upper right", frameon=False, ncols=len(shown))
     return figure

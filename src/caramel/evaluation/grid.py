@@ -1,38 +1,38 @@
-"""The evaluation grid: every model on the benchmark, one trial and one MLflow run each."""
+"""Stage ``evaluate``: base and fine-tuned models, and any others, on the assembled and public benchmarks."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
-from caramel import parallel, tables, tracking
-from caramel.errors import BackendError, DataError
-from caramel.evaluation.benchmarks import instances as instances_benchmark
-from caramel.evaluation.figures import subtype_bars
-from caramel.evaluation.summary import BASE, compare_variants, summarise, summarise_variants
-from caramel.models.checkpoints import load_encoder
-from caramel.models.clip import resolve_device
+from caramel import parallel
+from caramel.errors import BackendError
+from caramel.evaluation.evaluate import Source, benchmark, evaluate
+from caramel.evaluation.summary import BASE, compare_variants, summarise_variants
 
-INSTANCES, IMAGES = "data/assemble/instances.parquet", "data/assemble/images.parquet"
-BENCHMARKS = {"instances": instances_benchmark.similarities}  # name -> similarities of one model
+ASSEMBLED = "data/assemble"
 
 
-class Evaluation(NamedTuple):
+class Grid(NamedTuple):
     """What the stage writes."""
 
     similarities: pd.DataFrame  # table ``similarities``
+    answers: pd.DataFrame  # table ``answers``
     metrics: pd.DataFrame  # table ``metrics``
-    variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``
-    differences: pd.DataFrame  # ``summary.DIFFERENCE_COLUMNS``
+    variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``, of benchmark ``instances``
+    differences: pd.DataFrame  # ``summary.DIFFERENCE_COLUMNS``, of benchmark ``instances``
 
 
 def evaluate_models(
     tuned: Sequence[tuple[str, int]],
     *,
+    models: Sequence[str],
+    benchmarks: Sequence[str],
+    data: str | None,
+    images: str | None,
     split: str,
     batch: int,
     bootstrap: int,
@@ -41,180 +41,66 @@ def evaluate_models(
     precision: str,
     executor: parallel.Executor,
     folder: str | Path,
-) -> Evaluation:
-    """Score the base and the fine-tuned models as a Ray Tune grid, and compare them.
+) -> Grid:
+    """Score the base, the fine-tuned models and further ones on all benchmarks, and compare them.
 
     Args:
         tuned: (variant, seed) of each fine-tuned model.
-        split: part of the instances that is scored.
+        models: specs of further models.
+        benchmarks: names of further benchmarks, beside the assembled instances.
+        data: folder that holds a folder per further benchmark.
+        images: folder of their images.
+        split: part of the assembled instances that is scored.
         batch: items per forward pass.
         bootstrap: resamples of the intervals.
         seed: of the bootstrap.
         device: auto, cpu or cuda.
-        precision: auto, fp32 or bf16.
+        precision: auto, fp32, bf16 or fp16.
         executor: ray or inline.
-        folder: of the trials' results.
+        folder: of the trials' results and the embedding store.
 
     Raises:
         DataError: there is nothing to score, or an image is missing.
         BackendError: a checkpoint is missing or broken.
         ResourceError: a trial failed on Ray; the message holds its error.
     """
-    instances = read_split(Path(INSTANCES), split)
-    results = parallel.tune_grid(
-        evaluate_model,
-        points(tuned),
-        settings={
-            "folder": str(Path.cwd()),
-            "root": str(tracking.store_root()),
-            "split": split,
-            "batch": batch,
-            "bootstrap": bootstrap,
-            "seed": seed,
-            "device": device,
-            "precision": precision,
-        },
-        inputs=[parallel.file_hash(INSTANCES), parallel.file_hash(IMAGES)],
-        folder=folder,
+    sources = [Source("instances", ASSEMBLED, ASSEMBLED, {"split": split}, dvc=(ASSEMBLED,))]
+    for name in benchmarks:
+        if data is None:
+            raise BackendError(f"evaluate.benchmarks names {name!r}, but evaluate.data is not set.")
+        sources.append(Source(name, str(Path(data, name)), images or str(Path(data, name))))
+    specs, tags = checkpoints(tuned)
+    found = evaluate(
+        [*specs, *models],
+        sources,
+        device=device,
+        precision=precision,
+        batch=batch,
+        bootstrap=bootstrap,
+        seed=seed,
         executor=executor,
-        title="evaluate",
-        gpus=1.0 if resolve_device(device) == "cuda" else 0.0,
+        store=Path(folder, "embeddings"),
+        folder=folder,
+        tags=tags,
     )
-    similarities = pd.concat(
-        [tables.read(tables.SIMILARITIES, r["similarities"]) for r in results], ignore_index=True
+    ours = found.metrics["benchmark"] == "instances"
+    named = found.similarities["model"].isin(tags) & (found.similarities["benchmark"] == "instances")
+    differences = compare_variants(
+        found.similarities[named], benchmark("instances"), bootstrap=bootstrap, seed=seed
     )
-    metrics = summarise(similarities, instances, bootstrap=bootstrap, seed=seed, benchmark="instances")
-    differences = compare_variants(similarities, instances, bootstrap=bootstrap, seed=seed)
-    return Evaluation(similarities, metrics, summarise_variants(metrics), differences)
+    return Grid(*found, summarise_variants(found.metrics[ours]), differences)
 
 
-def points(tuned: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return the grid: the base, then each fine-tuned model, times each benchmark.
+def checkpoints(tuned: Sequence[tuple[str, int]]) -> tuple[list[str], Mapping[str, Mapping[str, str]]]:
+    """Return the specs of the base and the fine-tuned models, and tags by name.
 
     Raises:
         BackendError: a checkpoint's folder is missing.
     """
-    models: list[tuple[str, str, int | None, str]] = [(BASE, BASE, None, "data/base")]
-    models += [(f"{v}-{s}", v, s, f"data/finetune/{v}-{s}") for v, s in tuned]
-    for name, _, _, checkpoint in models:
-        if not Path(checkpoint).is_dir():
-            raise BackendError(f"Model {name!r} has no checkpoint at {checkpoint!r}. Run `dvc repro`.")
-    return [
-        {
-            "model": name,
-            "variant": variant,
-            "seed": seed,
-            "checkpoint": checkpoint,
-            "content": parallel.file_hash(checkpoint),
-            "benchmark": benchmark,
-        }
-        for name, variant, seed, checkpoint in models
-        for benchmark in BENCHMARKS
-    ]
-
-
-def evaluate_model(
-    point: dict[str, Any],
-    scratch: str,
-    *,
-    folder: str,
-    root: str,
-    split: str,
-    batch: int,
-    bootstrap: int,
-    seed: int,
-    device: str,
-    precision: str,
-) -> dict[str, Any]:
-    """Score one model, write its similarities into ``scratch`` and log one MLflow run.
-
-    Args:
-        point: ``model`` (name), ``variant``, ``seed`` (of the training, or None), ``checkpoint``
-            (folder, relative to ``folder``), ``content`` (its hash) and ``benchmark``.
-        scratch: folder of the trial.
-        folder: the workspace that holds ``data/``.
-        root: the project's root, for tracking.
-        split: part of the instances that is scored.
-        batch: items per forward pass.
-        bootstrap: resamples of the logged intervals.
-        seed: of the bootstrap.
-        device: auto, cpu or cuda.
-        precision: auto, fp32 or bf16.
-
-    Returns:
-        ``similarities``, the path of the table, and every metric over all instances.
-    """
-    instances = read_split(Path(folder, INSTANCES), split)
-    images = tables.read(tables.IMAGES, Path(folder, IMAGES))
-    encoder = load_encoder(
-        str(Path(folder, point["checkpoint"])),
-        device=device,
-        precision=precision,
-        name=point["model"],
-    )
-    rows = BENCHMARKS[point["benchmark"]](instances, images, encoder, batch=batch)
-    path = tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
-    metrics = summarise(rows, instances, bootstrap=bootstrap, seed=seed, benchmark=point["benchmark"])
-    params = {
-        "variant": point["variant"],
-        "seed": point["seed"],
-        "split": split,
-        "batch": batch,
-        "precision": precision,
-        "content": point["content"],
-    }
-    _log(point, metrics, params, key=Path(scratch).name, root=root, workspace=folder)
-    return {"similarities": str(path), **overall(metrics)}
-
-
-def read_split(path: Path, split: str) -> pd.DataFrame:
-    """Return the instances of one split.
-
-    Raises:
-        DataError: there are none.
-    """
-    instances = tables.read(tables.INSTANCES, path)
-    chosen = instances[instances["split"] == split].reset_index(drop=True)
-    if chosen.empty:
-        raise DataError(
-            f"No instance of split {split!r} in {path} ({len(instances)} of other splits): there is "
-            f"nothing to score. Set evaluate.split, or draw more negatives (synthesize.per_subtype)."
-        )
-    return chosen
-
-
-def overall(metrics: pd.DataFrame) -> dict[str, float]:
-    """Return the metrics over all instances of one model, to six decimals; unscored ones left out."""
-    rows = metrics[metrics["subset"] == "all"]
-    values = zip(rows["metric"], rows["value"], strict=True)
-    return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
-
-
-def _log(
-    point: dict[str, Any],
-    metrics: pd.DataFrame,
-    params: dict[str, Any],
-    *,
-    key: str,
-    root: str,
-    workspace: str,
-) -> None:
-    """Log the metrics, by subset, and their figure as one MLflow run."""
-    import mlflow
-
-    tags = {"stage": "evaluate", "variant": point["variant"], "benchmark": point["benchmark"]}
-    if point["seed"] is not None:
-        tags["seed"] = str(point["seed"])
-    with tracking.run(
-        f"evaluate {point['model']}",
-        key=key,
-        params=params,
-        data=[INSTANCES, IMAGES, point["checkpoint"]],
-        tags=tags,
-        root=root,
-        workspace=workspace,
-    ):
-        scored = metrics.dropna(subset=["value"])
-        names = scored["metric"] + "/" + scored["subset"]
-        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))
-        mlflow.log_figure(subtype_bars(metrics), "subtypes.png")
+    folders = {BASE: "data/base"} | {f"{v}-{s}": f"data/finetune/{v}-{s}" for v, s in tuned}
+    tags: dict[str, dict[str, str]] = {BASE: {"variant": BASE}}
+    tags |= {f"{v}-{s}": {"variant": v, "seed": str(s)} for v, s in tuned}
+    for name, path in folders.items():
+        if not Path(path).is_dir():
+            raise BackendError(f"Model {name!r} has no checkpoint at {path!r}. Run `dvc repro`.")
+    return [f"{name}=open_clip:{path}" for name, path in folders.items()], tags

@@ -5,18 +5,23 @@ a miss. Where a similarity is missing or NaN the instance is unscored: neither r
 
 Sources: ``accuracy`` SugarCrepe (Hsieh et al. 2023); ``itt``, ``tot`` SugarCrepe++ (Dumpala et
 al. 2024); ``i2t``, ``t2i``, ``group`` Winoground (Thrush et al. 2022, as text, image and group
-score) and, with the four finer ones, BiVLC (Miranda et al. 2024).
+score) and, with the four finer ones, BiVLC (Miranda et al. 2024); ``recall@k`` retrieval, and with
+``avg_recall`` CREPE (Ma et al. 2023).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+
+from caramel.errors import DataError
+
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -53,23 +58,52 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
+@dataclass(frozen=True)
+class Recall:
+    """A metric of rankings: the share of ``ks`` for which a true candidate is among the first k.
+
+    Every false candidate that scores as the best true one stands before it, so a tie that decides is a
+    miss.
+    """
+
+    doc: str
+    ks: tuple[int, ...]
+
+
+RECALLS: Mapping[str, Recall] = {
+    **{f"recall@{k}": Recall(f"a true candidate is among the first {k}", (k,)) for k in (1, 3, 5, 10)},
+    "avg_recall": Recall("mean of recall at 1, 3 and 5", (1, 3, 5)),
+}
+
+
 class Outcomes(NamedTuple):
     """Per row of ``similarities`` (the same index) and per metric (a column each)."""
 
-    hits: pd.DataFrame  # dtype boolean: True, False, or NA where unscored
-    ties: pd.DataFrame  # dtype bool: scored, and at least one inequality is an equality
+    hits: pd.DataFrame  # float in [0, 1], NaN where unscored; the share of hits of ``avg_recall``
+    ties: pd.DataFrame  # bool: scored, and an equality decides (of comparisons: there is one)
 
 
-def outcomes(similarities: pd.DataFrame) -> Outcomes:
-    """Return hit and tie of every metric for every row of table ``similarities``."""
+def outcomes(similarities: pd.DataFrame, metrics: Sequence[str]) -> Outcomes:
+    """Return hit and tie of each metric for every row of table ``similarities``.
+
+    Raises:
+        DataError: there is no metric of that name.
+    """
     hits, ties = {}, {}
-    for name, metric in METRICS.items():
-        hits[name], ties[name] = _outcome(metric, similarities)
-    return Outcomes(pd.DataFrame(hits), pd.DataFrame(ties))
+    for name in metrics:
+        if name in RECALLS:
+            hits[name], ties[name] = _recalled(RECALLS[name], similarities)
+        elif name in METRICS:
+            hits[name], ties[name] = _compared(METRICS[name], similarities)
+        else:
+            raise DataError(f"Unknown metric {name!r}. Choices: {', '.join([*METRICS, *RECALLS])}.")
+    return Outcomes(
+        pd.DataFrame(hits, index=similarities.index), pd.DataFrame(ties, index=similarities.index)
+    )
 
 
-def _outcome(metric: Metric, similarities: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
-    """Return (hit, tie) of one metric."""
+def _compared(metric: Metric, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return (hit, tie) of a metric of comparisons."""
     columns = sorted({c for pair in metric.greater for c in pair} | set(metric.needs))
     scored: npt.NDArray[np.bool_] = similarities[columns].notna().all(axis=1).to_numpy()
     hit, tie = scored.copy(), np.zeros(len(similarities), bool)
@@ -78,5 +112,15 @@ def _outcome(metric: Metric, similarities: pd.DataFrame) -> tuple[pd.Series, pd.
         right = similarities[worse].to_numpy(float)
         hit &= left > right
         tie |= left == right
-    nullable = pd.Series(hit, index=similarities.index, dtype="boolean").mask(~scored)
-    return nullable, pd.Series(tie & scored, index=similarities.index)
+    return np.where(scored, hit.astype(float), np.nan), tie & scored
+
+
+def _recalled(metric: Recall, similarities: pd.DataFrame) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return (hit, tie) of a metric of rankings."""
+    above = similarities["above"].to_numpy(float)
+    equal = similarities["equal"].to_numpy(float)
+    scored = ~(np.isnan(above) | np.isnan(equal))
+    hits = [above + equal < k for k in metric.ks]
+    decided = [(above < k) & (above + equal >= k) for k in metric.ks]
+    hit = np.where(scored, np.mean(hits, axis=0), np.nan)
+    return hit, np.any(decided, axis=0) & scored

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError, shown
-from caramel.evaluation.metrics import METRICS, Outcomes, outcomes
+from caramel.evaluation.metrics import Outcomes, outcomes
 from caramel.evaluation.statistics import (
     Floats,
     means,
@@ -20,6 +21,7 @@ from caramel.evaluation.statistics import (
     percentiles,
     resampled_means,
 )
+from caramel.evaluation.tasks import Benchmark
 
 BASE = "base"  # name of the model that the variants start from
 MACRO = "macro"
@@ -28,54 +30,60 @@ DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_
 
 
 def summarise(
-    similarities: pd.DataFrame, instances: pd.DataFrame, *, bootstrap: int, seed: int, benchmark: str
+    similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: int, seed: int
 ) -> pd.DataFrame:
-    """Return table ``metrics`` for every model in ``similarities``.
+    """Return table ``metrics`` for every model and benchmark in ``similarities``.
 
-    Subsets are ``all`` (micro: over all instances), ``macro`` (mean over the subtypes that have
-    scored instances), ``without_add`` (the positive caption of an *add* negative stays true of the
-    negative image, so those cannot be separated), and each type and subtype that occurs.
+    Subsets are ``all`` (micro: over all instances), ``macro`` where the benchmark has one (mean over its
+    macro subsets that have scored instances), and each subset that occurs.
 
     Args:
         similarities: table ``similarities``.
-        instances: table ``instances``; its image is the bootstrap's cluster.
+        benchmarks: name -> benchmark: its metrics and its macro subsets.
         bootstrap: number of resamples.
         seed: of the bootstrap.
-        benchmark: name for the column of that name.
-
-    Raises:
-        DataError: an instance of the similarities is unknown.
     """
-    instances = _in_order(instances, similarities["instance_id"])
     parts = [
-        _summarise_model(_aligned(rows, instances), instances, bootstrap, seed).assign(
-            model=model, benchmark=benchmark
-        )
-        for model, rows in similarities.groupby("model", sort=False)
+        judge(
+            rows, outcomes(rows, benchmarks[str(name)].metrics), benchmarks[str(name)].macro, bootstrap, seed
+        ).assign(model=model, benchmark=name)
+        for (model, name), rows in similarities.groupby(["model", "benchmark"], sort=False)
     ]
     if not parts:
         return tables.frame(tables.METRICS, [])
     return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
 
 
-def _summarise_model(found: Outcomes, instances: pd.DataFrame, bootstrap: int, seed: int) -> pd.DataFrame:
-    """Return the metrics of one model whose outcomes stand in the instances' order."""
-    subsets = _subsets(instances)
-    columns = _by_subset(_numbers(found.hits), subsets)
-    tied = _by_subset(found.ties.to_numpy(float), subsets)
+def judge(
+    rows: pd.DataFrame, found: Outcomes, macro: Callable[[str], bool], bootstrap: int, seed: int
+) -> pd.DataFrame:
+    """Return the metrics of one model on one benchmark, with subset and metric of each.
+
+    Args:
+        rows: ``image_id``, the cluster, and ``subsets`` of each instance.
+        found: outcomes of the same rows.
+        macro: which subsets the macro mean is over.
+        bootstrap: number of resamples.
+        seed: of the bootstrap.
+    """
+    parts, metrics = _subsets(rows), list(found.hits.columns)
+    columns = _by_subset(found.hits.to_numpy(float), parts)
+    tied = _by_subset(found.ties.to_numpy(float), parts)
     value = means(columns)
-    samples = resampled_means(columns, _clusters(instances), resamples=bootstrap, seed=seed)
-    low, high = percentiles(_with_macro(samples, value, subsets))
+    samples = resampled_means(columns, _clusters(rows), resamples=bootstrap, seed=seed)
+    layout = _Layout(tuple(parts), tuple(metrics), macro)
+    low, high = percentiles(layout.with_macro(samples, value))
     n, ties = (~np.isnan(columns)).sum(axis=0), np.nansum(tied, axis=0).astype(int)
-    everything = slice(0, len(METRICS))  # the macro mean rests on all instances
+    sizes = np.repeat([int(mask.sum()) for mask in parts.values()], len(metrics))
     return pd.DataFrame(
         {
-            **_labels(subsets),
-            "value": _with_macro(value[None], value, subsets)[0],
+            **layout.labels(),
+            "value": layout.with_macro(value[None], value)[0],
             "ci_low": low,
             "ci_high": high,
-            "n": np.concatenate([n, n[everything]]),
-            "ties": np.concatenate([ties, ties[everything]]),
+            "n": layout.of_macro(n),
+            "ties": layout.of_macro(ties),
+            "unscored": layout.of_macro(sizes - n),
         }
     )
 
@@ -100,7 +108,7 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def compare_variants(
-    similarities: pd.DataFrame, instances: pd.DataFrame, *, bootstrap: int, seed: int
+    similarities: pd.DataFrame, benchmark: Benchmark, *, bootstrap: int, seed: int
 ) -> pd.DataFrame:
     """Return paired differences a - b of all variants and the base, with 95 % intervals.
 
@@ -108,61 +116,58 @@ def compare_variants(
     interval covers. ``a`` is the model that comes later in ``similarities``.
 
     Raises:
-        DataError: an instance of the similarities is unknown.
+        DataError: the models did not score the same instances.
     """
-    instances = _in_order(instances, similarities["instance_id"])
-    subsets, clusters = _subsets(instances), _clusters(instances)
     runs: dict[str, list[Floats]] = {}
+    first: pd.DataFrame | None = None
     for model, rows in similarities.groupby("model", sort=False):
-        runs.setdefault(variant_of(str(model)), []).append(_numbers(_aligned(rows, instances).hits))
+        first = rows if first is None else first
+        hits = outcomes(aligned(rows, first), benchmark.metrics).hits.to_numpy(float)
+        runs.setdefault(variant_of(str(model)), []).append(hits)
+    if first is None or len(runs) < 2:
+        return pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
+    subsets, clusters = _subsets(first), _clusters(first)
+    layout = _Layout(tuple(subsets), benchmark.metrics, benchmark.macro)
     parts = []
     for b, a in combinations(runs, 2):
         left, right = (np.stack([_by_subset(hits, subsets) for hits in runs[name]]) for name in (a, b))
         point, samples = paired_difference(left, right, clusters, resamples=bootstrap, seed=seed)
-        low, high = percentiles(_with_macro(samples, point, subsets))
-        difference = _with_macro(point[None], point, subsets)[0]
+        low, high = percentiles(layout.with_macro(samples, point))
+        difference = layout.with_macro(point[None], point)[0]
         values = {"difference": difference, "ci_low": low, "ci_high": high}
-        parts.append(pd.DataFrame({"a": a, "b": b, **_labels(subsets), **values}))
-    if not parts:
-        return pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
+        parts.append(pd.DataFrame({"a": a, "b": b, **layout.labels(), **values}))
     return pd.concat(parts, ignore_index=True)
 
 
-def _in_order(instances: pd.DataFrame, ids: pd.Series) -> pd.DataFrame:
-    """Return the instances of these ids, in the order of their first appearance."""
-    ids = ids.drop_duplicates()
-    known = instances.set_index("instance_id", drop=False)
-    unknown = [repr(i) for i in ids if i not in known.index]
-    if unknown:
+def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in the order of the others' instances.
+
+    Raises:
+        DataError: the two do not hold the same instances.
+    """
+    ours, theirs = set(rows["instance_id"]), set(others["instance_id"])
+    if ours != theirs:
+        odd = sorted(ours ^ theirs)
         raise DataError(
-            f"{len(unknown)} instances of the similarities are not in the instances table:\n"
-            f"{shown(unknown)}\nThe two come from different versions; run `dvc repro evaluate`."
+            f"{len(odd)} instances were scored by one of the models alone:\n{shown([repr(i) for i in odd])}\n"
+            f"Score both on the same data, with the same --limit."
         )
-    return known.loc[ids].reset_index(drop=True)
+    return rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
 
 
-def _aligned(rows: pd.DataFrame, instances: pd.DataFrame) -> Outcomes:
-    """Return one model's outcomes in the instances' order; unscored where it has no row."""
-    return outcomes(rows.set_index("instance_id").reindex(instances["instance_id"]))
-
-
-def _numbers(hits: pd.DataFrame) -> Floats:
-    """Return hits as 1, 0 or NaN, (n, metrics)."""
-    return hits.to_numpy(dtype=float, na_value=np.nan)
-
-
-def _clusters(instances: pd.DataFrame) -> npt.NDArray[np.int64]:
+def _clusters(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Return the number of each instance's positive image, in [0, images)."""
-    return pd.factorize(instances["image_id"])[0].astype(np.int64)
+    return pd.factorize(rows["image_id"])[0].astype(np.int64)
 
 
-def _subsets(instances: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
-    """Return which instances each subset holds, (n,) each; ``all`` first, subtypes last."""
-    kind, subtype = instances["type"].to_numpy(), instances["subtype"].to_numpy()
-    subsets = {"all": np.ones(len(instances), bool), "without_add": kind != "add"}
-    subsets |= {name: kind == name for name in tables.TYPES if (kind == name).any()}
-    subsets |= {name: subtype == name for name in tables.SUBTYPES if (subtype == name).any()}
-    return subsets
+def _subsets(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
+    """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance."""
+    found = {"all": np.ones(len(rows), bool)}
+    lists = rows["subsets"].reset_index(drop=True).explode().dropna()
+    for name, places in lists.groupby(lists, sort=False).groups.items():
+        found[str(name)] = np.zeros(len(rows), bool)
+        found[str(name)][places.to_numpy()] = True
+    return found
 
 
 def _by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
@@ -170,22 +175,42 @@ def _by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> 
     return np.concatenate([np.where(mask[:, None], values, np.nan) for mask in subsets.values()], axis=1)
 
 
-def _with_macro(rows: Floats, point: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
-    """Return rows (r, subsets * m) with the m macro means at the end.
+@dataclass(frozen=True)
+class _Layout:
+    """The flattened (subsets, metrics) layout of columns, to which the macro means are added."""
 
-    The mean is over the subtypes that have a value in ``point``; a bootstrap sample that lacks
-    one of them has no macro mean.
-    """
-    places = [i for i, name in enumerate(subsets) if name in tables.SUBTYPES]
-    by_subset = rows.reshape(len(rows), len(subsets), len(METRICS))[:, places]
-    known = ~np.isnan(point.reshape(len(subsets), len(METRICS))[places])
-    total = np.where(known, by_subset, 0.0).sum(axis=1)
-    count = known.sum(axis=0)
-    macro = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-    return np.concatenate([rows, macro], axis=1)
+    subsets: tuple[str, ...]
+    metrics: tuple[str, ...]
+    macro: Callable[[str], bool]
 
+    @property
+    def _places(self) -> list[int]:
+        return [i for i, name in enumerate(self.subsets) if name != "all" and self.macro(name)]
 
-def _labels(subsets: Mapping[str, npt.NDArray[np.bool_]]) -> dict[str, list[str]]:
-    """Return columns ``subset`` and ``metric`` of the flattened (subsets + macro, metrics) layout."""
-    names = [*subsets, MACRO]
-    return {"subset": [n for n in names for _ in METRICS], "metric": [*METRICS] * len(names)}
+    def with_macro(self, rows: Floats, point: Floats) -> Floats:
+        """Return rows (r, subsets * m) with the m macro means at the end, if there are any.
+
+        The mean is over the macro subsets that have a value in ``point``; a bootstrap sample that lacks
+        one of them has no macro mean.
+        """
+        if not self._places:
+            return rows
+        shape = (len(self.subsets), len(self.metrics))
+        by_subset = rows.reshape(len(rows), *shape)[:, self._places]
+        known = ~np.isnan(point.reshape(shape)[self._places])
+        total = np.where(known, by_subset, 0.0).sum(axis=1)
+        count = known.sum(axis=0)
+        macro = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return np.concatenate([rows, macro], axis=1)
+
+    def of_macro(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return counts (subsets * m,) with those of the macro means: the sums over its subsets."""
+        if not self._places:
+            return counts
+        by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
+        return np.concatenate([counts, by_subset.sum(axis=0)])
+
+    def labels(self) -> dict[str, list[str]]:
+        """Return columns ``subset`` and ``metric``."""
+        names = [*self.subsets, *([MACRO] if self._places else [])]
+        return {"subset": [n for n in names for _ in self.metrics], "metric": [*self.metrics] * len(names)}

@@ -43,6 +43,7 @@ class Clip:
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
     config: Mapping[str, Any]
+    vocabulary: str | None  # hash of ``bpe.txt.gz``, None for open_clip's own
 
 
 def save_checkpoint(
@@ -159,7 +160,10 @@ def assemble(model: torch.nn.Module, config: Mapping[str, Any], vocabulary: Path
             image = step(image)
         return image
 
-    return Clip(model, tokenize, to_pixels, tuple(preprocess.mean), tuple(preprocess.std), config)
+    own_vocabulary = file_hash(vocabulary) if vocabulary.exists() else None
+    return Clip(
+        model, tokenize, to_pixels, tuple(preprocess.mean), tuple(preprocess.std), config, own_vocabulary
+    )
 
 
 def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) -> ClipEncoder:

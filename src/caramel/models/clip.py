@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from caramel.models.dual_encoder import Embeddings
+from caramel.models.batches import in_batches, threaded
+from caramel.models.protocols import Embeddings, Identity
 from caramel.pictures import open_picture
 
 if TYPE_CHECKING:
@@ -60,7 +63,8 @@ def autocast(device: str, precision: str) -> Iterator[None]:
         yield
         return
     plain = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
-    with torch.autocast(device.partition(":")[0], dtype=torch.bfloat16), plain:
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    with torch.autocast(device.partition(":")[0], dtype=dtype), plain:
         yield
 
 
@@ -70,9 +74,12 @@ def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     Raises:
         DataError: a picture does not decode; the message gives its place in the sequence.
     """
-    pictures = [open_picture(data, f"number {index}") for index, data in enumerate(images)]
-    pixels = [np.asarray(clip.to_pixels(picture), np.uint8) for picture in pictures]
-    return np.stack(pixels).transpose(0, 3, 1, 2)
+
+    def one(numbered: tuple[int, bytes]) -> npt.NDArray[np.uint8]:
+        index, data = numbered
+        return np.asarray(clip.to_pixels(open_picture(data, f"number {index}")), np.uint8)
+
+    return np.stack(threaded(one, list(enumerate(images)))).transpose(0, 3, 1, 2)
 
 
 def normalised(clip: Clip, pixels: npt.NDArray[np.uint8], device: str) -> torch.Tensor:
@@ -108,31 +115,72 @@ def encode_text(clip: Clip, tokens: torch.Tensor) -> torch.Tensor:
 
 
 class ClipEncoder:
-    """A ``DualEncoder`` over an open_clip model."""
+    """A ``DualEncoder`` over an open_clip model.
+
+    Args:
+        clip: the model with its tokenizer and preprocessing.
+        device: cpu, cuda or cuda:N.
+        precision: fp32, bf16 or fp16, or ``auto``.
+        name: what tables call the model.
+    """
 
     def __init__(self, clip: Clip, device: str, precision: str, name: str) -> None:
         self.name = name
-        self._clip, self._device, self._precision = clip, device, precision
+        self._clip, self._device = clip, device
+        self._precision = resolve_precision(precision, device)
 
-    def encode_images(self, images: Sequence[bytes], batch: int) -> Embeddings:
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the embeddings."""
+        return {
+            "family": "open_clip",
+            "weights": weights_hash(self._clip.model),
+            "config": dict(self._clip.config),
+            "vocabulary": self._clip.vocabulary,
+            "precision": self._precision,
+            "device": self._device.partition(":")[0],
+        }
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files."""
-        out = []
-        for start, stop in _batches(len(images), batch):
-            pixels = normalised(self._clip, decode(self._clip, images[start:stop]), self._device)
-            with self._inference():
-                out.append(_to_numpy(self._clip.model.encode_image(pixels, normalize=True)))
-        return np.concatenate(out)
+        return in_batches(
+            images,
+            lambda files: decode(self._clip, files),
+            self._embed_pixels,
+            batch=batch,
+            device=self._device,
+        )
 
-    def encode_texts(self, texts: Sequence[str], batch: int) -> Embeddings:
-        """Return unit vectors, shape (n, d); short captions share batches with short ones."""
-        order = np.argsort([len(t) for t in texts], kind="stable")
-        out = []
-        for start, stop in _batches(len(texts), batch):
-            tokens = self._clip.tokenize([texts[i] for i in order[start:stop].tolist()])
-            with self._inference():
-                out.append(_to_numpy(encode_text(self._clip, tokens.to(self._device))))
-        vectors = np.concatenate(out)
-        return vectors[np.argsort(order, kind="stable")]
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d); captions share batches with those of like length.
+
+        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        """
+        tokens = tokenize(self._clip, texts)
+        # Padding is 0 in all of open_clip's tokenizers but some of Hugging Face's, where all tokens count.
+        order = np.argsort((tokens != 0).sum(1), kind="stable")
+        rows = in_batches(
+            order.tolist(),
+            lambda places: tokens[places],
+            self._embed_tokens,
+            batch=batch,
+            device=self._device,
+        )
+        vectors = rows[np.argsort(order, kind="stable")]
+        _, first, same = np.unique(tokens, axis=0, return_index=True, return_inverse=True)
+        return vectors[first[same.reshape(-1)]]
+
+    def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
+        with self._inference():
+            ready = normalised(self._clip, pixels, self._device)
+            vectors: torch.Tensor = self._clip.model.encode_image(ready, normalize=True)
+            return vectors
+
+    def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
+        import torch
+
+        with self._inference():
+            return encode_text(self._clip, torch.from_numpy(tokens).to(self._device))
 
     @contextmanager
     def _inference(self) -> Iterator[None]:
@@ -142,11 +190,21 @@ class ClipEncoder:
             yield
 
 
-def _to_numpy(vectors: torch.Tensor) -> Embeddings:
-    result: Embeddings = vectors.float().cpu().numpy()
-    return result
+def tokenize(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the tokens (n, context) of the texts."""
+    tokens: npt.NDArray[np.int64] = clip.tokenize(list(texts)).numpy()
+    return tokens
 
 
-def _batches(count: int, batch: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, count, batch):
-        yield start, min(start + batch, count)
+def weights_hash(model: torch.nn.Module) -> str:
+    """Return the SHA-256 of all weights and buffers, with their names, types and shapes."""
+    import torch
+
+    digest = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        if not isinstance(value, torch.Tensor):
+            continue
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(memoryview(data.numpy()))
+    return digest.hexdigest()

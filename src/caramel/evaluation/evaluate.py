@@ -1,0 +1,307 @@
+"""Models × benchmarks: the one function behind ``caramel eval`` and the stage ``evaluate``."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from caramel import parallel, tables, tracking
+from caramel.errors import DataError, shown
+from caramel.evaluation.image_files import check_images, content_keys
+from caramel.evaluation.scoring import Run, similarities
+from caramel.evaluation.summary import summarise
+from caramel.evaluation.tasks import Benchmark, Task, limited
+from caramel.models.specs import content_of, missing_of, open_model, parse_spec
+from caramel.registry import backend
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a benchmark lies.
+
+    Attributes:
+        benchmark: name in the registry.
+        data: its folder.
+        images: folder of its images.
+        options: further keyword arguments of its reader.
+        dvc: DVC paths that it is read from, for the MLflow run.
+    """
+
+    benchmark: str
+    data: str
+    images: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    dvc: tuple[str, ...] = ()
+
+
+class Evaluation(NamedTuple):
+    """What all models did on all benchmarks."""
+
+    similarities: pd.DataFrame  # table ``similarities``
+    answers: pd.DataFrame  # table ``answers``: of models that answer in words
+    metrics: pd.DataFrame  # table ``metrics``
+
+
+def benchmark(name: str) -> Benchmark:
+    """Return the benchmark of that name.
+
+    Raises:
+        BackendError: there is none; the message lists the choices.
+    """
+    found: Any = backend("benchmark", name)
+    assert isinstance(found, Benchmark)
+    return found
+
+
+def evaluate(
+    models: Sequence[str],
+    sources: Sequence[Source],
+    *,
+    device: str,
+    precision: str,
+    batch: int | None,
+    bootstrap: int,
+    seed: int,
+    executor: parallel.Executor,
+    store: str | Path,
+    folder: str | Path,
+    limit: int | None = None,
+    tags: Mapping[str, Mapping[str, str]] | None = None,
+) -> Evaluation:
+    """Score every model on every benchmark; each is a trial and an MLflow run.
+
+    All captions are read and all images decoded before any model is loaded. With Ray, several trials are
+    a Ray Tune experiment; a single one spreads its own shards over the cluster.
+
+    Args:
+        models: specs; see ``models/specs.py``.
+        sources: benchmarks.
+        device: auto, cpu or cuda.
+        precision: auto, fp32, bf16 or fp16.
+        batch: items per forward pass; None: found automatically.
+        bootstrap: resamples of the intervals.
+        seed: of the bootstrap.
+        executor: ray or inline.
+        store: folder of the embedding store.
+        folder: of the trials' results; a trial that is done is not run again.
+        limit: number of instances of each benchmark; None: all.
+        tags: by model name, further tags of its MLflow runs.
+
+    Raises:
+        DataError: a file of a benchmark is missing or broken, or images are.
+        BackendError: a model is unknown, missing or broken.
+        ResourceError: a trial failed on Ray; the message holds its error.
+    """
+    contents = {source.benchmark: _content(source, limit) for source in sources}
+    points = [
+        {
+            "model": model,
+            "weights": content_of(model),
+            "tags": dict((tags or {}).get(parse_spec(model).name, {})),
+            "source": asdict(source),
+            "content": contents[source.benchmark],
+        }
+        for model in models
+        for source in sources
+    ]
+    alone = executor == "inline" or len(points) == 1
+    results = parallel.tune_grid(
+        evaluate_model,
+        points,
+        settings={
+            "workspace": str(Path.cwd()),
+            "root": str(tracking.store_root()),
+            "device": device,
+            "precision": precision,
+            "batch": batch,
+            "bootstrap": bootstrap,
+            "seed": seed,
+            "store": str(Path(store).resolve()),
+            "limit": limit,
+            "executor": executor if alone else "inline",
+        },
+        folder=folder,
+        executor="inline" if alone else executor,
+        title="evaluate",
+        gpus=Run("", device, precision, batch, "", executor).gpus,
+    )
+    scored = [tables.read(tables.SIMILARITIES, r["similarities"]) for r in results if r["similarities"]]
+    answered = [tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]]
+    judged = [tables.read(tables.METRICS, r["metrics"]) for r in results]
+    return Evaluation(
+        _joined(tables.SIMILARITIES, scored), _joined(tables.ANSWERS, answered), _joined(tables.METRICS, judged)
+    )
+
+
+def evaluate_model(
+    point: dict[str, Any],
+    scratch: str,
+    *,
+    workspace: str,
+    root: str,
+    device: str,
+    precision: str,
+    batch: int | None,
+    bootstrap: int,
+    seed: int,
+    store: str,
+    limit: int | None,
+    executor: parallel.Executor,
+) -> dict[str, Any]:
+    """Score one model on one benchmark, write its tables into ``scratch`` and log one MLflow run.
+
+    Args:
+        point: ``model`` (spec), ``weights`` (their hash), ``source`` (as ``Source``), ``content`` (hash of
+            the instances and images) and ``tags``.
+        scratch: folder of the trial.
+        workspace: folder with ``dvc.lock``.
+        root: the project's root, for tracking.
+        device: auto, cpu or cuda.
+        precision: auto, fp32, bf16 or fp16.
+        batch: items per forward pass; None: found automatically.
+        bootstrap: resamples of the intervals.
+        seed: of the bootstrap.
+        store: folder of the embedding store.
+        limit: number of instances; None: all.
+        executor: of the shards.
+
+    Returns:
+        ``similarities``, ``answers`` and ``metrics``: paths of the tables, None for one that there is not,
+        and every metric over all instances.
+    """
+    from caramel.evaluation.choices import answers, summarise_answers
+    from caramel.models.protocols import Chooser
+
+    source = Source(**point["source"])
+    found = benchmark(source.benchmark)
+    task = read_task(source, limit)
+    keys = content_keys(task.images)
+    run = Run(point["model"], device, precision, batch, store, executor)
+    model = open_model(run.model, device, precision)
+    paths: dict[str, str | None] = {"similarities": None, "answers": None}
+    if isinstance(model, Chooser):
+        said = answers(task, run, benchmark=source.benchmark)
+        paths["answers"] = str(tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet")))
+        metrics = summarise_answers(said, bootstrap=bootstrap, seed=seed)
+    else:
+        rows = similarities(task, keys, run, benchmark=source.benchmark)
+        paths["similarities"] = str(
+            tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
+        )
+        metrics = summarise(rows, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
+    path = tables.write(tables.METRICS, metrics, Path(scratch, "metrics.parquet"))
+    params = {
+        "model": point["model"],
+        "benchmark": source.benchmark,
+        "data": source.data,
+        "content": point["content"],
+        "weights": point["weights"],
+        "precision": precision,
+        "batch": batch,
+        "limit": limit,
+        **source.options,
+        **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
+    }
+    _log(point, source, model.name, metrics, params, key=Path(scratch).name, root=root, workspace=workspace)
+    return {**paths, "metrics": str(path), **overall(metrics)}
+
+
+def read_task(source: Source, limit: int | None = None) -> Task:
+    """Return the task of a benchmark, or its first instances.
+
+    Raises:
+        DataError: a file is missing or broken.
+    """
+    if not Path(source.data).is_dir():
+        raise DataError(
+            f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
+            f"{benchmark(source.benchmark).layout}"
+        )
+    read = benchmark(source.benchmark).read
+    return limited(read(Path(source.data), Path(source.images), **source.options), limit)
+
+
+def missing(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
+    """Return all that keeps the evaluation from being run, without loading a model: a line each."""
+    found = [f"model {model!r}: {line}" for model in models for line in missing_of(model)]
+    for source in sources:
+        try:
+            check_images(read_task(source).images, source.benchmark)
+        except DataError as error:
+            found.append(f"benchmark {source.benchmark!r}: {error}")
+    return found
+
+
+def overall(metrics: pd.DataFrame) -> dict[str, float]:
+    """Return the metrics over all instances of one model, to six decimals; unscored ones left out."""
+    rows = metrics[metrics["subset"] == "all"]
+    values = zip(rows["metric"], rows["value"], strict=True)
+    return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
+
+
+def automatic_executor() -> parallel.Executor:
+    """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
+    import torch
+
+    return "ray" if "RAY_ADDRESS" in os.environ or torch.cuda.device_count() > 1 else "inline"
+
+
+def _content(source: Source, limit: int | None) -> str:
+    """Return a hash of the instances and the images of a benchmark, after checking all of them."""
+    task = read_task(source, limit)
+    keys = check_images(task.images, source.benchmark)
+    twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
+    if len(twice):
+        raise DataError(
+            f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
+            f"{shown([repr(name) for name in twice])}"
+        )
+    digest = hashlib.sha256(b"".join(keys))
+    digest.update(task.rows.to_json(orient="values").encode())
+    digest.update(repr(getattr(task, "texts", ())).encode())
+    return digest.hexdigest()[:32]
+
+
+def _joined(table: tables.Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    return tables.frame(table, pd.concat(parts, ignore_index=True) if parts else [])
+
+
+def _log(
+    point: dict[str, Any],
+    source: Source,
+    name: str,
+    metrics: pd.DataFrame,
+    params: dict[str, Any],
+    *,
+    key: str,
+    root: str,
+    workspace: str,
+) -> None:
+    """Log the metrics, by subset, and their figure as one MLflow run."""
+    import mlflow
+
+    from caramel.evaluation.figures import subset_bars
+
+    title = f"evaluate {name}" if source.benchmark == "instances" else f"evaluate {name} on {source.benchmark}"
+    with tracking.run(
+        title,
+        key=key,
+        params=params,
+        data=source.dvc,
+        tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
+        root=root,
+        workspace=workspace,
+    ):
+        scored = metrics.dropna(subset=["value"])
+        # MLflow allows few signs in a name.
+        names = (scored["metric"] + "/" + scored["subset"]).str.replace(r"[^\w./ -]", " at ", regex=True)
+        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))
+        if len(scored):
+            mlflow.log_figure(subset_bars(metrics), "subsets.png")

@@ -1,0 +1,409 @@
+"""A model and a task -> table ``similarities``: scores only, no verdicts.
+
+Every form of model is brought to two functions, the score of rows of (text, image) and of rows of
+(text, text). Each distinct image, text or pair is computed once and kept in the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pyarrow as pa
+
+from caramel import tables
+from caramel.errors import BackendError
+from caramel.evaluation.image_files import ImageFile, encoded
+from caramel.evaluation.store import Store, pair_key, text_key, vector_table
+from caramel.evaluation.tasks import ABSENT, Comparisons, Index, Rankings, Task
+from caramel.models.protocols import BlindModel, DualEncoder, Matcher, TextEncoder
+from caramel.models.specs import open_model
+from caramel.parallel import Executor
+
+Floats = npt.NDArray[np.float64]
+IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
+BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a model is run.
+
+    Attributes:
+        model: its spec, from which workers load it.
+        device: auto, cpu or cuda.
+        precision: auto, fp32, bf16 or fp16.
+        batch: items per forward pass; None: found automatically.
+        store: folder of the embedding store.
+        executor: ray or inline.
+    """
+
+    model: str
+    device: str
+    precision: str
+    batch: int | None
+    store: str
+    executor: Executor
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a worker needs."""
+        return {k: getattr(self, k) for k in ("model", "device", "precision", "batch")}
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of one task."""
+        from caramel.models.clip import resolve_device
+
+        return 1.0 if resolve_device(self.device).startswith("cuda") else 0.0
+
+
+class Encoded(Protocol):
+    """A model's scores on the items of one task."""
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        """Return the score of each row (n,) of text and image; none of them absent."""
+        ...
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        """Return the score of each row (n,) of two texts; none of them absent."""
+        ...
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        """Return the scores of all texts with all images, (texts, images)."""
+        ...
+
+
+def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
+    """Return the ``similarities`` of one model on one task, in the order of the task's rows.
+
+    Args:
+        task: what to score.
+        image_keys: content key of each of the task's images, from ``check_images``.
+        run: how the model is run.
+        benchmark: name for the column of that name.
+
+    Raises:
+        BackendError: the model cannot be loaded, gave NaN in an embedding, or has no score for such a task.
+        DataError: an image cannot be read, or the store is broken.
+    """
+    model = open_model(run.model, run.device, run.precision)
+    if isinstance(model, BlindModel):
+        from caramel.evaluation.blind import blind_columns
+
+        columns = blind_columns(task, model)
+    elif isinstance(task, Comparisons):
+        columns = _compared(task, image_keys, run, model)
+    else:
+        columns = _ranked(task, image_keys, run, model)
+    rows = task.rows[["instance_id", "image_id", "subsets"]]
+    frame = rows.assign(model=model.name, benchmark=benchmark, **columns)
+    return tables.frame(tables.SIMILARITIES, frame)
+
+
+def encode(
+    images: Sequence[ImageFile],
+    image_keys: Sequence[bytes],
+    texts: Sequence[str],
+    pairs: Callable[[], tuple[Index, Index]],
+    run: Run,
+    model: Any,
+) -> Encoded:
+    """Return the model's scores on these items; what the store lacks is computed now.
+
+    Args:
+        images: distinct or not; equal content is encoded once.
+        image_keys: content key of each.
+        texts: distinct.
+        pairs: gives the (text, image) rows that will be asked for: a matcher scores no others.
+        run: how the model is run.
+        model: the opened model.
+    """
+    store = Store(run.store, model.identity)
+    distinct: dict[bytes, int] = {}
+    place = np.array([distinct.setdefault(key, len(distinct)) for key in image_keys], np.int64)
+    firsts: dict[bytes, ImageFile] = {}
+    for key, image in zip(image_keys, images, strict=True):
+        firsts.setdefault(key, image)
+    if isinstance(model, Matcher):
+        text_of, image_of = pairs()
+        return _matched(store, firsts, texts, text_of, place[image_of], place, run)
+    if not isinstance(model, TextEncoder):
+        raise BackendError(
+            f"Model {model.name!r} answers in words and gives no scores; it is asked by choice, on "
+            f"benchmarks of captions for one image."
+        )
+    vectors = _texts(store, texts, run)
+    if not isinstance(model, DualEncoder):
+        return _Texts(vectors, len(place))
+    return Dual(_checked(_images(store, firsts, run), model.name), place, _checked(vectors, model.name))
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Scores of a dual encoder: cosines.
+
+    Products of float32 are exact in float64 and every row is summed in the same order: two captions
+    with equal embeddings tie exactly, whatever rows they stand in.
+    """
+
+    images: npt.NDArray[np.float32]  # (distinct images, d)
+    place: Index  # image of the task -> its row
+    texts: npt.NDArray[np.float32]  # (texts, d)
+
+    @cached_property
+    def _first_image(self) -> Index:
+        return _first_equal(self.images)
+
+    @cached_property
+    def _first_text(self) -> Index:
+        return _first_equal(self.texts)
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        return _products(self.texts, texts, self.images, self.place[images])
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        return _products(self.texts, left, self.texts, right)
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        # Equal embeddings are multiplied once: the sums of a matrix product depend on the place in it.
+        rows, row_of = np.unique(self._first_text[texts], return_inverse=True)
+        columns, column_of = np.unique(self._first_image[self.place[images]], return_inverse=True)
+        scores = self.texts[rows].astype(np.float64) @ self.images[columns].astype(np.float64).T
+        return scores[np.ix_(row_of, column_of)]
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Scores of a text encoder: it has none for images."""
+
+    texts: npt.NDArray[np.float32]
+    images: int
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        return np.full(len(texts), np.nan)
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        return _products(self.texts, left, self.texts, right)
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        return np.full((len(texts), len(images)), np.nan)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Scores of a matcher: those of the pairs that were asked for."""
+
+    scores: Mapping[tuple[int, int], float]  # (text, distinct image) -> score
+    place: Index
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        rows = zip(texts.tolist(), self.place[images].tolist(), strict=True)
+        return np.array([self.scores[row] for row in rows], np.float64)
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        return np.full(len(left), np.nan)
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        grid = np.meshgrid(texts, images, indexing="ij")
+        return self.against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
+
+
+def _first_equal(vectors: npt.NDArray[np.float32]) -> Index:
+    """Return for each row the first row that is equal to it. (n,)."""
+    seen: dict[bytes, int] = {}
+    return np.array([seen.setdefault(row.tobytes(), i) for i, row in enumerate(vectors)], np.int64)
+
+
+def _products(left: Any, a: Index, right: Any, b: Index) -> Floats:
+    """Return the dot product of ``left[a]`` and ``right[b]`` per row."""
+    result = np.empty(len(a))
+    for start in range(0, len(a), BLOCK):
+        block = slice(start, start + BLOCK)
+        result[block] = (left[a[block]].astype(np.float64) * right[b[block]]).sum(axis=1)
+    return result
+
+
+def _checked(vectors: Any, name: str) -> Any:
+    """Return the vectors if they are finite."""
+    for start in range(0, len(vectors), BLOCK):
+        bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
+        if bad:
+            raise BackendError(
+                f"Model {name!r} gave NaN or infinity for {bad} items. Its weights are broken or the "
+                f"precision is too low: try --precision fp32."
+            )
+    return vectors
+
+
+def _texts(store: Store, texts: Sequence[str], run: Run) -> Any:
+    """Return the embeddings of the texts, (n, d)."""
+
+    def shards(todo: list[int]) -> list[list[str]]:
+        ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text))
+        return _chunks(ordered, TEXTS_PER_SHARD)
+
+    return store.vectors(
+        "texts",
+        [text_key(text) for text in texts],
+        encode_texts,
+        shards,
+        settings=run.settings,
+        executor=run.executor,
+        title=f"{run.model}: texts",
+        gpus=run.gpus,
+    ).vectors
+
+
+def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Any:
+    """Return the embeddings of distinct images, (n, d)."""
+    items = [[key.hex(), *_packed(image)] for key, image in images.items()]
+
+    def shards(todo: list[int]) -> list[list[list[Any]]]:
+        return _chunks([items[i] for i in todo], IMAGES_PER_SHARD)
+
+    return store.vectors(
+        "images",
+        list(images),
+        encode_images,
+        shards,
+        settings=run.settings,
+        executor=run.executor,
+        title=f"{run.model}: images",
+        gpus=run.gpus,
+    ).vectors
+
+
+def _matched(
+    store: Store,
+    images: Mapping[bytes, ImageFile],
+    texts: Sequence[str],
+    text_of: Index,
+    image_of: Index,
+    place: Index,
+    run: Run,
+) -> _Pairs:
+    """Return a matcher's scores of the distinct pairs among the rows."""
+    # By image, so that a shard opens few.
+    pairs = sorted({(i, t) for t, i in zip(text_of.tolist(), image_of.tolist(), strict=True)})
+    names = list(images)
+    keys = [pair_key(names[i], texts[t]) for i, t in pairs]
+
+    def shards(todo: list[int]) -> list[list[list[Any]]]:
+        items = [[names[i].hex(), texts[t], *_packed(images[names[i]])] for i, t in (pairs[k] for k in todo)]
+        return _chunks(items, PAIRS_PER_SHARD)
+
+    scores = store.vectors(
+        "pairs",
+        keys,
+        match_pairs,
+        shards,
+        settings=run.settings,
+        executor=run.executor,
+        title=f"{run.model}: pairs",
+        gpus=run.gpus,
+    ).vectors
+    values = scores[:, 0].tolist()
+    return _Pairs({(t, i): value for (i, t), value in zip(pairs, values, strict=True)}, place)
+
+
+def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
+    """Return keys and embeddings of one shard of texts."""
+    vectors = open_model(model, device, precision).encode_texts(shard, batch)
+    return vector_table([text_key(text) for text in shard], vectors)
+
+
+def encode_images(
+    shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
+) -> pa.Table:
+    """Return keys and embeddings of one shard of images."""
+    files = encoded([_unpacked(item[1:]) for item in shard])
+    vectors = open_model(model, device, precision).encode_images(files, batch)
+    return vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
+
+
+def match_pairs(
+    shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
+) -> pa.Table:
+    """Return keys and scores of one shard of (image, text) pairs."""
+    images = {item[0]: item[2:] for item in shard}
+    places = {key: i for i, key in enumerate(images)}
+    texts = list(dict.fromkeys(item[1] for item in shard))
+    numbers = {text: i for i, text in enumerate(texts)}
+    scores = open_model(model, device, precision).match(
+        encoded([_unpacked(packed) for packed in images.values()]),
+        texts,
+        np.array([places[item[0]] for item in shard], np.int64),
+        np.array([numbers[item[1]] for item in shard], np.int64),
+        batch,
+    )
+    keys = [pair_key(bytes.fromhex(item[0]), item[1]) for item in shard]
+    return vector_table(keys, np.asarray(scores, np.float64)[:, None])
+
+
+def _packed(image: ImageFile) -> list[Any]:
+    return [image.path, image.row, image.column, list(image.box) if image.box else None]
+
+
+def _unpacked(item: list[Any]) -> ImageFile:
+    path, row, column, box = item
+    return ImageFile(path, row, column, tuple(box) if box else None)
+
+
+def _chunks(items: list[Any], size: int) -> list[list[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]
+
+
+def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
+    """Return the distinct texts of some columns, and each row's place among them; ``ABSENT`` for None."""
+    places: dict[str, int] = {}
+    index = [
+        np.array(
+            [ABSENT if text is None else places.setdefault(text, len(places)) for text in column], np.int64
+        )
+        for column in columns
+    ]
+    return list(places), index
+
+
+def _compared(task: Comparisons, keys: Sequence[bytes], run: Run, model: Any) -> dict[str, Floats]:
+    """Return the score columns of comparisons."""
+    rows = task.rows
+    texts, (c0, c1, c2) = numbered([rows[n] for n in ("caption", "negative_caption", "caption2")])
+    i0, i1 = (rows[n].to_numpy(np.int64) for n in ("image", "negative_image"))
+    wanted = {
+        "s_c0_i0": (c0, i0),
+        "s_c1_i0": (c1, i0),
+        "s_c2_i0": (c2, i0),
+        "s_c0_i1": (c0, i1),
+        "s_c1_i1": (c1, i1),
+    }
+
+    def pairs() -> tuple[Index, Index]:
+        here = [(t[keep], i[keep]) for t, i in wanted.values() for keep in [(t != ABSENT) & (i != ABSENT)]]
+        return np.concatenate([t for t, _ in here]), np.concatenate([i for _, i in here])
+
+    scores = encode(task.images, keys, texts, pairs, run, model)
+    columns = {name: _where(scores.against_images, *items) for name, items in wanted.items()}
+    between = {"t_p1_p2": (c0, c2), "t_p1_n": (c0, c1), "t_p2_n": (c2, c1)}
+    return columns | {name: _where(scores.between_texts, *items) for name, items in between.items()}
+
+
+def _where(score: Callable[[Index, Index], Floats], a: Index, b: Index) -> Floats:
+    """Return the score of each row, NaN where an item is absent."""
+    result = np.full(len(a), np.nan)
+    present = (a != ABSENT) & (b != ABSENT)
+    result[present] = score(a[present], b[present])
+    return result
+
+
+def _ranked(task: Rankings, keys: Sequence[bytes], run: Run, model: Any) -> dict[str, Any]:
+    """Return the rank columns of rankings."""
+    from caramel.evaluation.ranking import rank_columns
+
+    return rank_columns(task, keys, run, model)

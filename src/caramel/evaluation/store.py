@@ -1,0 +1,172 @@
+"""The embedding store: what a model made of each distinct image and text, kept on disk.
+
+    <root>/<hash of the model's identity>/identity.json   what determines the vectors
+                                          images/*.parquet  key, vector: one file per shard
+                                          texts/*.parquet
+                                          pairs/*.parquet   of matchers: the vector is one score
+
+An item is named by its content (images: bytes and box; texts: UTF-8), so a benchmark that shares images
+with another one shares the vectors too. A shard's file is complete once it is there: an interrupted run
+goes on with what is missing. Vectors are handed out as a memory map, so that the main memory holds neither
+all images nor all embeddings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from caramel.errors import DataError
+from caramel.evaluation.image_files import KEY_BYTES
+from caramel.models.protocols import Identity
+from caramel.parallel import Executor, sharded_map, write_atomically
+
+KEY = pa.binary(KEY_BYTES)
+Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)
+
+
+class Stored(NamedTuple):
+    """Vectors of items, in the order in which they were asked for."""
+
+    vectors: Vectors  # (n, d), a read-only memory map
+    new: int  # how many of them had to be made
+
+
+class Store:
+    """The vectors of one model.
+
+    Args:
+        root: folder of all models.
+        identity: of the model; see ``protocols``.
+    """
+
+    def __init__(self, root: str | Path, identity: Identity) -> None:
+        text = json.dumps(identity, sort_keys=True, indent=2, default=str) + "\n"
+        self.folder = Path(root).resolve() / hashlib.sha256(text.encode()).hexdigest()[:32]
+        if not (self.folder / "identity.json").exists():
+            write_atomically(self.folder / "identity.json", lambda path: path.write_text(text))
+
+    def vectors(
+        self,
+        kind: str,
+        keys: Sequence[bytes],
+        work: Callable[..., pa.Table],
+        shards: Callable[[list[int]], list[Any]],
+        *,
+        settings: Mapping[str, Any],
+        executor: Executor,
+        title: str,
+        gpus: float = 0.0,
+    ) -> Stored:
+        """Return the vectors of distinct items; those that are not there yet are made first.
+
+        Args:
+            kind: images, texts or pairs.
+            keys: name of each item, ``KEY_BYTES`` long, all different.
+            work: top-level function ``work(shard, **settings)`` -> table of ``key`` and ``vector``.
+            shards: places of the items to be made -> JSON-like shards of them.
+            settings: of ``work``.
+            executor: ray or inline.
+            title: of the progress bar.
+            gpus: that one task needs.
+
+        Raises:
+            DataError: a file of the store is broken.
+        """
+        folder = self.folder / kind
+        wanted = pa.array(keys, KEY)
+        found = self._known(folder)
+        missing = pc.is_null(pc.index_in(wanted, value_set=found)) if len(found) else [True] * len(keys)
+        todo = np.flatnonzero(np.asarray(missing)).tolist()
+        if todo:
+            sharded_map(
+                work,
+                shards(todo),
+                settings=settings,
+                folder=folder,
+                executor=executor,
+                title=title,
+                gpus=gpus,
+            )
+        return Stored(self._gathered(folder, wanted), len(todo))
+
+    def _known(self, folder: Path) -> pa.Array:
+        """Return the keys of all items that are there."""
+        parts = [_read(path, ["key"]).column("key").combine_chunks() for path in _files(folder)]
+        return pa.concat_arrays(parts) if parts else pa.array([], KEY)
+
+    def _gathered(self, folder: Path, wanted: pa.Array) -> Vectors:
+        """Return the vectors of the wanted keys as a memory map of a file that is already unlinked."""
+        result: Vectors | None = None
+        filled = np.zeros(len(wanted), bool)
+        for path in _files(folder):
+            places = pc.index_in(wanted, value_set=_read(path, ["key"]).column("key").combine_chunks())
+            here = np.asarray(places.is_valid()) & ~filled
+            if not here.any():
+                continue
+            rows = _vectors(_read(path, ["vector"]).column("vector"))
+            if result is None:
+                result = _scratch((len(wanted), rows.shape[1]), rows.dtype, folder)
+            elif result.shape[1] != rows.shape[1]:
+                raise DataError(
+                    f"{str(path)!r} holds vectors of {rows.shape[1]} dimensions, others of {result.shape[1]}. "
+                    f"Remove the folder {str(self.folder)!r}."
+                )
+            result[here] = rows[np.asarray(places.filter(pa.array(here)), np.int64)]
+            filled |= here
+        assert result is not None
+        assert filled.all()
+        return result
+
+
+def vector_table(keys: Sequence[bytes], vectors: Vectors) -> pa.Table:
+    """Return the table that ``work`` gives for one shard."""
+    flat = pa.array(vectors.reshape(-1))
+    column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    return pa.table({"key": pa.array(keys, KEY), "vector": column})
+
+
+def text_key(text: str) -> bytes:
+    """Return the 16 bytes that name a text."""
+    return hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
+
+
+def pair_key(image: bytes, text: str) -> bytes:
+    """Return the 16 bytes that name an image, given by its key, with a text."""
+    return hashlib.blake2b(image + text.encode(), digest_size=KEY_BYTES).digest()
+
+
+def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
+    """Return a memory map whose file has no name any more: it goes with its last user."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        return np.memmap(file, dtype, "w+", shape=shape)
+
+
+def _vectors(column: pa.ChunkedArray) -> Vectors:
+    """Return a column of fixed-size lists as (n, d)."""
+    array = column.combine_chunks()
+    values: Vectors = array.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(array), array.type.list_size)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.parquet"))
+
+
+def _read(path: Path, columns: list[str]) -> pa.Table:
+    try:
+        return pq.read_table(path, columns=columns)
+    except (pa.ArrowInvalid, OSError, KeyError) as error:
+        raise DataError(
+            f"The embedding store's file {str(path)!r} is broken: {error}. Remove it; what it held is made again."
+        ) from error

@@ -1,0 +1,124 @@
+"""What a benchmark asks of a model, read from its public files.
+
+There are two forms. ``Comparisons``: one or two images and two or three captions, every pair of which
+has a score (SugarCrepe, SugarCrepe++, BiVLC, Winoground …). ``Rankings``: one query, an image or a text,
+and candidates of the other kind, some of which are true (CREPE, retrieval, classification …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.evaluation.image_files import ImageFile
+
+Index = npt.NDArray[np.int64]
+ABSENT = -1  # place of an item that the instance does not have
+Direction = Literal["i2t", "t2i"]
+COMPARISON_COLUMNS = (
+    "instance_id",
+    "image_id",
+    "subsets",
+    "image",
+    "negative_image",
+    "caption",
+    "negative_caption",
+    "caption2",
+)
+RANKING_COLUMNS = ("instance_id", "image_id", "subsets", "direction", "query", "pool", "true")
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """Instances of one or two images and two or three captions.
+
+    Attributes:
+        rows: ``COMPARISON_COLUMNS``. instance_id: unique; image_id: name of the positive image, the
+            cluster of the intervals; subsets: list of names, without ``all``; image, negative_image:
+            places in ``images`` of I0 and I1, or ``ABSENT``; caption C0, negative_caption C1 and
+            caption2 P2: text, or None where the instance has none.
+        images: distinct images.
+    """
+
+    rows: pd.DataFrame
+    images: Sequence[ImageFile]
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Queries, each with candidates of which some are true.
+
+    Attributes:
+        rows: ``RANKING_COLUMNS``. instance_id, image_id, subsets as in ``Comparisons``; direction:
+            ``i2t`` (the query is an image, candidates are texts) or ``t2i``; query: place of the query in
+            ``images`` or ``texts``; pool: place in ``pools``; true: list of places of the true candidates
+            in ``images`` or ``texts``, each of them in the pool.
+        images: distinct images.
+        texts: distinct texts; each is one prompt, or several whose embeddings are averaged (the templates
+            of a class).
+        pools: places of the candidates of a query; rows may share one.
+    """
+
+    rows: pd.DataFrame
+    images: Sequence[ImageFile]
+    texts: Sequence[tuple[str, ...]]
+    pools: Sequence[Index]
+
+
+Task = Comparisons | Rankings
+
+
+def _none(subset: str) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark: how to read it, and how it is judged.
+
+    Attributes:
+        name: as on the command line, and of its folder in ``--data``.
+        layout: for the user: where it is published and what to put where, in a few lines.
+        read: (folder of the benchmark, folder of images) -> task. Reads captions and names images; does
+            not open images (but for what names them) and raises DataError on any broken file.
+        metrics: names in ``metrics.METRICS``, in the order of the paper.
+        macro: which subsets the subset ``macro`` is the mean of; none: there is no macro mean.
+        confirmed: what the layout was checked against.
+    """
+
+    name: str
+    layout: str
+    read: Callable[[Path, Path], Task]
+    metrics: tuple[str, ...]
+    confirmed: str
+    macro: Callable[[str], bool] = _none
+
+
+def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
+    """Return the task of the rows; columns that a row leaves out are absent."""
+    absent = {"negative_image": ABSENT, "image": ABSENT, "caption2": None, "negative_caption": None}
+    frame = pd.DataFrame([{**absent, **row} for row in rows], columns=list(COMPARISON_COLUMNS))
+    return Comparisons(frame.astype({"image": np.int64, "negative_image": np.int64}), images)
+
+
+def limited(task: Task, limit: int | None) -> Task:
+    """Return the task's first ``limit`` instances and the images that they need; None: all.
+
+    The candidates of a ranking stay: a query is as hard as it was.
+    """
+    if limit is None or limit >= len(task.rows):
+        return task
+    rows = task.rows.iloc[:limit].reset_index(drop=True)
+    if isinstance(task, Rankings):
+        return Rankings(rows, task.images, task.texts, task.pools)
+    used = np.unique(rows[["image", "negative_image"]].to_numpy())
+    used = used[used != ABSENT]
+    moved = dict(zip(used.tolist(), range(len(used)), strict=True)) | {ABSENT: ABSENT}
+    places = {name: rows[name].map(moved).astype(np.int64) for name in ("image", "negative_image")}
+    return Comparisons(rows.assign(**places), [task.images[i] for i in used.tolist()])

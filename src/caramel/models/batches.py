@@ -1,0 +1,102 @@
+"""Batches of a forward pass: a size that fits, and preparation of the next one meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.errors import ResourceError
+
+if TYPE_CHECKING:
+    import torch
+
+Item = TypeVar("Item")
+Ready = TypeVar("Ready")
+LARGEST = {"cuda": 1024, "cpu": 64}  # more gives no further speed; a GPU finds what fits below it
+
+
+def in_batches(
+    items: Sequence[Item],
+    prepare: Callable[[Sequence[Item]], Ready],
+    forward: Callable[[Ready], torch.Tensor],
+    *,
+    batch: int | None,
+    device: str,
+) -> npt.NDArray[np.float32]:
+    """Return the rows that ``forward`` gives for all items, in their order, as float32.
+
+    The next batch is prepared in a thread while the model computes. A batch that does not fit into
+    memory is halved, and stays so; with ``batch`` None the start is the largest size that is worth
+    trying on the device.
+
+    Args:
+        items: at least one.
+        prepare: items of one batch -> what the model takes.
+        forward: -> (items of the batch, …), on any device.
+        batch: items per forward pass at most; None: found.
+        device: cpu, cuda or cuda:N.
+
+    Raises:
+        ResourceError: not even one item fits.
+    """
+    size = batch or LARGEST[device.partition(":")[0]]
+    out: list[npt.NDArray[np.float32]] = []
+    start = 0
+    with ThreadPoolExecutor(1) as ahead:
+        coming = ahead.submit(prepare, items[:size])
+        while start < len(items):
+            ready = coming.result()
+            stop = min(start + size, len(items))
+            following: Future[Ready] | None = None
+            if stop < len(items):
+                following = ahead.submit(prepare, items[stop : stop + size])
+            try:
+                rows = forward(ready).float().cpu().numpy()
+            except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+                if not out_of_memory(error):
+                    raise
+                if size == 1:
+                    raise ResourceError(
+                        f"Not even one item fits into the memory of {device!r}. Free it, or use "
+                        f"--precision bf16 or a smaller model."
+                    ) from error
+                _release(device)
+                size = max(1, min(size, stop - start) // 2)
+                if following is not None:
+                    following.cancel()
+                coming = ahead.submit(prepare, items[start : start + size])
+                continue
+            out.append(rows)
+            start = stop
+            if following is not None:
+                coming = following
+    return np.concatenate(out)
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Return whether torch ran out of memory, on a GPU or in main memory."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+
+
+def _release(device: str) -> None:
+    """Give cached blocks back to the GPU."""
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.empty_cache()
+
+
+def threaded(function: Callable[[Item], Ready], items: Sequence[Item]) -> list[Ready]:
+    """Return the function of each item, in threads: decoding and resizing release the interpreter."""
+    workers = min(16, os.cpu_count() or 1)
+    if workers == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, items))

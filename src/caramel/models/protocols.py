@@ -1,0 +1,111 @@
+"""What a model is to the rest of caramel: a few narrow forms, each with its own scoring rule.
+
+    DualEncoder    images and texts into one space; the score of a pair is their cosine
+    TextEncoder    texts alone; scores pairs of texts
+    Matcher        one score per (image, text), by a matching head or a generative model
+    Chooser        picks one of several captions for an image, in words
+    BlindModel     scores captions without any image
+
+All carry ``name``, what a table calls the model. The first three carry ``identity`` as well: JSON-like,
+with all that determines their scores (hash of the weights, preprocessing, precision, scoring rule), so
+that what was computed once can be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+Embeddings = npt.NDArray[np.float32]
+Floats = npt.NDArray[np.float64]
+Index = npt.NDArray[np.int64]
+Identity = Mapping[str, Any]
+
+
+@runtime_checkable
+class TextEncoder(Protocol):
+    """A model that embeds texts; the score of two texts is their cosine."""
+
+    name: str
+    identity: Identity
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
+        ...
+
+
+@runtime_checkable
+class DualEncoder(Protocol):
+    """A model that embeds images and texts; the score of a pair is their cosine."""
+
+    name: str
+    identity: Identity
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), for encoded image files; ``batch`` None: found automatically."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
+        ...
+
+
+@runtime_checkable
+class Matcher(Protocol):
+    """A model that looks at an image and a text together."""
+
+    name: str
+    identity: Identity
+
+    def match(
+        self,
+        images: Sequence[bytes],
+        texts: Sequence[str],
+        image_of: Index,
+        text_of: Index,
+        batch: int | None,
+    ) -> Floats:
+        """Return the score of each pair (n,): ``images[image_of[i]]`` with ``texts[text_of[i]]``.
+
+        Args:
+            images: distinct encoded image files.
+            texts: distinct captions.
+            image_of: (n,) image of each pair; equal images stand together.
+            text_of: (n,) text of each pair.
+            batch: pairs per forward pass; None: found automatically.
+        """
+        ...
+
+
+@runtime_checkable
+class BlindModel(Protocol):
+    """A scorer that sees texts, never an image; it may learn across folds of the benchmark itself."""
+
+    name: str
+
+    def score(
+        self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
+    ) -> tuple[Floats, Floats]:
+        """Return the scores of n true captions and of n false ones, (n,) each.
+
+        A text has the same score wherever it stands beside the same group (image).
+        """
+        ...
+
+
+@runtime_checkable
+class Chooser(Protocol):
+    """A model that is asked in words and answers in words, such as a chat endpoint."""
+
+    name: str
+    identity: Identity
+
+    def ask(self, images: Sequence[bytes], prompts: Sequence[str], image_of: Index) -> list[str | None]:
+        """Return the reply to each prompt, shown with ``images[image_of[i]]``; None where it failed.
+
+        Replies that were had before are not asked for again.
+        """
+        ...
