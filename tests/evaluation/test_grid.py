@@ -1,16 +1,22 @@
+import io
 from pathlib import Path
 
+import encoders
 import pandas as pd
 import pytest
-from encoders import CountingEncoder
-from test_instances import images, instance
+from PIL import Image
 
 from caramel import tables
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
+from caramel.evaluation.evaluate import overall
 from caramel.evaluation.summary import DIFFERENCE_COLUMNS, VARIANT_COLUMNS
 
 SETTINGS = {
+    "models": [],
+    "benchmarks": [],
+    "data": None,
+    "images": None,
     "split": "test",
     "batch": 8,
     "bootstrap": 100,
@@ -23,30 +29,64 @@ SETTINGS = {
 TUNED = [("in_batch", 1), ("in_batch", 2)]
 
 
+def instance(number: int, split: str) -> dict[str, object]:
+    """Return an instance with both images and a paraphrase."""
+    return {
+        "instance_id": f"p{number}:swap_obj",
+        "image_id": f"image{number % 3}",
+        "caption": f"caption {number}",
+        "caption2": f"paraphrase {number}",
+        "negative_caption": f"negative {number}",
+        "negative_image_id": f"image{3 + number % 3}",
+        "type": "swap",
+        "subtype": "swap_obj",
+        "split": split,
+    }
+
+
+def images() -> pd.DataFrame:
+    """Return six small pictures."""
+    rows = []
+    for number in range(6):
+        file = io.BytesIO()
+        Image.new("RGB", (4, 4), (40 * number, 0, 0)).save(file, "PNG")
+        image = {"bytes": file.getvalue(), "path": None}
+        row = {"image_id": f"image{number}", "image": image, "width": 4, "height": 4}
+        rows.append({**row, "source": "test", "split": "test"})
+    return tables.frame(tables.IMAGES, rows)
+
+
 @pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -> Path:
     """Return a workspace with 12 test instances, 2 others, and checkpoints that hold only a name."""
+    from caramel import registry
+
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
-    rows = [instance(n, split="test" if n < 12 else "val") for n in range(14)]
-    tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), grid.INSTANCES)
-    tables.write(tables.IMAGES, images(), grid.IMAGES)
+    monkeypatch.setitem(registry.BACKENDS["model"], "open_clip", "test_grid:load")
+    rows = [instance(n, "test" if n < 12 else "val") for n in range(14)]
+    folder = Path(grid.ASSEMBLED)
+    tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), folder / "instances.parquet")
+    tables.write(tables.IMAGES, images(), folder / "images.parquet")
     for name in ("base", *(f"finetune/{v}-{s}" for v, s in TUNED)):
         Path("data", name).mkdir(parents=True)
         Path("data", name, "weights").write_text(name)
     return tmp_path
 
 
-def load(folder: str, *, device: str, precision: str, name: str) -> CountingEncoder:
-    """Stand in for ``load_encoder``: a model whose vectors depend on its name."""
-    assert Path(folder, "weights").read_text().endswith(name)
-    return CountingEncoder(name, width=16 + len(name))
+def load(target: str, *, device: str, precision: str, name: str) -> encoders.CountingEncoder:
+    """Stand in for the loader of checkpoints: a model whose vectors depend on its name."""
+    assert Path(target, "weights").read_text().endswith(name)
+    return encoders.CountingEncoder(name, width=16 + len(name))
+
+
+def refuse(target: str, **_: object) -> None:
+    raise AssertionError("a finished trial was run again")
 
 
 def test_every_model_is_scored_on_the_split_and_has_its_run(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grid, "load_encoder", load)
     found = grid.evaluate_models(TUNED, **SETTINGS)
     assert found.similarities["model"].unique().tolist() == ["base", "in_batch-1", "in_batch-2"]
     assert len(found.similarities) == 3 * 12
@@ -61,18 +101,29 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     assert sorted(runs.index) == ["evaluate base", "evaluate in_batch-1", "evaluate in_batch-2"]
     run = runs.loc["evaluate in_batch-2"]
     assert (run["tags.variant"], run["tags.seed"], run["status"]) == ("in_batch", "2", "FINISHED")
-    expected = grid.overall(found.metrics[found.metrics["model"] == "in_batch-2"])
+    expected = overall(found.metrics[found.metrics["model"] == "in_batch-2"])
     assert run["metrics.group/all"] == pytest.approx(expected["group"], abs=1e-6)
     assert run["metrics.i2t/swap_obj"] == pytest.approx(expected["i2t"], abs=1e-6)
-    assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subtypes.png").exists()
+    assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subsets.png").exists()
 
-    def refuse(*_: object, **__: object) -> CountingEncoder:
-        raise AssertionError("a finished trial was run again")
+    from caramel import registry
+    from caramel.models.specs import open_model
 
-    monkeypatch.setattr(grid, "load_encoder", refuse)
+    monkeypatch.setitem(registry.BACKENDS["model"], "open_clip", "test_grid:refuse")
+    open_model.cache_clear()
     again = grid.evaluate_models(TUNED, **SETTINGS)
     pd.testing.assert_frame_equal(again.metrics, found.metrics)
     pd.testing.assert_frame_equal(again.differences, found.differences)
+
+
+def test_further_models_and_benchmarks_are_scored_but_not_compared_as_variants(
+    workspace: Path,
+) -> None:
+    with pytest.raises(BackendError, match="'other', but evaluate.data is not set"):
+        grid.evaluate_models(TUNED, **{**SETTINGS, "benchmarks": ["other"]})
+    found = grid.evaluate_models(TUNED, **{**SETTINGS, "models": ["other=counting:8"]})
+    assert set(found.similarities["model"]) == {"base", "in_batch-1", "in_batch-2", "other"}
+    assert set(found.differences["a"]) | set(found.differences["b"]) == {"base", "in_batch"}
 
 
 def test_a_split_without_instances_says_so(workspace: Path) -> None:

@@ -19,7 +19,7 @@ from caramel.config import load
 from caramel.errors import GateError
 from caramel.release.pin import Pin
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 Call = Callable[..., tuple[int, str, str]]
 
 

@@ -1,8 +1,4 @@
-"""The ``caramel`` command.
-
-Heavy packages are imported inside the commands, so that ``caramel --help`` answers at once. An
-error that the user can mend is printed without a traceback, in one place: ``main``.
-"""
+"""Commands around the pipeline: profile, doctor, audit, pin, verify, ui, timings."""
 
 from __future__ import annotations
 
@@ -15,33 +11,9 @@ from typing import Any
 
 import click
 
-from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError
 
 UI_PORT = 5000
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line; exit with code 1 and one message on any error of the user's."""
-    try:
-        cli(arguments)
-    except CaramelError as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(1)
-    except OSError as error:  # a folder that cannot be written, a full disk
-        click.echo(f"Error: {error.strerror}: {error.filename!r}. Give another place or make room.", err=True)
-        sys.exit(1)
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="caramel")
-def cli() -> None:
-    """Dataset-versioned experiments on vision-language compositionality.
-
-    `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
-    """
-    from caramel.stages import be_quiet  # here, for the sake of `caramel --help`
-
-    be_quiet()
 
 
 def _settings(values: tuple[str, ...]) -> dict[str, str]:
@@ -64,7 +36,7 @@ def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
     }
 
 
-@cli.command()
+@click.command()
 @click.argument("name")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A further value, by dotted key.")
 def profile(name: str, sets: tuple[str, ...]) -> None:
@@ -90,7 +62,7 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
     click.echo("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
 
 
-@cli.command()
+@click.command()
 def doctor() -> None:
     """Check this machine and this project: one line per finding, with what to do.
 
@@ -110,7 +82,7 @@ def doctor() -> None:
         sys.exit(1)
 
 
-@cli.command()
+@click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
@@ -155,7 +127,7 @@ def _default_scorers() -> tuple[str, ...]:
     return tuple(BACKENDS["scorer"])
 
 
-@cli.command()
+@click.command()
 @click.argument("name")
 def pin(name: str) -> None:
     """Pin the data set on disk as version NAME in pins/NAME.json, and print how to cite it.
@@ -172,7 +144,7 @@ def pin(name: str) -> None:
     click.echo(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
 
 
-@cli.command()
+@click.command()
 @click.argument("name")
 def verify(name: str) -> None:
     """Say whether the data set on disk is the pinned version NAME; exit with code 1 if not.
@@ -193,7 +165,7 @@ def verify(name: str) -> None:
     sys.exit(1)
 
 
-@cli.command()
+@click.command()
 @click.option(
     "--port", default=UI_PORT, show_default=True, type=click.IntRange(1, 65535), help="Port on 127.0.0.1."
 )
@@ -243,7 +215,7 @@ def _check_port(port: int) -> None:
             ) from error
 
 
-@cli.command()
+@click.command()
 def timings() -> None:
     """Print wall time and peak memory of the latest run of each stage.
 
@@ -264,7 +236,3 @@ def timings() -> None:
         click.echo(f"{row['stage']:24}{row['profile']:14}{row['seconds']:>10.1f} s{row['peak_mb']:>11} MB")
     total = sum(row["seconds"] for row in latest.values())
     click.echo(f"{'total':38}{total:>10.1f} s{max(r['peak_mb'] for r in latest.values()):>11} MB")
-
-
-if __name__ == "__main__":
-    main()

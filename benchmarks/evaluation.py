@@ -1,0 +1,251 @@
+"""Speed, encodes and memory of `caramel eval` on SugarCrepe's captions: `make bench-eval`.
+
+The captions are the real ones, under real file names; the images are drawn here, and the model is open_clip's
+ViT-B/32 with random weights: neither changes how long anything takes. Against it stands scoring one instance
+at a time, as the benchmark's own evaluator does: decode the image, encode it, encode both captions at the
+full context length, compare.
+
+Prints one JSON object. Nothing is downloaded. On two cores it takes about ten minutes.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from PIL import Image, ImageDraw
+
+from caramel.evaluation.image_files import check_images
+from caramel.evaluation.scoring import Run, similarities
+from caramel.evaluation.tasks import Comparisons
+from caramel.stages import be_quiet
+
+SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
+
+
+def draw(names: list[str], folder: Path, size: tuple[int, int]) -> None:
+    """Write a JPEG of each name: shapes on noise, so that no two are alike and files have natural sizes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, name in enumerate(names):
+        if (folder / name).exists():
+            continue
+        rng = np.random.default_rng(number)
+        noise = rng.integers(96, 160, (size[1] // 4, size[0] // 4, 3), dtype=np.uint8)
+        picture = Image.fromarray(noise).resize(size)
+        pen = ImageDraw.Draw(picture)
+        for left, top in rng.integers(0, size, (6, 2)).tolist():
+            pen.rectangle((left, top, left + 90, top + 70), fill=tuple(rng.integers(0, 255, 3).tolist()))
+        picture.save(folder / name, quality=90)
+
+
+def checkpoint(folder: Path, model: str) -> str:
+    """Return the spec of an open_clip model of random weights, saved as a checkpoint folder."""
+    import open_clip
+    import torch
+
+    from caramel.models.checkpoints import build_model, save_checkpoint
+
+    if not folder.exists():
+        torch.manual_seed(0)
+        config = {"model_cfg": {"quick_gelu": False, **open_clip.get_model_config(model)}}
+        save_checkpoint(folder, build_model(config, model), config=config, vocabulary=None, card={})
+    return f"{model}=open_clip:{folder}"
+
+
+class Watch:
+    """Counts rows and seconds inside the model's two forward passes."""
+
+    def __init__(self) -> None:
+        self.images = self.texts = 0
+        self.seconds = 0.0
+
+    @contextmanager
+    def on(self, spec: str) -> Iterator[None]:
+        """Watch the opened model for the block's time."""
+        from caramel.models.specs import open_model
+
+        module = open_model(spec, "cpu", "fp32")._clip.model
+        before = module.encode_image, module.encode_text
+        module.encode_image = self._timed(module.encode_image, "images")
+        module.encode_text = self._timed(module.encode_text, "texts")
+        try:
+            yield
+        finally:
+            module.encode_image, module.encode_text = before
+
+    def _timed(self, function: Callable[..., Any], kind: str) -> Callable[..., Any]:
+        def timed(rows: Any, *rest: Any, **named: Any) -> Any:
+            start = time.perf_counter()
+            out = function(rows, *rest, **named)
+            self.seconds += time.perf_counter() - start
+            setattr(self, kind, getattr(self, kind) + len(rows))
+            return out
+
+        return timed
+
+
+def fast(task: Comparisons, spec: str, store: Path) -> tuple[Any, dict[str, Any]]:
+    """Return the similarities of the task, and what it took: images are checked, then all is scored."""
+    watch = Watch()
+    start = time.perf_counter()
+    with watch.on(spec):
+        keys = check_images(task.images, "sugarcrepe")
+        checked = time.perf_counter() - start
+        rows = similarities(task, keys, Run(spec, "cpu", "fp32", None, str(store), "inline"), benchmark="s")
+    seconds = time.perf_counter() - start
+    took = {
+        "seconds": round(seconds, 1),
+        "of_which_check_of_images": round(checked, 1),
+        "forward_share": round(watch.seconds / seconds, 3),
+        "images_encoded": watch.images,
+        "texts_encoded": watch.texts,
+    }
+    return rows, took
+
+
+def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
+    """Return the verdict of each instance and the seconds: one at a time, nothing shared."""
+    import torch
+
+    from caramel.models.specs import open_model
+
+    clip = open_model(spec, "cpu", "fp32")._clip
+    mean, std = (torch.tensor(v).view(3, 1, 1) for v in (clip.mean, clip.std))
+    hits = []
+    start = time.perf_counter()
+    for row in task.rows.itertuples():
+        with torch.inference_mode():
+            picture = Image.open(io.BytesIO(Path(task.images[row.image].path).read_bytes())).convert("RGB")
+            pixels = torch.from_numpy(np.array(clip.to_pixels(picture))).permute(2, 0, 1) / 255
+            image = clip.model.encode_image(((pixels - mean) / std)[None], normalize=True)[0]
+            scores = [
+                float(
+                    image.double() @ clip.model.encode_text(clip.tokenize([text]), normalize=True)[0].double()
+                )
+                for text in (row.caption, row.negative_caption)
+            ]
+        hits.append(scores[0] > scores[1])
+    return hits, time.perf_counter() - start
+
+
+def part(task: Comparisons, images: int) -> Comparisons:
+    """Return the instances of some of the images, so that they share images as all instances do."""
+    chosen = np.random.default_rng(0).choice(len(task.images), images, replace=False)
+    return Comparisons(task.rows[task.rows["image"].isin(chosen)].reset_index(drop=True), task.images)
+
+
+def used(task: Comparisons) -> Comparisons:
+    """Return the task with the images that its rows name, and no others."""
+    places = sorted(set(task.rows["image"]))
+    moved = task.rows["image"].map({old: new for new, old in enumerate(places)})
+    return Comparisons(task.rows.assign(image=moved), [task.images[i] for i in places])
+
+
+def peak(work: Path, times: int) -> float:
+    """Return the peak memory, in MB, of a process that scores a benchmark ``times`` as large."""
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import evaluation as e; "
+    code += f"e.measure_memory({str(work)!r}, {times})"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return float(done.stdout.split()[-1])
+
+
+def measure_memory(work: str, times: int) -> None:
+    """Print the peak memory of scoring ``times`` × 1,000 images and 4,000 captions with a small model."""
+    import resource
+
+    from caramel.evaluation.image_files import ImageFile
+    from caramel.evaluation.tasks import comparisons
+
+    folder, count = Path(work, "small"), 1000 * times
+    names = [f"{i:012}.jpg" for i in range(count)]
+    draw(names, folder, (160, 120))
+    rows: list[dict[str, object]] = [
+        {
+            "instance_id": f"{i}-{j}",
+            "image_id": names[i],
+            "subsets": ["s"],
+            "image": i,
+            "caption": f"a caption of image {i}, number {j}",
+            "negative_caption": f"a false caption of image {i}, number {j}",
+        }
+        for i in range(count)
+        for j in range(2)
+    ]
+    task = comparisons(rows, [ImageFile(str(folder / name)) for name in names])
+    fast(task, small_checkpoint(Path(work, "small-model")), Path(work, f"store-{times}"))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def small_checkpoint(folder: Path) -> str:
+    """Return the spec of a small model with embeddings of ViT-B/32's width."""
+    import torch
+
+    from caramel.models.checkpoints import build_model, save_checkpoint
+
+    if not folder.exists():
+        vision = {"image_size": 64, "layers": 1, "width": 64, "patch_size": 16, "head_width": 32}
+        text = {"context_length": 77, "vocab_size": 49408, "width": 64, "heads": 2, "layers": 1}
+        model = {"embed_dim": 512, "quick_gelu": False, "vision_cfg": vision, "text_cfg": text}
+        torch.manual_seed(0)
+        config = {"model_cfg": model}
+        save_checkpoint(folder, build_model(config, "small"), config=config, vocabulary=None, card={})
+    return f"small=open_clip:{folder}"
+
+
+@click.command()
+@click.option(
+    "--captions", type=click.Path(exists=True, path_type=Path), help="Default: $CARAMEL_DATA/sugarcrepe."
+)
+@click.option("--work", default="work/bench-eval", type=click.Path(path_type=Path), help="Scratch folder.")
+@click.option("--model", default="ViT-B-32", show_default=True, help="open_clip architecture.")
+@click.option(
+    "--slow-images", default=78, show_default=True, help="Images whose instances are scored one by one."
+)
+@click.option("--skip-full", is_flag=True, help="Leave out the run over all instances.")
+def main(captions: Path | None, work: Path, model: str, slow_images: int, skip_full: bool) -> None:
+    """Measure `caramel eval` against one instance at a time; see the module's docstring."""
+    from caramel.evaluation.benchmarks.sugarcrepe import read_sugarcrepe
+
+    be_quiet()
+    captions = captions or Path(os.environ["CARAMEL_DATA"], "sugarcrepe")
+    for name in ("store-part", "store-full", "store-1", "store-10"):
+        shutil.rmtree(work / name, ignore_errors=True)
+    whole = read_sugarcrepe(captions, work / "images")
+    draw([Path(image.path).name for image in whole.images], work / "images", SIZE)
+    whole = read_sugarcrepe(captions, work / "images")
+    spec = checkpoint(work / "model", model)
+    some = used(part(whole, slow_images))
+    rows, took_part = fast(some, spec, work / "store-part")
+    hits, seconds = slow(some, spec)
+    ours = (rows["s_c0_i0"] > rows["s_c1_i0"]).tolist()
+    result: dict[str, Any] = {
+        "cores": os.cpu_count(),
+        "part": {"instances": len(some.rows), "images": len(some.images), "fast": took_part},
+        "one_at_a_time_seconds": round(seconds, 1),
+        "ratio_on_the_part": round(seconds / took_part["seconds"], 2),
+        "different_verdicts": sum(a != b for a, b in zip(ours, hits, strict=True)),
+        "closest_call": float((rows["s_c0_i0"] - rows["s_c1_i0"]).abs().min()),
+    }
+    if not skip_full:
+        _, first = fast(whole, spec, work / "store-full")
+        _, second = fast(whole, spec, work / "store-full")
+        result["all"] = {"instances": len(whole.rows), "first_run": first, "second_run": second}
+        estimate = seconds * len(whole.rows) / len(some.rows)
+        result["all"]["ratio_with_one_at_a_time_extrapolated"] = round(estimate / first["seconds"], 2)
+    result["peak_mb"] = {f"{n * 1000} images": round(peak(work, n)) for n in (1, 10)}
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

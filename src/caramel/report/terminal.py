@@ -1,0 +1,92 @@
+"""Metrics and comparisons as text for the terminal."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+WIDEST = 40  # characters of a name
+
+
+def metrics_text(metrics: pd.DataFrame) -> str:
+    """Return table ``metrics`` by model and benchmark: subsets down, metrics across, in per cent.
+
+    A cell is the value with its 95 % interval; a dash where nothing was scored.
+    """
+    parts = []
+    for (model, benchmark), rows in metrics.groupby(["model", "benchmark"], sort=False):
+        names = list(dict.fromkeys(rows["metric"]))
+        cells = rows.set_index(["subset", "metric"])
+        lines = [[f"{benchmark}", *names, "n", "ties", "unscored"]]
+        for subset in dict.fromkeys(rows["subset"]):
+            of_subset = [cells.loc[(subset, name)] for name in names if (subset, name) in cells.index]
+            counts = (_range([row[c] for row in of_subset]) for c in ("n", "ties", "unscored"))
+            shown = {row.name[1]: _cell(row) for row in of_subset}
+            lines.append([str(subset), *(shown.get(name, "") for name in names), *counts])
+        parts.append(f"{model}\n{_aligned(lines)}")
+    return "\n\n".join([*parts, "In per cent; 95 % intervals clustered on the image; ties count as misses."])
+
+
+def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
+    """Return what ``comparison.compare`` gives, one line per benchmark, subset and metric."""
+    head = [
+        "benchmark",
+        "subset",
+        "metric",
+        "A",
+        "B",
+        "A - B",
+        "95 % interval",
+        "p (Holm)",
+        "effect g",
+        "detectable",
+    ]
+    lines = [head]
+    for row in rows.itertuples():
+        mark = "*" if row.significant else " "
+        lines.append(
+            [
+                row.benchmark,
+                row.subset,
+                row.metric,
+                f"{100 * row.value_a:.1f}",
+                f"{100 * row.value_b:.1f}",
+                f"{100 * row.difference:+.1f}{mark}",
+                f"[{100 * row.ci_low:+.1f}, {100 * row.ci_high:+.1f}]",
+                f"{row.p_holm:.4f}",
+                f"{row.effect:+.2f}",
+                f"{100 * row.detectable:.1f}",
+            ]
+        )
+    notes = [
+        f"A: {a}",
+        f"B: {b}",
+        "In per cent. *: significant at 5 % after Holm's correction. Detectable: the smallest difference that",
+        "these instances would have shown in four of five samples.",
+    ]
+    return "\n".join([_aligned(lines), "", *notes])
+
+
+def _cell(row: pd.Series) -> str:
+    if pd.isna(row["value"]):
+        return "–"
+    if pd.isna(row["ci_low"]):
+        return f"{100 * row['value']:.1f}"
+    return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _aligned(lines: list[list[str]]) -> str:
+    """Return the lines with columns aligned, the first to the left, the others to the right."""
+    cut = [[cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in line] for line in lines]
+    widths = [max(len(line[i]) for line in cut) for i in range(len(cut[0]))]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in cut
+    )

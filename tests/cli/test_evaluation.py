@@ -1,0 +1,134 @@
+"""The commands that score models and read scores, on a small SugarCrepe and a small CLIP."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from caramel import cli
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """Return a function that runs a command beside data/sugarcrepe and images/: exit code, stdout, stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    Path("data/sugarcrepe").mkdir(parents=True)
+    Path("images").mkdir()
+    colours = ("red", "blue", "green", "black")
+    for subtype in ("replace_att", "swap_att"):
+        rows = {
+            str(n): {
+                "filename": f"{n % 8:012}.jpg",
+                "caption": f"A {colours[n % 4]} car and a {colours[(n + 1) % 4]} cup number {n}.",
+                "negative_caption": f"A {colours[(n + 2) % 4]} car and a {colours[n % 4]} cup number {n}.",
+            }
+            for n in range(16)
+        }
+        Path("data/sugarcrepe", f"{subtype}.json").write_text(json.dumps(rows))
+    for n in range(8):
+        pixels = np.random.default_rng(n).integers(0, 255, (48, 64, 3), dtype=np.uint8)
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "JPEG")
+        Path("images", f"{n:012}.jpg").write_bytes(file.getvalue())
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+def evaluated(call: Call, model: str, out: str, *more: str) -> tuple[int, str, str]:
+    return call(
+        "eval", "--model", model, "--benchmark", "sugarcrepe", "--data", "data", "--images", "images",
+        "--out", out, "--bootstrap", "100", *more,
+    )  # fmt: skip
+
+
+def test_eval_writes_tables_and_prints_a_table(call: Call, clip_folder: Path) -> None:
+    code, out, _ = evaluated(call, f"tiny=open_clip:{clip_folder}", "out")
+    assert code == 0
+    metrics = pd.read_csv("out/metrics.csv")
+    assert metrics.columns.tolist()[:9] == [
+        "model", "benchmark", "subset", "metric", "value", "ci_low", "ci_high", "n", "ties",
+    ]  # fmt: skip
+    assert ((metrics["value"] >= 0) & (metrics["value"] <= 1)).all()
+    pd.testing.assert_frame_equal(pd.read_parquet("out/metrics.parquet"), metrics, check_dtype=False)
+    similarities = pd.read_parquet("out/similarities.parquet")
+    assert len(similarities) == 32
+    hits = similarities["s_c0_i0"] > similarities["s_c1_i0"]
+    assert metrics.set_index("subset").loc["all", "value"] == pytest.approx(hits.mean())
+    assert "swap_att" in out
+    assert f"{100 * hits.mean():.1f} [" in out
+
+
+def test_a_dry_run_says_what_is_missing_and_writes_nothing(call: Call, tmp_path: Path) -> None:
+    Path("images", f"{3:012}.jpg").unlink()
+    code, out, _ = evaluated(call, f"open_clip:{tmp_path}/no-such-folder", "out", "--dry-run")
+    assert code == 1
+    assert "no-such-folder" in out
+    assert "000000000003.jpg: missing" in out
+    assert not Path("out").exists()
+
+
+def test_a_dry_run_with_all_at_hand_says_so(call: Call, clip_folder: Path) -> None:
+    code, out, _ = evaluated(call, f"open_clip:{clip_folder}", "out", "--dry-run")
+    assert (code, out.strip()) == (0, "Nothing is missing.")
+
+
+def test_metrics_recomputes_what_eval_wrote(call: Call, clip_folder: Path) -> None:
+    evaluated(call, f"tiny=open_clip:{clip_folder}", "out")
+    code, _, _ = call(
+        "metrics", "--benchmark", "sugarcrepe", "out/similarities.parquet", "--out", "again", "--bootstrap", "100"
+    )
+    assert code == 0
+    pd.testing.assert_frame_equal(pd.read_csv("again/metrics.csv"), pd.read_csv("out/metrics.csv"))
+
+
+def test_compare_of_a_model_with_itself_finds_nothing(call: Call, clip_folder: Path) -> None:
+    evaluated(call, f"tiny=open_clip:{clip_folder}", "a")
+    evaluated(call, f"same=open_clip:{clip_folder}", "b")
+    code, out, _ = call("compare", "a", "b", "--out", "c", "--bootstrap", "100")
+    assert code == 0
+    rows = pd.read_csv("c/comparison.csv")
+    assert (rows["difference"] == 0).all()
+    assert not rows["significant"].any()
+    assert "+0.0" in out
+
+
+def test_table_shows_models_beside_published_rows(call: Call, clip_folder: Path) -> None:
+    evaluated(call, f"tiny=open_clip:{clip_folder}", "a")
+    evaluated(call, "blind:length", "b")
+    code, out, _ = call("table", "a", "b", "--benchmark", "sugarcrepe", "--bootstrap", "100")
+    assert code == 0
+    assert "tiny" in out
+    assert "blind:length" in out
+    code, out, _ = call("table", "a", "--benchmark", "sugarcrepe", "--style", "latex", "--out", "t.tex")
+    assert code == 0
+    assert "\\toprule" in Path("t.tex").read_text()
+
+
+def test_an_unknown_benchmark_lists_the_known_ones(call: Call) -> None:
+    code, _, err = call("benchmarks", "sugarcreep")
+    assert code == 1
+    assert "Did you mean 'sugarcrepe'?" in err
+
+
+def test_every_benchmark_says_what_to_put_where_and_what_it_was_checked_against(call: Call) -> None:
+    from caramel.registry import BACKENDS
+
+    for name in BACKENDS["benchmark"]:
+        code, out, _ = call("benchmarks", name)
+        assert code == 0
+        assert "Checked against: " in out
+        assert len(out.splitlines()) >= 4, name

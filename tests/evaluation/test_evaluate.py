@@ -1,0 +1,166 @@
+"""Models × benchmarks: what is checked first, what is written, what is not done twice."""
+
+import io
+import json
+from pathlib import Path
+
+import encoders
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from caramel import tables
+from caramel.errors import BackendError, DataError
+from caramel.evaluation.evaluate import Evaluation, Source, evaluate, missing
+
+SETTINGS = {
+    "device": "cpu",
+    "precision": "fp32",
+    "batch": None,
+    "bootstrap": 100,
+    "seed": 0,
+    "executor": "inline",
+    "store": "store",
+    "folder": "trials",
+}
+
+
+def jpeg(number: int) -> bytes:
+    """Return a small picture like no other."""
+    pixels = np.random.default_rng(number).integers(0, 255, (24, 32, 3), dtype=np.uint8)
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -> Source:
+    """A SugarCrepe of two subtypes, 12 instances each over 6 images."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    for subtype in ("replace_obj", "swap_att"):
+        rows = {
+            str(n): {
+                "filename": f"{n % 6:012}.jpg",
+                "caption": f"{subtype} {n // 2}",
+                "negative_caption": f"not {subtype} {n}",
+            }
+            for n in range(12)
+        }
+        Path("data").mkdir(exist_ok=True)
+        Path("data", f"{subtype}.json").write_text(json.dumps(rows))
+    Path("images").mkdir()
+    for n in range(6):
+        Path("images", f"{n:012}.jpg").write_bytes(jpeg(n))
+    return Source("sugarcrepe", str(tmp_path / "data"), str(tmp_path / "images"))
+
+
+def run(source: Source, *models: str, **changes: object) -> Evaluation:
+    return evaluate(models, [source], **{**SETTINGS, **changes})  # type: ignore[arg-type]
+
+
+def test_each_distinct_image_and_caption_is_encoded_once_and_never_again(source: Source) -> None:
+    found = run(source, "a=counting:16")
+    first = encoders.opened["a"]
+    assert isinstance(first, encoders.CountingEncoder)
+    assert len(first.images) == 6
+    assert len(first.texts) == len(set(first.texts)) == 12 + 24
+    again = run(source, "a=counting:16", folder="other trials")
+    second = encoders.opened["a"]
+    assert isinstance(second, encoders.CountingEncoder)
+    pd.testing.assert_frame_equal(again.similarities, found.similarities)
+
+
+def test_a_second_model_of_the_same_identity_encodes_nothing(source: Source) -> None:
+    run(source, "a=counting:16")
+    run(source, "b=counting:16")
+    second = encoders.opened["b"]
+    assert isinstance(second, encoders.CountingEncoder)
+    assert (second.images, second.texts) == ([], [])
+
+
+def test_metrics_have_the_subsets_and_columns_that_are_published(source: Source) -> None:
+    metrics = run(source, "a=counting:16").metrics
+    tables.check(tables.METRICS, metrics, "test")
+    assert metrics["subset"].tolist() == ["all", "replace", "replace_obj", "swap", "swap_att", "macro"]
+    assert metrics.set_index("subset")["n"].to_dict()["all"] == 24
+    assert set(metrics["metric"]) == {"accuracy"}
+
+
+def test_models_and_benchmarks_are_a_grid_with_one_tracked_run_each(source: Source, tmp_path: Path) -> None:
+    found = run(source, "a=counting:16", "b=matching:4")
+    assert set(found.metrics["model"]) == {"a", "b"}
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlruns/mlflow.db")
+    runs = mlflow.search_runs(experiment_names=["caramel"]).set_index("tags.mlflow.runName")
+    assert sorted(runs.index) == ["evaluate a on sugarcrepe", "evaluate b on sugarcrepe"]
+    logged = runs.loc["evaluate b on sugarcrepe"]
+    value = found.metrics.set_index(["model", "subset"]).loc[("b", "swap_att"), "value"]
+    assert logged["metrics.accuracy/swap_att"] == pytest.approx(value)
+    assert logged["params.model"] == "b=matching:4"
+
+
+def test_ties_are_misses_and_are_counted(source: Source) -> None:
+    found = run(source, "b=matching:2")
+    rows = found.similarities
+    tied = int((rows["s_c0_i0"] == rows["s_c1_i0"]).sum())
+    assert tied > 0
+    everything = found.metrics.set_index("subset").loc["all"]
+    assert everything["ties"] == tied
+    assert everything["value"] == pytest.approx((rows["s_c0_i0"] > rows["s_c1_i0"]).mean())
+
+
+def test_all_missing_and_corrupt_images_are_listed_before_a_model_is_opened(source: Source) -> None:
+    Path("images", f"{1:012}.jpg").unlink()
+    Path("images", f"{4:012}.jpg").write_bytes(jpeg(4)[:-200])
+    with pytest.raises(DataError, match="2 of 6 images are missing or corrupt; nothing was scored") as caught:
+        run(source, "a=counting:16")
+    assert "000000000001.jpg: missing" in str(caught.value)
+    assert "000000000004.jpg: corrupt" in str(caught.value)
+    assert encoders.opened == {}
+
+
+def test_missing_says_all_at_once_and_loads_nothing(source: Source) -> None:
+    assert missing(["a=counting:16"], [source]) == []
+    Path("images", f"{1:012}.jpg").unlink()
+    elsewhere = Source("sugarcrepe", "nowhere", "nowhere")
+    lines = missing(["a=counting:16"], [source, elsewhere])
+    assert len(lines) == 2
+    assert "000000000001.jpg: missing" in lines[0]
+    assert "there is no folder 'nowhere'" in lines[1]
+    assert encoders.opened == {}
+
+
+def test_a_limit_scores_the_first_instances_and_needs_only_their_images(source: Source) -> None:
+    Path("images", f"{5:012}.jpg").unlink()
+    found = run(source, "a=counting:16", limit=5)
+    assert found.similarities["instance_id"].tolist() == [f"replace_obj-{n}" for n in range(5)]
+
+
+def test_changed_captions_are_scored_anew(source: Source) -> None:
+    before = run(source, "a=counting:16").similarities
+    path = Path("data", "swap_att.json")
+    path.write_text(path.read_text().replace("not swap_att 3", "surely not swap_att 3"))
+    after = run(source, "a=counting:16").similarities
+    changed = before["s_c1_i0"] != after["s_c1_i0"]
+    assert before.loc[changed, "instance_id"].tolist() == ["swap_att-3"]
+
+
+def test_an_unknown_benchmark_or_family_lists_the_choices(source: Source) -> None:
+    with pytest.raises(BackendError, match="Unknown benchmark backend 'sugarcreep'.*'sugarcrepe'"):
+        run(Source("sugarcreep", "data", "images"), "a=counting:16")
+    with pytest.raises(BackendError, match="its family cannot be told.*open_clip"):
+        run(source, "a=unheard:16")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("ray_cluster")
+def test_ray_gives_the_same_tables_as_one_process(source: Source, clip_folder: Path) -> None:
+    spec = f"tiny=open_clip:{clip_folder}"
+    inline = run(source, spec)
+    alone = run(source, spec, executor="ray", store="store of one", folder="trials of one")
+    pd.testing.assert_frame_equal(alone.similarities, inline.similarities)
+    grid = run(source, spec, "again=" + spec.partition("=")[2], executor="ray", folder="trials of two")
+    pd.testing.assert_frame_equal(grid.metrics[grid.metrics["model"] == "tiny"], inline.metrics)
