@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.evaluation.benchmarks.instances import BENCHMARK, subsets_of
 from caramel.evaluation.summary import compare_variants, summarise, summarise_variants
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, realise, shape
@@ -175,7 +176,7 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
 
 
 def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds: int) -> None:
-    columns = [c for c in tables.SIMILARITIES.columns if c not in tables.SIMILARITIES.key]
+    columns = [c for c in tables.SIMILARITIES.columns if c.startswith(("s_c", "t_p"))]
     hard = rng.normal(0, 0.2, size=(len(instances), len(columns)))
     parts, curves = [], []
     for variant, lift in MODELS.items():
@@ -184,18 +185,22 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
             values = pd.DataFrame(hard + rng.normal(0, 0.1, size=hard.shape), columns=columns)
             for column in ("s_c0_i0", "s_c2_i0", "s_c1_i1", "t_p1_p2"):
                 values[column] += 0.15 + lift
-            parts.append(values.assign(instance_id=instances["instance_id"], model=name))
+            named = {name: instances[name] for name in ("instance_id", "image_id")}
+            subsets = [
+                subsets_of(*pair) for pair in zip(instances["type"], instances["subtype"], strict=True)
+            ]
+            parts.append(values.assign(**named, subsets=subsets, model=name, benchmark="instances"))
             for metric, top in (("loss", -2.0), ("accuracy", 0.4), ("group", 0.3)):
                 for step in range(0, 401, 50):
                     value = top * (1 - np.exp(-step / 150)) + rng.normal(0, 0.01) + (3 if top < 0 else 0.3)
                     curves.append({"model": name, "step": step, "metric": metric, "value": value})
     similarities = tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
-    metrics = summarise(similarities, instances, bootstrap=200, seed=0, benchmark="instances")
+    metrics = summarise(similarities, {"instances": BENCHMARK}, bootstrap=200, seed=0)
     out = data / "evaluate"
     tables.write(tables.METRICS, metrics, out / "metrics.parquet")
     put(out / "metrics.json", {"base": {"group": 0.5}})
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
-    compare_variants(similarities, instances, bootstrap=200, seed=0).to_csv(
+    compare_variants(similarities, BENCHMARK, bootstrap=200, seed=0).to_csv(
         out / "differences.csv", index=False
     )
     rows = pd.DataFrame(curves)

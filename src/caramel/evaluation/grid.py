@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,12 +83,17 @@ def evaluate_models(
         folder=folder,
         tags=tags,
     )
-    ours = found.metrics["benchmark"] == "instances"
-    named = found.similarities["model"].isin(tags) & (found.similarities["benchmark"] == "instances")
     differences = compare_variants(
-        found.similarities[named], benchmark("instances"), bootstrap=bootstrap, seed=seed
+        _ours(found.similarities, tags), benchmark("instances"), bootstrap=bootstrap, seed=seed
     )
-    return Grid(*found, summarise_variants(found.metrics[ours]), differences)
+    return Grid(*found, summarise_variants(_ours(found.metrics, tags)), differences)
+
+
+def _ours(rows: pd.DataFrame, models: Container[str]) -> pd.DataFrame:
+    """Return the rows of these models on the assembled instances."""
+    return rows[
+        [m in models and b == "instances" for m, b in zip(rows["model"], rows["benchmark"], strict=True)]
+    ]
 
 
 def checkpoints(tuned: Sequence[tuple[str, int]]) -> tuple[list[str], Mapping[str, Mapping[str, str]]]:

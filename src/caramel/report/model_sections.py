@@ -72,6 +72,7 @@ def models_section(data: Path) -> list[Block]:
         _models_table("", MAIN, variants, metrics, note),
         _models_table("Finer metrics", FINER, variants, metrics, "", folded=True),
         _runs_table(metrics),
+        *_further_tables(data),
     ]
 
 
@@ -219,7 +220,40 @@ def read_variants(data: Path) -> pd.DataFrame:
 
 
 def read_metrics(data: Path) -> pd.DataFrame:
-    """Return table ``metrics`` with the variant of each model; errors as in ``read_variants``."""
+    """Return table ``metrics`` of the base and its variants on the assembled instances, with ``variant``.
+
+    Errors as in ``read_variants``.
+    """
+    metrics = _all_metrics(data)
+    return metrics[_is_ours(metrics, read_variants(data))]
+
+
+def _all_metrics(data: Path) -> pd.DataFrame:
+    """Return table ``metrics`` with the variant of each model."""
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
     metrics = tables.read(tables.METRICS, data / "evaluate/metrics.parquet")
     return metrics.assign(variant=metrics["model"].map(variant_of))
+
+
+def _is_ours(metrics: pd.DataFrame, variants: pd.DataFrame) -> pd.Series:
+    """Return which rows are of the base and its variants on the assembled instances."""
+    return (metrics["benchmark"] == "instances") & metrics["variant"].isin(variants["variant"])
+
+
+def _further_tables(data: Path) -> list[Block]:
+    """Return what `evaluate.models` and `evaluate.benchmarks` add: all instances and the macro mean."""
+    metrics = _all_metrics(data)
+    further = metrics[~_is_ours(metrics, read_variants(data)) & metrics["subset"].isin(["all", "macro"])]
+    if further.empty:
+        return []
+    rows = [
+        [
+            *(Cell(str(row[name])) for name in ("benchmark", "model", "metric", "subset")),
+            Cell(percent(row["value"]), interval(row["ci_low"], row["ci_high"])),
+            *(Cell(count(row[name])) for name in ("n", "ties", "unscored")),
+        ]
+        for row in further.sort_values(["benchmark", "metric"], kind="stable").to_dict("records")
+    ]
+    head = ("Benchmark", "Model", "Metric", "Subset", "Value", "Instances", "Ties", "Unscored")
+    note = "Per cent. Brackets: 95 % bootstrap interval over images. A tie counts as a miss."
+    return [TableBlock("Further models and benchmarks", head, rows, note=note, labels=4)]

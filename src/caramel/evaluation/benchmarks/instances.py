@@ -50,7 +50,7 @@ def read_instances(data: Path, images: Path, split: str | None = None) -> Compar
             {
                 "instance_id": row.instance_id,
                 "image_id": row.image_id,
-                "subsets": _subsets(row.type, row.subtype),
+                "subsets": subsets_of(row.type, row.subtype),
                 "image": at[row.image_id],
                 "negative_image": at.get(row.negative_image_id, ABSENT),
                 "caption": row.caption,
@@ -63,7 +63,7 @@ def read_instances(data: Path, images: Path, split: str | None = None) -> Compar
     )
 
 
-def _subsets(kind: str, subtype: str) -> list[str]:
+def subsets_of(kind: str, subtype: str) -> list[str]:
     """Return the instance's subsets: ``without_add``, type, subtype.
 
     The positive caption of an *add* negative stays true of the negative image, so that it cannot be
