@@ -18,6 +18,7 @@ EXAMPLE: dict[Any, Any] = {
     tables.FLOAT: 0.5,
     tables.INT: 3,
     tables.BOOL: True,
+    tables.TEXTS: ["one", "two"],
     tables.IMAGE: {"bytes": b"\x89PNG", "path": None},
 }
 

@@ -215,15 +215,16 @@ SIMILARITIES = Table(
 )
 ANSWERS = Table(
     "answers",
-    ("instance_id", "model", "benchmark", "ways", "order", "wording"),
+    ("instance_id", "model", "benchmark", "image", "ways", "order", "wording"),
     {
         "instance_id": Column(TEXT, "instance"),
         "model": Column(TEXT, "model that answered"),
         "benchmark": Column(TEXT, "benchmark that it belongs to"),
         "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
         "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        "image": Column(TEXT, "which of its images was shown", choices=("positive", "negative")),
         "ways": Column(INT, "options that it chose from, `none` included"),
-        "order": Column(TEXT, "the options in their order: P positive, N negative, 0 none"),
+        "order": Column(TEXT, "the options in their order: P true of the image shown, N false, 0 none of them"),
         "wording": Column(TEXT, "name of the question's wording"),
         "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
         "reply": Column(TEXT, "the reply as it came; null where none came", null=True),

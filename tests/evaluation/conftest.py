@@ -1,10 +1,14 @@
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import encoders
 import pytest
 
 from caramel import registry
 from caramel.models.specs import open_model
+
+sys.path.append(str(Path(__file__).parents[1] / "models"))  # chat_server.py serves both folders
 
 
 @pytest.fixture

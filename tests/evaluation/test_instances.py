@@ -1,12 +1,17 @@
-import numpy as np
+import io
+from pathlib import Path
+
 import pandas as pd
 import pytest
-from encoders import CountingEncoder
+from encoders import CountingEncoder, opened
+from PIL import Image
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks import instances as benchmark
-from caramel.evaluation.benchmarks.instances import similarities
+from caramel.evaluation.benchmarks.instances import BENCHMARK, read_instances
+from caramel.evaluation.image_files import check_images, encoded
+from caramel.evaluation.scoring import Run, similarities
+from caramel.evaluation.tasks import ABSENT, Comparisons
 
 
 def instance(number: int, **changes: object) -> dict[str, object]:
@@ -24,13 +29,19 @@ def instance(number: int, **changes: object) -> dict[str, object]:
     }
 
 
+def picture(number: int) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (4, 4), (number * 20, 0, 0)).save(file, "PNG")
+    return file.getvalue()
+
+
 def images(count: int = 6) -> pd.DataFrame:
     rows = [
         {
             "image_id": f"image{n}",
-            "image": {"bytes": bytes([n]), "path": None},
-            "width": 1,
-            "height": 1,
+            "image": {"bytes": picture(n), "path": None},
+            "width": 4,
+            "height": 4,
             "source": "test",
             "split": "test",
         }
@@ -39,8 +50,23 @@ def images(count: int = 6) -> pd.DataFrame:
     return tables.frame(tables.IMAGES, rows)
 
 
-def cosine(encoder: CountingEncoder, a: str | bytes, b: str | bytes) -> float:
+def written(folder: Path, instances: list[dict[str, object]], count: int = 6) -> Path:
+    rows = tables.frame(tables.INSTANCES, instances)
+    tables.write(tables.INSTANCES, rows, folder / "instances.parquet")
+    tables.write(tables.IMAGES, images(count), folder / "images.parquet")
+    return folder
+
+
+def scored(task: Comparisons, store: Path) -> pd.DataFrame:
+    run = Run("counting:16", "cpu", "fp32", 4, str(store), "inline")
+    rows = similarities(task, check_images(task.images, "instances"), run, benchmark="instances")
+    tables.check(tables.SIMILARITIES, rows, "test")
+    return rows
+
+
+def cosine(a: str | bytes, b: str | bytes) -> float:
     """Return the similarity of two items by encoding just them."""
+    encoder = CountingEncoder()
     rows = [
         encoder.encode_images([x], 1)[0] if isinstance(x, bytes) else encoder.encode_texts([x], 1)[0]
         for x in (a, b)
@@ -48,78 +74,97 @@ def cosine(encoder: CountingEncoder, a: str | bytes, b: str | bytes) -> float:
     return float(rows[0].astype(float) @ rows[1].astype(float))
 
 
-def test_every_similarity_is_of_the_pair_that_its_column_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "BLOCK", 3)
-    frame = tables.frame(tables.INSTANCES, [instance(n) for n in range(8)])
-    rows = similarities(frame, images(), CountingEncoder(), batch=4)
-    assert rows["instance_id"].tolist() == frame["instance_id"].tolist()
+def test_every_similarity_is_of_the_pair_that_its_column_names(tmp_path: Path, families: None) -> None:
+    task = read_instances(written(tmp_path, [instance(n) for n in range(8)]), tmp_path, "test")
+    rows = scored(task, tmp_path / "store")
+    assert rows["instance_id"].tolist() == [f"p{n}:swap_obj" for n in range(8)]
     for n, row in rows.iterrows():
         assert isinstance(n, int)
         item = {
             "c0": f"caption {n}",
             "c1": f"negative {n}",
             "c2": f"paraphrase {n}",
-            "i0": bytes([n % 3]),
-            "i1": bytes([3 + n % 3]),
+            "i0": picture(n % 3),
+            "i1": picture(3 + n % 3),
             "p1": f"caption {n}",
             "p2": f"paraphrase {n}",
             "n": f"negative {n}",
         }
-        for column in rows.columns[2:]:
+        columns = [c for c in rows.columns if c[:2] in ("s_", "t_") and c not in ("s_true", "s_other")]
+        assert len(columns) == 8
+        for column in columns:
             a, b = column.split("_")[1:]
-            assert row[column] == pytest.approx(cosine(CountingEncoder(), item[a], item[b])), column
+            assert row[column] == pytest.approx(cosine(item[a], item[b])), column
 
 
-def test_what_an_instance_lacks_has_no_similarity_and_the_contract_holds() -> None:
-    frame = tables.frame(
-        tables.INSTANCES, [instance(0, caption2=None), instance(1, negative_image_id=None), instance(2)]
-    )
-    rows = similarities(frame, images(), CountingEncoder(), batch=4)
-    tables.check(tables.SIMILARITIES, rows, "test")
+def test_what_an_instance_lacks_has_no_similarity(tmp_path: Path, families: None) -> None:
+    lines = [instance(0, caption2=None), instance(1, negative_image_id=None), instance(2)]
+    task = read_instances(written(tmp_path, lines), tmp_path)
+    assert task.rows["caption2"].tolist() == [None, "paraphrase 1", "paraphrase 2"]
+    assert (task.rows["negative_image"] == ABSENT).tolist() == [False, True, False]
+    rows = scored(task, tmp_path / "store")
     assert rows[["s_c2_i0", "t_p1_p2", "t_p2_n"]].isna().all(axis=1).tolist() == [True, False, False]
     assert rows[["s_c0_i1", "s_c1_i1"]].isna().all(axis=1).tolist() == [False, True, False]
     assert rows[["s_c0_i0", "s_c1_i0", "t_p1_n"]].notna().all(axis=None)
 
 
-def test_a_profile_without_any_paraphrase_or_negative_image_is_scored() -> None:
-    frame = tables.frame(tables.INSTANCES, [instance(0, caption2=None, negative_image_id=None)])
-    rows = similarities(frame, images(), CountingEncoder(), batch=4)
+def test_a_profile_without_any_paraphrase_or_negative_image_is_scored(tmp_path: Path, families: None) -> None:
+    lines = [instance(0, caption2=None, negative_image_id=None)]
+    rows = scored(read_instances(written(tmp_path, lines), tmp_path), tmp_path / "store")
     assert rows["s_c0_i0"].notna().all()
     assert rows["s_c1_i1"].isna().all()
 
 
-def test_captions_of_equal_embedding_tie_exactly_wherever_they_stand() -> None:
-    pairs = {f"negative {n}": f"caption {n}" for n in range(50)}
-    encoder = CountingEncoder(width=37, alike=pairs)
-    frame = tables.frame(tables.INSTANCES, [instance(n) for n in range(50)])
-    rows = similarities(frame, images(), encoder, batch=4)
-    assert (rows["s_c0_i0"] == rows["s_c1_i0"]).all()
-    assert (rows["s_c0_i1"] == rows["s_c1_i1"]).all()
+def test_subsets_are_the_type_the_subtype_and_all_but_add(tmp_path: Path) -> None:
+    lines = [instance(0), instance(1, type="add", subtype="add_att")]
+    task = read_instances(written(tmp_path, lines), tmp_path)
+    assert task.rows["subsets"].tolist() == [["without_add", "swap", "swap_obj"], ["add", "add_att"]]
+    assert [
+        name for name in ("without_add", "swap", "swap_obj", "add_att", "add") if BENCHMARK.macro(name)
+    ] == [
+        "swap_obj",
+        "add_att",
+    ]
 
 
-def test_shared_images_are_encoded_once_for_all_instances() -> None:
-    encoder = CountingEncoder()
-    similarities(tables.frame(tables.INSTANCES, [instance(n) for n in range(30)]), images(), encoder, batch=4)
-    assert len(encoder.images) == 6
-    assert len(encoder.texts) == 90
+def test_one_split_is_read_with_its_images_alone(tmp_path: Path) -> None:
+    lines = [instance(0), instance(1, split="val"), instance(3)]
+    task = read_instances(written(tmp_path, lines), tmp_path, "val")
+    assert task.rows["instance_id"].tolist() == ["p1:swap_obj"]
+    assert encoded(task.images) == [picture(1), picture(4)]
+    assert len(read_instances(tmp_path, tmp_path).rows) == 3
 
 
-def test_a_missing_image_is_named() -> None:
-    frame = tables.frame(tables.INSTANCES, [instance(n) for n in range(6)])
+def test_shared_images_are_encoded_once_for_all_instances(tmp_path: Path, families: None) -> None:
+    task = read_instances(written(tmp_path, [instance(n) for n in range(30)]), tmp_path)
+    assert len(task.images) == 6
+    scored(task, tmp_path / "store")
+    encoder = opened["counting:16"]
+    assert isinstance(encoder, CountingEncoder)
+    assert (len(encoder.images), len(encoder.texts)) == (6, 90)
+
+
+def test_a_split_without_instances_says_what_to_do(tmp_path: Path) -> None:
+    folder = written(tmp_path, [instance(0), instance(1)])
+    with pytest.raises(DataError, match=r"No instance of split 'train' .* \(2 of other splits\)"):
+        read_instances(folder, folder, "train")
+
+
+def test_a_missing_image_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path, [instance(n) for n in range(6)], count=5)
     with pytest.raises(DataError, match=r"1 images .*\n.*'image5'"):
-        similarities(frame, images(5), CountingEncoder(), batch=4)
+        read_instances(folder, folder, "test")
 
 
-def test_an_image_without_content_is_named() -> None:
+def test_an_image_without_content_is_named(tmp_path: Path) -> None:
+    folder = written(tmp_path, [instance(2)])
     stock = images()
     stock.at[2, "image"] = {"bytes": None, "path": "elsewhere.png"}
-    with pytest.raises(DataError, match="'image2'"):
-        similarities(tables.frame(tables.INSTANCES, [instance(2)]), stock, CountingEncoder(), batch=4)
+    tables.write(tables.IMAGES, stock, folder / "images.parquet")
+    with pytest.raises(DataError, match=r"1 of 2 images(.|\n)*images.parquet, row 2, column 'image'"):
+        check_images(read_instances(folder, folder).images, "instances")
 
 
-def test_the_instances_are_not_changed() -> None:
-    frame = tables.frame(tables.INSTANCES, [instance(n) for n in range(4)])
-    before = frame.copy()
-    similarities(frame, images(), CountingEncoder(), batch=4)
-    pd.testing.assert_frame_equal(frame, before)
-    assert np.array_equal(frame.index, before.index)
+def test_a_missing_table_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="'instances' is missing"):
+        read_instances(tmp_path, tmp_path)

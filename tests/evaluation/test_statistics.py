@@ -1,13 +1,21 @@
+import itertools
+
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from caramel.evaluation.statistics import (
-    clustered_interval,
+    EXHAUSTIVE,
+    cluster_counts,
+    fraction_intervals,
+    holm,
     means,
     over_seeds,
     paired_difference,
     percentiles,
     resampled_means,
+    sign_flip_p,
+    standard_errors,
 )
 
 
@@ -18,20 +26,30 @@ def grouped(rng: np.random.Generator, clusters: int, each: int) -> tuple[np.ndar
     return hits.ravel().astype(float), np.repeat(np.arange(clusters), each)
 
 
+def interval(
+    hits: np.ndarray, clusters: np.ndarray, *, resamples: int, seed: int
+) -> tuple[float, float, float]:
+    """Return the mean of one column of hits and its interval."""
+    column = hits[:, None]
+    samples = resampled_means(column, clusters, resamples=resamples, seed=seed)
+    low, high = fraction_intervals(means(column), samples, cluster_counts(column, clusters))
+    return float(means(column)[0]), float(low[0]), float(high[0])
+
+
 def test_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     rng = np.random.default_rng(1)
     covered = 0
     for trial in range(300):
         hits, clusters = grouped(rng, clusters=60, each=4)
-        _, low, high = clustered_interval(hits, clusters, resamples=300, seed=trial)
+        _, low, high = interval(hits, clusters, resamples=300, seed=trial)
         covered += low <= 0.5 <= high
     assert 0.90 <= covered / 300 <= 0.985
 
 
 def test_clustering_widens_the_interval_of_dependent_instances() -> None:
     hits, clusters = grouped(np.random.default_rng(2), clusters=100, each=5)
-    _, low, high = clustered_interval(hits, clusters, resamples=1000, seed=0)
-    _, naive_low, naive_high = clustered_interval(hits, np.arange(len(hits)), resamples=1000, seed=0)
+    _, low, high = interval(hits, clusters, resamples=1000, seed=0)
+    _, naive_low, naive_high = interval(hits, np.arange(len(hits)), resamples=1000, seed=0)
     assert high - low > 1.5 * (naive_high - naive_low)
 
 
@@ -70,9 +88,64 @@ def test_unscored_values_are_left_out_and_nothing_scored_is_nan() -> None:
     assert np.isnan([low[1], high[1]]).all()
 
 
+def test_without_clusters_the_interval_is_wilsons() -> None:
+    hits = np.repeat([1.0, 0.0], [930, 70])
+    value, low, high = interval(hits, np.arange(1000), resamples=20_000, seed=0)
+    expected = binomtest(930, 1000).proportion_ci(method="wilson")
+    assert value == 0.93
+    assert (low, high) == (pytest.approx(expected.low, abs=6e-4), pytest.approx(expected.high, abs=6e-4))
+
+
+@pytest.mark.parametrize("always", [0.0, 1.0])
+def test_all_hits_or_none_do_not_make_a_certainty(always: float) -> None:
+    value, low, high = interval(np.full(600, always), np.repeat(np.arange(200), 3), resamples=100, seed=0)
+    expected = binomtest(round(200 * always), 200).proportion_ci(method="wilson")
+    assert low <= value <= high
+    assert high - low == pytest.approx(expected.high - expected.low, rel=0.03)
+
+
+def test_clusters_are_counted_where_they_hold_a_value() -> None:
+    values = np.array([[1.0, np.nan], [0.0, np.nan], [1.0, 1.0], [np.nan, np.nan]])
+    assert cluster_counts(values, np.array([0, 0, 1, 2])).tolist() == [2, 1]
+
+
+def test_standard_error_is_that_of_the_mean() -> None:
+    values = np.random.default_rng(0).normal(size=(40, 1))
+    samples = resampled_means(values, np.arange(40), resamples=20_000, seed=0)
+    assert standard_errors(samples, np.array([40]))[0] == pytest.approx(
+        values.std(ddof=1) / 40**0.5, rel=0.02
+    )
+
+
+def test_few_flips_are_all_taken() -> None:
+    totals = np.random.default_rng(1).integers(-3, 4, size=(9, 20)).astype(float)
+    flips = np.array(list(itertools.product((1.0, -1.0), repeat=9)))
+    for column, p in zip(totals.T, sign_flip_p(totals, seed=0), strict=True):
+        assert p == pytest.approx((np.abs(flips @ column) >= abs(column.sum())).mean())
+
+
+def test_flips_of_single_instances_are_the_exact_sign_test() -> None:
+    for won, lost in ((10, 2), (60, 35), (300, 280)):
+        totals = np.repeat([1.0, -1.0], [won, lost])[:, None]
+        expected = binomtest(won, won + lost).pvalue
+        drawn = won + lost > EXHAUSTIVE
+        assert sign_flip_p(totals, seed=0)[0] == pytest.approx(expected, abs=0.015 if drawn else 1e-12)
+
+
+def test_nothing_that_differs_is_no_evidence() -> None:
+    assert sign_flip_p(np.zeros((30, 2)), seed=0).tolist() == [1.0, 1.0]
+
+
+def test_holm_corrects_as_in_the_definition() -> None:
+    p = np.array([0.04, 0.001, np.nan, 0.02, 0.9, 0.03])
+    # In order: 0.001 * 5, 0.02 * 4, 0.03 * 3, 0.04 * 2, 0.9 * 1; never falling.
+    assert holm(p) == pytest.approx([0.09, 0.005, np.nan, 0.08, 0.9, 0.09], nan_ok=True)
+    assert holm(np.array([0.6, 0.7])).tolist() == [1.0, 1.0]
+
+
 @pytest.mark.parametrize("rows", [0, 4])
 def test_fewer_than_two_clusters_have_no_interval(rows: int) -> None:
-    value, low, high = clustered_interval(np.ones(rows), np.zeros(rows, int), resamples=100, seed=0)
+    value, low, high = interval(np.ones(rows), np.zeros(rows, int), resamples=100, seed=0)
     assert np.isnan([low, high]).all()
     assert np.isnan(value) == (rows == 0)
 
@@ -91,10 +164,10 @@ def test_pairing_narrows_the_interval_of_correlated_models() -> None:
     a = np.where(rng.random(len(b)) < 0.1, 1.0, b)
     point, samples = paired_difference(a[None, :, None], b[None, :, None], clusters, resamples=1000, seed=0)
     low, high = percentiles(samples)
-    alone = clustered_interval(a, clusters, resamples=1000, seed=0)
+    alone = interval(a, clusters, resamples=1000, seed=0)
     assert point[0] == pytest.approx((a - b).mean())
     assert low[0] <= point[0] <= high[0]
-    assert high[0] - low[0] < 0.7 * (alone.high - alone.low)
+    assert high[0] - low[0] < 0.7 * (alone[2] - alone[1])
 
 
 def test_spread_over_seeds_widens_the_difference() -> None:

@@ -1,60 +1,74 @@
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.evaluation.benchmarks import instances
 from caramel.evaluation.metrics import METRICS, outcomes
 from caramel.evaluation.summary import compare_variants, summarise, summarise_variants, variant_of
+from caramel.evaluation.tasks import Benchmark
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
-COLUMNS = [c for c in tables.SIMILARITIES.columns if c not in tables.SIMILARITIES.key]
+SUBTYPES = np.array([subtype for subtype, n in SIZES.items() for _ in range(n)])
+COLUMNS = [
+    "s_c0_i0",
+    "s_c1_i0",
+    "s_c2_i0",
+    "s_c0_i1",
+    "s_c1_i1",
+    "t_p1_p2",
+    "t_p1_n",
+    "t_p2_n",
+]
+METRIC_NAMES = list(METRICS)
+BENCHMARK = instances.BENCHMARK
 
 
-def benchmark() -> pd.DataFrame:
-    """Return 60 instances, three to an image."""
-    subtypes = [s for s, n in SIZES.items() for _ in range(n)]
-    rows = [
-        {
-            "instance_id": f"i{n}",
-            "image_id": f"image{n % 20}",
-            "caption": "c",
-            "caption2": "p",
-            "negative_caption": "n",
-            "negative_image_id": "m",
-            "type": subtype.split("_")[0],
-            "subtype": subtype,
-            "split": "test",
-        }
-        for n, subtype in enumerate(subtypes)
-    ]
-    return tables.frame(tables.INSTANCES, rows)
+def subsets(subtype: str) -> list[str]:
+    kind = subtype.split("_")[0]
+    return [*([] if kind == "add" else ["without_add"]), kind, subtype]
 
 
 def scored(model: str, seed: int, lift: float = 0.0) -> pd.DataFrame:
-    """Return random similarities of the benchmark; ``lift`` is added to s_c0_i0."""
+    """Return random similarities of 60 instances, three to an image; ``lift`` is added to s_c0_i0."""
     values = np.random.default_rng(seed).random((60, len(COLUMNS)))
-    rows = pd.DataFrame(values, columns=COLUMNS).assign(instance_id=[f"i{n}" for n in range(60)], model=model)
+    rows = pd.DataFrame(values, columns=COLUMNS).assign(
+        instance_id=[f"i{n}" for n in range(60)],
+        model=model,
+        benchmark="b",
+        image_id=[f"image{n % 20}" for n in range(60)],
+        subsets=[subsets(subtype) for subtype in SUBTYPES],
+    )
     return tables.frame(tables.SIMILARITIES, rows.assign(s_c0_i0=rows["s_c0_i0"] + lift))
 
 
-def summary(similarities: pd.DataFrame) -> pd.DataFrame:
-    rows = summarise(similarities, benchmark(), bootstrap=100, seed=0, benchmark="b")
+def ranked(seed: int) -> pd.DataFrame:
+    """Return random ranks of 60 queries."""
+    rng = np.random.default_rng(seed)
+    ranks = {"above": rng.integers(0, 6, 60).astype(float), "equal": rng.integers(0, 3, 60).astype(float)}
+    return scored("m", seed).assign(**dict.fromkeys(COLUMNS, np.nan), **ranks, candidates=10.0)
+
+
+def summary(similarities: pd.DataFrame, benchmark: Benchmark = BENCHMARK) -> pd.DataFrame:
+    rows = summarise(similarities, {"b": benchmark}, bootstrap=100, seed=0)
     tables.check(tables.METRICS, rows, "test")
     return rows.set_index(["model", "subset", "metric"])
 
 
 def test_each_subset_is_the_mean_over_its_own_instances() -> None:
     rows = scored("m", 1)
-    found, hits, subtypes = summary(rows), outcomes(rows).hits, benchmark()["subtype"]
+    found, hits = summary(rows), outcomes(rows, METRIC_NAMES).hits
     for metric in METRICS:
-        each = {s: hits[metric][subtypes == s].mean() for s in SIZES}
+        each = {s: hits[metric][s == SUBTYPES].mean() for s in SIZES}
         for subset, value in each.items():
             assert found.loc[("m", subset, metric), "value"] == pytest.approx(value)
             assert found.loc[("m", subset, metric), "n"] == SIZES[subset]
         assert found.loc[("m", "all", metric), "value"] == pytest.approx(hits[metric].mean())
         assert found.loc[("m", "macro", metric), "value"] == pytest.approx(np.mean(list(each.values())))
-        without = hits[metric][subtypes != "add_obj"]
+        without = hits[metric][SUBTYPES != "add_obj"]
         assert found.loc[("m", "without_add", metric), "value"] == pytest.approx(without.mean())
         assert found.loc[("m", "without_add", metric), "n"] == 42
 
@@ -65,26 +79,50 @@ def test_intervals_hold_their_value() -> None:
     assert (found["value"] <= found["ci_high"]).all()
 
 
+def test_an_instance_of_no_subset_counts_in_all_alone() -> None:
+    rows = scored("m", 3)
+    rows["subsets"] = [[]] * 59 + [["lonely"]]
+    found = summary(rows)
+    assert found.loc[("m", "all", "accuracy"), "n"] == 60
+    assert found.loc[("m", "lonely", "accuracy"), "n"] == 1
+    assert set(found.index.get_level_values("subset")) == {"all", "lonely"}
+
+
 def test_the_order_of_rows_and_further_models_change_nothing() -> None:
     rows = scored("m", 3)
     shuffled = pd.concat([rows, scored("other", 4).sample(frac=1, random_state=0)])
     pd.testing.assert_frame_equal(summary(rows).loc[["m"]], summary(shuffled).loc[["m"]])
 
 
+def test_each_benchmark_is_judged_by_its_own_metrics_and_macro() -> None:
+    plain = Benchmark("c", "", BENCHMARK.read, ("itt",), "")
+    both = pd.concat([scored("m", 5), scored("m", 6).assign(benchmark="c")])
+    rows = summarise(both, {"b": BENCHMARK, "c": plain}, bootstrap=20, seed=0)
+    theirs = rows[rows["benchmark"] == "c"]
+    assert set(theirs["metric"]) == {"itt"}
+    assert "macro" not in set(theirs["subset"])
+    alone = summarise(scored("m", 5), {"b": BENCHMARK}, bootstrap=20, seed=0)
+    pd.testing.assert_frame_equal(rows[rows["benchmark"] == "b"].reset_index(drop=True), alone)
+
+
 def test_what_no_instance_has_is_unscored_and_not_zero() -> None:
     rows = scored("m", 5).assign(s_c2_i0=np.nan, t_p1_p2=np.nan)
     found = summary(rows)
     assert found.loc[("m", "all", "itt"), "n"] == 0
+    assert found.loc[("m", "all", "itt"), "unscored"] == 60
     assert np.isnan(found.loc[("m", "all", "itt"), "value"])
     assert np.isnan(found.loc[("m", "macro", "tot"), "value"])
 
 
 def test_macro_is_over_the_subtypes_that_were_scored() -> None:
     rows = scored("m", 6)
-    rows.loc[benchmark()["type"] == "add", ["s_c0_i1", "s_c1_i1"]] = np.nan
-    found = summary(rows)["value"]["m"]
-    expected = (found["replace_obj", "group"] + found["swap_att", "group"]) / 2
-    assert found["macro", "group"] == pytest.approx(expected)
+    rows.loc[SUBTYPES == "add_obj", ["s_c0_i1", "s_c1_i1"]] = np.nan
+    found = summary(rows)
+    value = found["value"]["m"]
+    expected = (value["replace_obj", "group"] + value["swap_att", "group"]) / 2
+    assert value["macro", "group"] == pytest.approx(expected)
+    assert found.loc[("m", "macro", "group"), "n"] == 42
+    assert found.loc[("m", "macro", "group"), "unscored"] == 18
 
 
 def test_ties_are_counted() -> None:
@@ -94,11 +132,19 @@ def test_ties_are_counted() -> None:
     assert summary(rows).loc[("m", "all", "tot"), "ties"] == 0
 
 
-def test_an_unknown_instance_is_an_error() -> None:
-    rows = scored("m", 8)
-    rows.loc[3, "instance_id"] = "elsewhere"
-    with pytest.raises(DataError, match="'elsewhere'"):
-        summary(rows)
+def test_recalls_are_means_of_shares() -> None:
+    rows = ranked(8)
+    rows.loc[:4, "above"] = np.nan
+    benchmark = Benchmark("b", "", BENCHMARK.read, ("recall@3", "avg_recall"), "")
+    found = summary(rows, benchmark)
+    each = [
+        [a + e < k for k in (1, 3, 5)]
+        for a, e in zip(rows["above"], rows["equal"], strict=True)
+        if not math.isnan(a)
+    ]
+    assert found.loc[("m", "all", "recall@3"), "value"] == pytest.approx(np.mean([hit[1] for hit in each]))
+    assert found.loc[("m", "all", "avg_recall"), "value"] == pytest.approx(np.mean(each))
+    assert found.loc[("m", "all", "avg_recall"), "unscored"] == 5
 
 
 def test_nothing_scored_is_an_empty_table() -> None:
@@ -120,14 +166,34 @@ def test_seeds_are_gathered_by_variant() -> None:
 
 def test_differences_are_paired_and_find_a_lift() -> None:
     models = pd.concat([scored("base", 0), scored("v-1", 0, lift=0.5), scored("v-2", 0, lift=0.5)])
-    rows = compare_variants(models, benchmark(), bootstrap=200, seed=0)
+    rows = compare_variants(models, BENCHMARK, bootstrap=200, seed=0)
     rows = rows.set_index(["a", "b", "subset", "metric"])
     metrics = summary(models)["value"]
     lift = rows.loc[("v", "base", "all", "accuracy")]
     expected = metrics["v-1", "all", "accuracy"] - metrics["base", "all", "accuracy"]
     assert lift["difference"] == pytest.approx(expected)
     assert 0 < lift["ci_low"] <= lift["difference"] <= lift["ci_high"]
-    assert rows.loc[("v", "base", "all", "tot")].tolist() == [0, 0, 0]
+    same = rows.loc[("v", "base", "all", "tot"), ["difference", "ci_low", "ci_high"]]
+    assert same.tolist() == [0, 0, 0]
     macro = rows.loc[("v", "base", "macro", "accuracy"), "difference"]
     each = [rows.loc[("v", "base", s, "accuracy"), "difference"] for s in SIZES]
     assert macro == pytest.approx(np.mean(each))
+
+
+def test_differences_pair_instances_by_name_and_not_by_place() -> None:
+    base, tuned = scored("base", 0), scored("v", 1)
+    ordered = compare_variants(pd.concat([base, tuned]), BENCHMARK, bootstrap=50, seed=0)
+    shuffled = pd.concat([base, tuned.sample(frac=1, random_state=0)])
+    pd.testing.assert_frame_equal(compare_variants(shuffled, BENCHMARK, bootstrap=50, seed=0), ordered)
+
+
+def test_models_that_scored_other_instances_are_not_compared() -> None:
+    tuned = scored("v", 1)
+    tuned.loc[3, "instance_id"] = "elsewhere"
+    models = pd.concat([scored("base", 0), tuned])
+    with pytest.raises(DataError, match=r"2 instances(.|\n)*'elsewhere'(.|\n)*'i3'"):
+        compare_variants(models, BENCHMARK, bootstrap=20, seed=0)
+
+
+def test_one_variant_has_nothing_to_be_compared_with() -> None:
+    assert compare_variants(scored("base", 0), BENCHMARK, bootstrap=20, seed=0).empty

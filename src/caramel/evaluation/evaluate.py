@@ -187,9 +187,9 @@ def evaluate_model(
     model = open_model(run.model, device, precision)
     paths: dict[str, str | None] = {"similarities": None, "answers": None}
     if isinstance(model, Chooser):
-        said = answers(task, run, benchmark=source.benchmark)
+        said = answers(task, keys, run, benchmark=source.benchmark)
         paths["answers"] = str(tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet")))
-        metrics = summarise_answers(said, bootstrap=bootstrap, seed=seed)
+        metrics = summarise_answers(said, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     else:
         rows = similarities(task, keys, run, benchmark=source.benchmark)
         paths["similarities"] = str(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import io
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,11 +16,14 @@ from tqdm import tqdm
 
 from caramel.errors import DataError, shown
 from caramel.models.batches import threaded
-from caramel.pictures import open_picture
+from caramel.pictures import BROKEN, open_picture
 
 KEY_BYTES = 16
 _SHOWN = 1000  # bad images that a message lists
 _CHECKED = 64  # images that are looked at together
+_TURNED = (5, 6, 7, 8)  # values of the EXIF orientation that swap width and height
+_ORIENTATION = 0x0112
+_reading = threading.Lock()  # threads that want one row group would each read it
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,7 @@ def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
 
 
 def _key(image: ImageFile) -> bytes:
-    try:
-        return content_key(_file(image), image.box)
-    except OSError as error:
-        raise DataError(f"Image {image} cannot be read: {error}.") from error
+    return content_key(_present(image), image.box)
 
 
 def _checked(image: ImageFile) -> bytes | str:
@@ -105,7 +106,8 @@ def _checked(image: ImageFile) -> bytes | str:
         data = _file(image)
         # A JPEG is decoded whole, but to an eighth of its size: it shows damage in a third of the time.
         with Image.open(io.BytesIO(data)) as picture:
-            size = picture.size
+            width, height = picture.size
+            turned = picture.getexif().get(_ORIENTATION) in _TURNED
             if picture.format == "JPEG":
                 picture.draft("RGB", (1, 1))
                 picture.load()
@@ -113,8 +115,9 @@ def _checked(image: ImageFile) -> bytes | str:
                 open_picture(data, image.path)
     except FileNotFoundError:
         return "missing"
-    except (DataError, OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
+    except (DataError, *BROKEN, Image.DecompressionBombError) as error:
         return f"corrupt ({error})"
+    size = (height, width) if turned else (width, height)
     if image.box and not _inside(image.box, size):
         return f"the box reaches out of the image, which is {size[0]} × {size[1]} pixels"
     return content_key(data, image.box)
@@ -134,10 +137,7 @@ def _inside(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
 
 def _encoded(image: ImageFile) -> bytes:
     """Return the image as an encoded file, its box cut out."""
-    try:
-        data = _file(image)
-    except OSError as error:
-        raise DataError(f"Image {image} cannot be read: {error}.") from error
+    data = _present(image)
     if image.box is None:
         return data
     part = io.BytesIO()
@@ -145,12 +145,22 @@ def _encoded(image: ImageFile) -> bytes:
     return part.getvalue()
 
 
+def _present(image: ImageFile) -> bytes:
+    """Return the bytes of the image's file or cell; a DataError names an image that cannot be read."""
+    try:
+        return _file(image)
+    except (DataError, OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"Image {image} cannot be read: {error}.") from error
+
+
 def _file(image: ImageFile) -> bytes:
     """Return the bytes of the image's file or cell."""
     if image.row is None:
         return Path(image.path).read_bytes()
     group, offset = _place(image.path, image.row)
-    cell = _column(image.path, group, image.column)[offset].as_py()
+    with _reading:
+        cells = _column(image.path, group, image.column)
+    cell = cells[offset].as_py()
     data = cell.get("bytes") if isinstance(cell, dict) else cell
     if not data:
         raise DataError("the cell holds no image")
@@ -180,4 +190,6 @@ def _groups(path: str) -> tuple[int, ...]:
 def _column(path: str, group: int, column: str) -> pa.ChunkedArray:
     """Return one column of one row group."""
     with pq.ParquetFile(path) as file:
+        if column not in file.schema_arrow.names:
+            raise DataError("there is no such column")
         return file.read_row_group(group, columns=[column]).column(column)

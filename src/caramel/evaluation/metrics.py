@@ -5,8 +5,9 @@ a miss. Where a similarity is missing or NaN the instance is unscored: neither r
 
 Sources: ``accuracy`` SugarCrepe (Hsieh et al. 2023); ``itt``, ``tot`` SugarCrepe++ (Dumpala et
 al. 2024); ``i2t``, ``t2i``, ``group`` Winoground (Thrush et al. 2022, as text, image and group
-score) and, with the four finer ones, BiVLC (Miranda et al. 2024); ``recall@k`` retrieval, and with
-``avg_recall`` CREPE (Ma et al. 2023).
+score) and, with the four finer ones, BiVLC (Miranda et al. 2024), ``t2i`` MMVP-VLM (Tong et al. 2024) as
+well; ``image_accuracy`` SVO-Probes (Hendricks & Nematzadeh 2021), by choice of the image; ``recall@k``
+retrieval, and with ``avg_recall`` CREPE (Ma et al. 2023).
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _BOTH = ("s_c0_i0", "s_c1_i0", "s_c0_i1", "s_c1_i1")
 
 METRICS: Mapping[str, Metric] = {
     "accuracy": Metric("the caption beats the hard negative", (_I0,), 1 / 2),
+    "image_accuracy": Metric("the caption picks its image, not the negative one", (_C0,), 1 / 2),
     "itt": Metric("caption and paraphrase each beat the negative", (_I0, ("s_c2_i0", "s_c1_i0")), 1 / 3),
     "tot": Metric(
         "the two true captions are nearer to each other than either is to the negative",

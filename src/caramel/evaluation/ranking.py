@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,124 +20,171 @@ COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")
 def rank_columns(task: Rankings, keys: Sequence[bytes], run: Run, model: Any) -> dict[str, Floats]:
     """Return ``s_true``, ``s_other``, ``above``, ``equal`` and ``candidates`` of each row.
 
-    A row in which any candidate has NaN has NaN everywhere but in ``candidates``.
+    Every place in a pool is a candidate of its own: another one with the same words or pixels ties with
+    it. A row in which any candidate has NaN has NaN everywhere but in ``candidates``.
     """
     prompts = list(dict.fromkeys(prompt for text in task.texts for prompt in text))
     place = {prompt: i for i, prompt in enumerate(prompts)}
-    groups = [np.array([place[prompt] for prompt in text], np.int64) for text in task.texts]
+    groups = Groups(
+        np.array([place[prompt] for text in task.texts for prompt in text], np.int64),
+        np.array([len(text) for text in task.texts], np.int64),
+    )
 
     def pairs() -> tuple[Index, Index]:
         texts, images = _items(task.rows, task.pools)
-        sizes = np.array([len(group) for group in groups])[texts]
-        return np.concatenate([groups[t] for t in texts.tolist()]), np.repeat(images, sizes)
+        return groups.of(texts), np.repeat(images, groups.sizes[texts])
 
-    scores = _grouped(encode(task.images, keys, prompts, pairs, run, model), groups)
-    return ranks(task, scores)
+    return ranks(task, grouped(encode(task.images, keys, prompts, pairs, run, model), groups))
 
 
 def ranks(task: Rankings, scores: Encoded) -> dict[str, Floats]:
     """Return the rank columns of a task whose scores are known; see ``rank_columns``."""
     rows = task.rows
-    shared = rows["pool"].duplicated(keep=False)
     found = np.full((len(rows), len(COLUMNS)), np.nan)
-    alone = np.flatnonzero(~shared)
-    if len(alone):
-        found[alone] = _by_row(rows.iloc[alone], task.pools, scores)
-    for (direction, pool), part in rows[shared].groupby(["direction", "pool"], sort=False):
-        at = rows.index.get_indexer(part.index)
-        found[at] = _by_block(part, task.pools[pool], direction == "i2t", scores)
+    shared = rows["pool"].duplicated(keep=False).to_numpy()
+    sizes = np.array([len(task.pools[pool]) for pool in rows["pool"]], np.int64)
+    for size in np.unique(sizes[~shared]).tolist():
+        at = np.flatnonzero(~shared & (sizes == size))
+        for part in _parts(at, size):
+            found[part] = _with_own_pools(rows.iloc[part], task.pools, scores)
+    among = np.flatnonzero(shared)
+    for inside in rows.iloc[among].groupby(["direction", "pool"], sort=False).indices.values():
+        at = among[inside]
+        for part in _parts(at, int(sizes[at[0]])):
+            found[part] = _with_one_pool(rows.iloc[part], task.pools, scores)
     return dict(zip(COLUMNS, found.T, strict=True))
+
+
+def _parts(rows: Index, candidates: int) -> list[Index]:
+    """Return the rows in parts of at most ``CELLS`` scores."""
+    step = max(1, CELLS // candidates)
+    return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
 def _items(rows: pd.DataFrame, pools: Sequence[Index]) -> tuple[Index, Index]:
     """Return the (text, image) of every query with every candidate."""
-    sizes = np.array([len(pools[p]) for p in rows["pool"]], np.int64)
-    queries = np.repeat(rows["query"].to_numpy(np.int64), sizes)
-    candidates = np.concatenate([pools[p] for p in rows["pool"]])
+    chosen = [pools[pool] for pool in rows["pool"]]
+    sizes = np.array([len(pool) for pool in chosen], np.int64)
+    queries, candidates = np.repeat(rows["query"].to_numpy(np.int64), sizes), np.concatenate(chosen)
     to_text = np.repeat((rows["direction"] == "i2t").to_numpy(), sizes)
     return np.where(to_text, candidates, queries), np.where(to_text, queries, candidates)
 
 
-def _by_row(rows: pd.DataFrame, pools: Sequence[Index], scores: Encoded) -> Floats:
-    """Return the columns of rows that have a pool each."""
-    found = np.empty((len(rows), len(COLUMNS)))
-    sizes = np.array([len(pools[p]) for p in rows["pool"]], np.int64)
-    bounds = [0, *(np.flatnonzero(np.diff(np.cumsum(sizes) // CELLS)) + 1).tolist(), len(rows)]
-    for start, stop in pairwise(bounds):
-        part = rows.iloc[start:stop]
-        values = np.split(
-            scores.against_images(*_items(part, pools)), np.cumsum(sizes[start:stop])[:-1]
-        )
-        for i, (line, pool, true) in enumerate(zip(values, part["pool"], part["true"], strict=True)):
-            found[start + i] = _rank(line[None], [np.isin(pools[pool], true)])[0]
-    return found
+def _true(rows: pd.DataFrame) -> tuple[Index, Index]:
+    """Return (row, place) of every true candidate."""
+    lists = rows["true"].tolist()
+    return np.repeat(np.arange(len(lists)), [len(true) for true in lists]), np.concatenate(lists).astype(
+        np.int64
+    )
 
 
-def _by_block(rows: pd.DataFrame, pool: Index, to_text: bool, scores: Encoded) -> Floats:
-    """Return the columns of rows that share a pool, as blocks of a matrix."""
+def _with_own_pools(rows: pd.DataFrame, pools: Sequence[Index], scores: Encoded) -> Floats:
+    """Return the columns of rows that have a pool each, all of one size."""
+    values = scores.against_images(*_items(rows, pools)).reshape(len(rows), -1)
+    line, place = _true(rows)
+    each, column = np.nonzero(np.stack([pools[pool] for pool in rows["pool"]])[line] == place[:, None])
+    assert len(each) == len(line), "a true candidate is not in the pool, or twice"
+    return _ranked(values, line, column)
+
+
+def _with_one_pool(rows: pd.DataFrame, pools: Sequence[Index], scores: Encoded) -> Floats:
+    """Return the columns of rows of one direction that share a pool."""
+    pool = pools[rows["pool"].iloc[0]]
     queries = rows["query"].to_numpy(np.int64)
-    step = max(1, CELLS // len(pool))
-    parts = []
-    for start in range(0, len(rows), step):
-        block = queries[start : start + step]
-        values = scores.matrix(pool, block).T if to_text else scores.matrix(block, pool)
-        masks = [np.isin(pool, true) for true in rows["true"].iloc[start : start + step]]
-        parts.append(_rank(values, masks))
-    return np.concatenate(parts)
+    to_text = rows["direction"].iloc[0] == "i2t"
+    values = scores.matrix(pool, queries).T if to_text else scores.matrix(queries, pool)
+    line, place = _true(rows)
+    columns = np.full(max(pool.max(), place.max(initial=0)) + 1, -1)
+    columns[pool] = np.arange(len(pool))
+    assert (columns[pool] == np.arange(len(pool))).all(), "a place stands in the pool twice"
+    assert (columns[place] >= 0).all(), "a true candidate is not in the pool"
+    return _ranked(values, line, columns[place])
 
 
-def _rank(values: Floats, masks: Sequence[Any]) -> Floats:
-    """Return the columns of queries whose scores are ``values`` (q, c); ``masks`` mark the true ones."""
-    true = np.stack(masks)
-    best = np.where(true, values, -np.inf).max(axis=1)
-    other = np.where(true, -np.inf, values).max(axis=1)
-    above = ((values > best[:, None]) & ~true).sum(axis=1)
-    equal = ((values == best[:, None]) & ~true).sum(axis=1)
+def _ranked(values: Floats, line: Index, column: Index) -> Floats:
+    """Return the columns of queries with scores ``values`` (q, c), which are changed.
+
+    The cells ``values[line, column]`` are those of the true candidates; each query has one.
+    """
     size = np.full(len(values), values.shape[1])
-    found = np.stack([best, other, above, equal, size], axis=1).astype(float)
-    found[np.isnan(values).any(axis=1), :-1] = np.nan
+    trues = np.bincount(line, minlength=len(values))
+    assert (trues > 0).all(), "a query without a true candidate"
+    best = np.full(len(values), -np.inf)
+    with np.errstate(invalid="ignore"):  # NaN is a state, not a mishap
+        np.maximum.at(best, line, values[line, column])
+    values[line, column] = -np.inf  # below every false candidate: never above, nor equal …
+    other = values.max(axis=1)
+    above = np.count_nonzero(values > best[:, None], axis=1)
+    equal = np.count_nonzero(values == best[:, None], axis=1)
+    equal -= np.where(np.isneginf(best), trues, 0)  # … but to a best true one of -inf
+    other[trues == size] = np.nan
+    found = np.stack([best, other, above, equal, size], axis=1).astype(np.float64)
+    found[np.isnan(best) | (np.isnan(other) & (trues < size)), :-1] = np.nan
     return found
 
 
-def _grouped(scores: Encoded, groups: Sequence[Index]) -> Encoded:
-    """Return scores of texts that are groups of prompts.
+@dataclass(frozen=True)
+class Groups:
+    """The prompts of each text, one text after the other.
+
+    Attributes:
+        prompts: places of the prompts.
+        sizes: number of prompts of each text, at least 1.
+    """
+
+    prompts: Index
+    sizes: Index
+
+    @cached_property
+    def _starts(self) -> Index:
+        starts: Index = np.cumsum(self.sizes) - self.sizes
+        return starts
+
+    def of(self, texts: Index) -> Index:
+        """Return the prompts of these texts, one text after the other."""
+        sizes = self.sizes[texts]
+        before = np.cumsum(sizes) - sizes
+        found: Index = self.prompts[np.repeat(self._starts[texts] - before, sizes) + np.arange(sizes.sum())]
+        return found
+
+
+def grouped(scores: Encoded, groups: Groups) -> Encoded:
+    """Return the scores of texts that are groups of prompts.
 
     Embeddings of a group are averaged and brought to length 1, as CLIP does with the templates of a class
     (Radford et al. 2021, 3.1.4); a matcher's scores are averaged.
     """
-    if all(len(group) == 1 for group in groups):
-        return _Averaged(scores, groups) if not isinstance(scores, Dual) else _picked(scores, groups)
-    if not isinstance(scores, Dual):
+    if not isinstance(scores, Dual) or (groups.sizes == 1).all():
         return _Averaged(scores, groups)
-    means = np.stack([scores.texts[group].mean(axis=0) for group in groups])
-    return replace(scores, texts=(means / np.linalg.norm(means, axis=1, keepdims=True)).astype(np.float32))
-
-
-def _picked(scores: Dual, groups: Sequence[Index]) -> Dual:
-    """Return the scores of single prompts: nothing is averaged, nothing rounded."""
-    order = np.concatenate(groups)
-    same = len(order) == len(scores.texts) and bool((order == np.arange(len(order))).all())
-    return scores if same else replace(scores, texts=scores.texts[order])
+    means = np.empty((len(groups.sizes), scores.texts.shape[1]), np.float32)
+    for text in range(len(means)):
+        mean = scores.texts[groups.of(np.array([text]))].mean(axis=0, dtype=np.float64)
+        means[text] = mean / np.linalg.norm(mean)
+    return replace(scores, texts=means)
 
 
 @dataclass(frozen=True)
 class _Averaged:
-    """Scores of groups of prompts: the mean of the prompts' scores."""
+    """Scores of groups of prompts: the mean of the prompts' scores, which of one prompt is its own."""
 
     scores: Encoded
-    groups: Sequence[Index]
+    groups: Groups
 
     def against_images(self, texts: Index, images: Index) -> Floats:
-        sizes = np.array([len(self.groups[t]) for t in texts.tolist()], np.int64)
-        prompts = np.concatenate([self.groups[t] for t in texts.tolist()])
-        each = self.scores.against_images(prompts, np.repeat(images, sizes))
-        sums: Floats = np.add.reduceat(each, np.cumsum(sizes) - sizes)
-        return sums / sizes
+        sizes = self.groups.sizes[texts]
+        each = self.scores.against_images(self.groups.of(texts), np.repeat(images, sizes))
+        return _means(each, sizes)
 
     def between_texts(self, left: Index, right: Index) -> Floats:
         return np.full(len(left), np.nan)
 
     def matrix(self, texts: Index, images: Index) -> Floats:
-        return np.stack(
-            [self.scores.matrix(self.groups[t], images).mean(axis=0) for t in texts.tolist()]
-        )
+        return _means(self.scores.matrix(self.groups.of(texts), images), self.groups.sizes[texts])
+
+
+def _means(values: Floats, sizes: Index) -> Floats:
+    """Return the means of consecutive groups of rows of these sizes."""
+    if (sizes == 1).all():
+        return values
+    sums: Floats = np.add.reduceat(values, np.cumsum(sizes) - sizes, axis=0)
+    return sums / sizes.reshape(-1, *[1] * (values.ndim - 1))

@@ -138,10 +138,10 @@ def encode(
             f"Model {model.name!r} answers in words and gives no scores; it is asked by choice, on "
             f"benchmarks of captions for one image."
         )
-    vectors = _texts(store, texts, run)
+    vectors = _checked(_texts(store, texts, run), model.name)
     if not isinstance(model, DualEncoder):
         return _Texts(vectors, len(place))
-    return Dual(_checked(_images(store, firsts, run), model.name), place, _checked(vectors, model.name))
+    return Dual(_checked(_images(store, firsts, run), model.name), place, vectors)
 
 
 @dataclass(frozen=True)
@@ -165,12 +165,15 @@ class Dual:
         return _first_equal(self.texts)
 
     def against_images(self, texts: Index, images: Index) -> Floats:
+        """Return the cosine of each row (n,) of text and image."""
         return _products(self.texts, texts, self.images, self.place[images])
 
     def between_texts(self, left: Index, right: Index) -> Floats:
+        """Return the cosine of each row (n,) of two texts."""
         return _products(self.texts, left, self.texts, right)
 
     def matrix(self, texts: Index, images: Index) -> Floats:
+        """Return the cosines of all texts with all images, (texts, images)."""
         # Equal embeddings are multiplied once: the sums of a matrix product depend on the place in it.
         rows, row_of = np.unique(self._first_text[texts], return_inverse=True)
         columns, column_of = np.unique(self._first_image[self.place[images]], return_inverse=True)

@@ -1,7 +1,9 @@
-"""Intervals: a bootstrap clustered on the image, and a t interval over seeds.
+"""Intervals by a bootstrap clustered on the image, a t interval over seeds, and a test by sign flips.
 
 Instances of one image are not independent: its negatives share the positive similarity. So
-whole images are drawn, with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8).
+whole images are drawn, with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8), and
+whole images are flipped. How often the intervals hold the truth and the tests are wrong is measured by
+benchmarks/intervals.py.
 """
 
 from __future__ import annotations
@@ -13,15 +15,9 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 LEVEL = 0.95
+FLIPS = 10_000  # draws of signs where there are too many clusters to take all
+EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
 _BLOCK = 2**22  # weights held at a time: 32 MB
-
-
-class Interval(NamedTuple):
-    """A value and its 95 % interval; NaN where there is too little to say."""
-
-    value: float
-    low: float
-    high: float
 
 
 class Seeds(NamedTuple):
@@ -82,13 +78,104 @@ def percentiles(samples: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def clustered_interval(
-    values: Floats, clusters: npt.NDArray[np.int64], *, resamples: int, seed: int
-) -> Interval:
-    """Return mean and clustered bootstrap interval of one column of values, shape (n,)."""
-    samples = resampled_means(values[:, None], clusters, resamples=resamples, seed=seed)
-    low, high = percentiles(samples)
-    return Interval(float(means(values[:, None])[0]), float(low[0]), float(high[0]))
+def cluster_counts(values: Floats, clusters: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
+    held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
+    np.add.at(held, clusters, ~np.isnan(values))
+    return (held > 0).sum(axis=0)
+
+
+def fraction_intervals(
+    values: Floats, samples: Floats, clusters: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % interval of fractions, in [0, 1]. (m,), (resamples, m), (m,) -> (m,), (m,).
+
+    The interval is Wilson's (1927) with an effective number of instances, the one by which a fraction
+    would have the standard error that the bootstrap found, and the t quantile of clusters - 1 degrees
+    of freedom (Korn & Graubard 1998; Dean & Pagano 2015; Franco et al. 2019). It holds the truth where
+    the percentile interval is too short: few images, or a fraction near 0 or 1.
+
+    Args:
+        values: the fractions.
+        samples: of the cluster bootstrap.
+        clusters: number of clusters that hold a value of each column.
+
+    Where nothing varies (all are hits, or none) the effective number is that of the clusters: it is no
+    smaller, even if the instances of an image always agree. Fewer than two clusters: NaN.
+    """
+    from scipy.stats import t
+
+    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    known = (clusters >= 2) & ~np.isnan(values)
+    p, k = values[known], clusters[known]
+    square = standard_errors(samples[:, known], k) ** 2
+    n = np.where(square > 0, p * (1 - p) / np.where(square > 0, square, 1.0), k)
+    z = t.ppf((1 + LEVEL) / 2, k - 1) ** 2
+    centre = (p * n + z / 2) / (n + z)
+    half = np.sqrt(z * (p * (1 - p) * n + z / 4)) / (n + z)
+    # Rounding must not leave the value itself outside, nor leave [0, 1].
+    low[known] = np.clip(centre - half, 0, p)
+    high[known] = np.clip(centre + half, p, 1)
+    return low, high
+
+
+def standard_errors(samples: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
+    """Return the standard error of each column from its bootstrap samples, NaN ones left out; (m,).
+
+    The bootstrap's variance is short by (k - 1) / k for k clusters, which is made good.
+    """
+    known = ~np.isnan(samples)
+    count = known.sum(axis=0)
+    centred = np.where(known, samples - means(samples), 0.0)
+    # Sums over all-equal samples may leave dust.
+    centred[np.abs(centred) < 1e-12] = 0.0
+    variance = _divided((centred**2).sum(axis=0), np.maximum(count - 1, 0))
+    return np.sqrt(variance * _divided(clusters.astype(float), np.maximum(clusters - 1, 0)))
+
+
+def sign_flip_p(totals: Floats, seed: int) -> Floats:
+    """Return the two-sided p-value of each column of paired totals, (k, m) -> (m,).
+
+    If two models are alike, the images' differences are as likely with the opposite sign: p is the
+    share of sign flips whose sum is as far from zero as the one found (Fisher's randomisation test; of
+    whole images, as in Cameron et al. 2008). With ``EXHAUSTIVE`` clusters that differ, or fewer, all flips
+    are taken; else ``FLIPS`` are drawn and the one found counts as one more, so that the level is exact
+    (Phipson & Smyth 2010). Where nothing differs p is 1.
+
+    Args:
+        totals: per cluster, what it adds to the difference of the two models.
+        seed: of the draw.
+    """
+    result = np.ones(totals.shape[1])
+    differ = totals != 0
+    few = differ.sum(axis=0) <= EXHAUSTIVE
+    for column in np.flatnonzero(few & differ.any(axis=0)):
+        result[column] = _exhaustive_p(totals[differ[:, column], column])
+    many = np.flatnonzero(~few)
+    if len(many):
+        rows = totals[differ[:, many].any(axis=1)][:, many]
+        limit = _limit(rows)
+        rng = np.random.default_rng(seed)
+        above, block = np.zeros(len(many)), max(1, _BLOCK // len(rows))
+        for start in range(0, FLIPS, block):
+            signs = rng.integers(0, 2, size=(min(block, FLIPS - start), len(rows)), dtype=np.int8)
+            above += (np.abs((2.0 * signs - 1.0) @ rows) >= limit).sum(axis=0)
+        result[many] = (above + 1) / (FLIPS + 1)
+    return result
+
+
+def holm(p: Floats) -> Floats:
+    """Return Holm's (1979) adjusted p-values, (m,); NaN stays NaN and is no test.
+
+    Rejecting where it is below 5 % makes any false claim among all tests with 5 % at most, however
+    they depend on each other.
+    """
+    adjusted = np.full(len(p), np.nan)
+    places = np.flatnonzero(~np.isnan(p))
+    order = places[np.argsort(p[places], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
+    return adjusted
 
 
 def paired_difference(
@@ -136,6 +223,19 @@ def over_seeds(values: Floats) -> Seeds:
     mean, sd = float(values.mean()), float(values.std(ddof=1))
     half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
     return Seeds(mean, sd, mean - half, mean + half, n)
+
+
+def _exhaustive_p(totals: Floats) -> float:
+    """Return the p-value over all sign flips of a few totals, none of them zero. (k,)."""
+    sums = np.zeros(1)
+    for total in totals:
+        sums = np.concatenate([sums + total, sums - total])
+    return float((np.abs(sums) >= _limit(totals[:, None])[0]).mean())
+
+
+def _limit(totals: Floats) -> Floats:
+    """Return the sum of each column, as a size that equal sums reach in spite of rounding."""
+    return np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
 
 
 def _divided(sums: Floats, counts: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Floats:

@@ -18,7 +18,7 @@ import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -102,7 +102,7 @@ class Store:
 
     def _known(self, folder: Path) -> pa.Array:
         """Return the keys of all items that are there."""
-        parts = [_read(path, ["key"]).column("key").combine_chunks() for path in _files(folder)]
+        parts = [_read(path, "key") for path in _files(folder)]
         return pa.concat_arrays(parts) if parts else pa.array([], KEY)
 
     def _gathered(self, folder: Path, wanted: pa.Array) -> Vectors:
@@ -110,11 +110,11 @@ class Store:
         result: Vectors | None = None
         filled = np.zeros(len(wanted), bool)
         for path in _files(folder):
-            places = pc.index_in(wanted, value_set=_read(path, ["key"]).column("key").combine_chunks())
+            places = pc.index_in(wanted, value_set=_read(path, "key"))
             here = np.asarray(places.is_valid()) & ~filled
             if not here.any():
                 continue
-            rows = _vectors(_read(path, ["vector"]).column("vector"))
+            rows = _vectors(_read(path, "vector"))
             if result is None:
                 result = _scratch((len(wanted), rows.shape[1]), rows.dtype, folder)
             elif result.shape[1] != rows.shape[1]:
@@ -126,6 +126,7 @@ class Store:
             filled |= here
         assert result is not None
         assert filled.all()
+        result.flags.writeable = False
         return result
 
 
@@ -152,9 +153,8 @@ def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vect
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
-def _vectors(column: pa.ChunkedArray) -> Vectors:
-    """Return a column of fixed-size lists as (n, d)."""
-    array = column.combine_chunks()
+def _vectors(array: pa.FixedSizeListArray) -> Vectors:
+    """Return fixed-size lists as (n, d)."""
     values: Vectors = array.flatten().to_numpy(zero_copy_only=False)
     return values.reshape(len(array), array.type.list_size)
 
@@ -163,10 +163,14 @@ def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.parquet"))
 
 
-def _read(path: Path, columns: list[str]) -> pa.Table:
+def _read(path: Path, column: Literal["key", "vector"]) -> pa.Array:
+    """Return one column of a file."""
     try:
-        return pq.read_table(path, columns=columns)
+        array = pq.read_table(path, columns=[column]).column(column).combine_chunks()
+        if not (array.type == KEY if column == "key" else pa.types.is_fixed_size_list(array.type)):
+            raise pa.ArrowInvalid(f"column {column!r} is of type {array.type}")
     except (pa.ArrowInvalid, OSError, KeyError) as error:
         raise DataError(
             f"The embedding store's file {str(path)!r} is broken: {error}. Remove it; what it held is made again."
         ) from error
+    return array

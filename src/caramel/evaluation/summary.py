@@ -15,6 +15,8 @@ from caramel.errors import DataError, shown
 from caramel.evaluation.metrics import Outcomes, outcomes
 from caramel.evaluation.statistics import (
     Floats,
+    cluster_counts,
+    fraction_intervals,
     means,
     over_seeds,
     paired_difference,
@@ -46,7 +48,7 @@ def summarise(
     parts = [
         judge(
             rows, outcomes(rows, benchmarks[str(name)].metrics), benchmarks[str(name)].macro, bootstrap, seed
-        ).assign(model=model, benchmark=name)
+        ).assign(model=str(model), benchmark=str(name))
         for (model, name), rows in similarities.groupby(["model", "benchmark"], sort=False)
     ]
     if not parts:
@@ -66,19 +68,22 @@ def judge(
         bootstrap: number of resamples.
         seed: of the bootstrap.
     """
-    parts, metrics = _subsets(rows), list(found.hits.columns)
-    columns = _by_subset(found.hits.to_numpy(float), parts)
-    tied = _by_subset(found.ties.to_numpy(float), parts)
-    value = means(columns)
-    samples = resampled_means(columns, _clusters(rows), resamples=bootstrap, seed=seed)
-    layout = _Layout(tuple(parts), tuple(metrics), macro)
-    low, high = percentiles(layout.with_macro(samples, value))
+    parts, metrics = subset_masks(rows), list(found.hits.columns)
+    columns = by_subset(found.hits.to_numpy(float), parts)
+    tied = by_subset(found.ties.to_numpy(float), parts)
+    value, clusters = means(columns), clusters_of(rows)
+    samples = resampled_means(columns, clusters, resamples=bootstrap, seed=seed)
+    layout = Layout(tuple(parts), tuple(metrics), macro)
+    values = layout.with_macro(value[None], value)[0]
+    low, high = fraction_intervals(
+        values, layout.with_macro(samples, value), layout.least_of_macro(cluster_counts(columns, clusters))
+    )
     n, ties = (~np.isnan(columns)).sum(axis=0), np.nansum(tied, axis=0).astype(int)
     sizes = np.repeat([int(mask.sum()) for mask in parts.values()], len(metrics))
     return pd.DataFrame(
         {
             **layout.labels(),
-            "value": layout.with_macro(value[None], value)[0],
+            "value": values,
             "ci_low": low,
             "ci_high": high,
             "n": layout.of_macro(n),
@@ -126,11 +131,11 @@ def compare_variants(
         runs.setdefault(variant_of(str(model)), []).append(hits)
     if first is None or len(runs) < 2:
         return pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
-    subsets, clusters = _subsets(first), _clusters(first)
-    layout = _Layout(tuple(subsets), benchmark.metrics, benchmark.macro)
+    subsets, clusters = subset_masks(first), clusters_of(first)
+    layout = Layout(tuple(subsets), benchmark.metrics, benchmark.macro)
     parts = []
     for b, a in combinations(runs, 2):
-        left, right = (np.stack([_by_subset(hits, subsets) for hits in runs[name]]) for name in (a, b))
+        left, right = (np.stack([by_subset(hits, subsets) for hits in runs[name]]) for name in (a, b))
         point, samples = paired_difference(left, right, clusters, resamples=bootstrap, seed=seed)
         low, high = percentiles(layout.with_macro(samples, point))
         difference = layout.with_macro(point[None], point)[0]
@@ -155,12 +160,12 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     return rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
 
 
-def _clusters(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
+def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
     """Return the number of each instance's positive image, in [0, images)."""
     return pd.factorize(rows["image_id"])[0].astype(np.int64)
 
 
-def _subsets(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
+def subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
     """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance."""
     found = {"all": np.ones(len(rows), bool)}
     lists = rows["subsets"].reset_index(drop=True).explode().dropna()
@@ -170,13 +175,13 @@ def _subsets(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
     return found
 
 
-def _by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
+def by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
     """Return the values once per subset, NaN outside it: (n, m) -> (n, subsets * m)."""
     return np.concatenate([np.where(mask[:, None], values, np.nan) for mask in subsets.values()], axis=1)
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """The flattened (subsets, metrics) layout of columns, to which the macro means are added."""
 
     subsets: tuple[str, ...]
@@ -209,6 +214,14 @@ class _Layout:
             return counts
         by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
         return np.concatenate([counts, by_subset.sum(axis=0)])
+
+    def least_of_macro(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return counts (subsets * m,) with those of the macro means: the least of its subsets that has any."""
+        if not self._places:
+            return counts
+        by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
+        least = np.where(by_subset > 0, by_subset, counts.max(initial=0)).min(axis=0)
+        return np.concatenate([counts, least])
 
     def labels(self) -> dict[str, list[str]]:
         """Return columns ``subset`` and ``metric``."""

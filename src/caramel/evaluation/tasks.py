@@ -103,7 +103,9 @@ class Benchmark:
 def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
     """Return the task of the rows; columns that a row leaves out are absent."""
     absent = {"negative_image": ABSENT, "image": ABSENT, "caption2": None, "negative_caption": None}
-    frame = pd.DataFrame([{**absent, **row} for row in rows], columns=list(COMPARISON_COLUMNS))
+    # Columns of type str would turn None into NaN, which is no text and no absence.
+    frame = pd.DataFrame([{**absent, **row} for row in rows], columns=list(COMPARISON_COLUMNS), dtype=object)
+    frame = frame.where(frame.notna(), None)
     return Comparisons(frame.astype({"image": np.int64, "negative_image": np.int64}), images)
 
 

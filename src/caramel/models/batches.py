@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Ready = TypeVar("Ready")
 LARGEST = {"cuda": 1024, "cpu": 64}  # more gives no further speed; a GPU finds what fits below it
+# What torch says where an allocation fails in main memory or inside a library of the GPU.
+FULL = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
 def in_batches(
@@ -32,7 +34,7 @@ def in_batches(
 
     The next batch is prepared in a thread while the model computes. A batch that does not fit into
     memory is halved, and stays so; with ``batch`` None the start is the largest size that is worth
-    trying on the device.
+    trying on the device. Errors of ``prepare`` and ``forward`` are raised as they are.
 
     Args:
         items: at least one.
@@ -44,7 +46,7 @@ def in_batches(
     Raises:
         ResourceError: not even one item fits.
     """
-    size = batch or LARGEST[device.partition(":")[0]]
+    size = batch or LARGEST.get(device.partition(":")[0], LARGEST["cpu"])
     out: list[npt.NDArray[np.float32]] = []
     start = 0
     with ThreadPoolExecutor(1) as ahead:
@@ -55,42 +57,50 @@ def in_batches(
             following: Future[Ready] | None = None
             if stop < len(items):
                 following = ahead.submit(prepare, items[stop : stop + size])
-            try:
-                rows = forward(ready).float().cpu().numpy()
-            except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
-                if not out_of_memory(error):
-                    raise
-                if size == 1:
-                    raise ResourceError(
-                        f"Not even one item fits into the memory of {device!r}. Free it, or use "
-                        f"--precision bf16 or a smaller model."
-                    ) from error
-                _release(device)
-                size = max(1, min(size, stop - start) // 2)
+            rows = _rows(forward, ready)
+            if rows is not None:
+                out.append(rows)
+                start = stop
                 if following is not None:
-                    following.cancel()
-                coming = ahead.submit(prepare, items[start : start + size])
+                    coming = following
                 continue
-            out.append(rows)
-            start = stop
+            if stop - start == 1:
+                raise ResourceError(
+                    f"Not even one item fits into the memory of {device!r}. Free it, or use "
+                    f"--precision bf16 or a smaller model."
+                )
+            if device.startswith("cuda"):
+                _release()
+            size = (stop - start) // 2
             if following is not None:
-                coming = following
+                following.cancel()
+            coming = ahead.submit(prepare, items[start : start + size])
     return np.concatenate(out)
+
+
+def _rows(forward: Callable[[Ready], torch.Tensor], ready: Ready) -> npt.NDArray[np.float32] | None:
+    """Return the rows, or None where they did not fit; what the pass held is free again after that."""
+    try:
+        rows: npt.NDArray[np.float32] = forward(ready).float().cpu().numpy()
+        return rows
+    except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+        if not out_of_memory(error):
+            raise
+        return None
 
 
 def out_of_memory(error: RuntimeError) -> bool:
     """Return whether torch ran out of memory, on a GPU or in main memory."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in FULL)
 
 
-def _release(device: str) -> None:
+def _release() -> None:
     """Give cached blocks back to the GPU."""
-    if device.startswith("cuda"):
-        import torch
+    import torch
 
-        torch.cuda.empty_cache()
+    torch.cuda.empty_cache()
 
 
 def threaded(function: Callable[[Item], Ready], items: Sequence[Item]) -> list[Ready]:

@@ -3,6 +3,7 @@
     open_clip_config.json          architecture with its activation, and preprocessing
     open_clip_model.safetensors    weights
     bpe.txt.gz                     vocabulary, where the model has its own
+    tokenizer.json, …              tokenizer, where the model has one of transformers
     caramel.json                   name, hash of the weights, versions of the training data
 
 open_clip reads the folder as ``local-dir:FOLDER``. A config that does not state its activation
@@ -12,18 +13,22 @@ is refused: QuickGELU weights in a GELU model give wrong figures without any err
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caramel.errors import BackendError
+from caramel.errors import BackendError, ResourceError
+from caramel.models.activations import OPENAI, OTHERS, agreed
+from caramel.models.assembly import Clip, assemble, completed
+from caramel.models.batches import out_of_memory
 from caramel.models.clip import ClipEncoder, resolve_device
+from caramel.models.state_dicts import fit_state, read_state
 from caramel.parallel import file_hash
 
 if TYPE_CHECKING:
     import torch
-    from PIL import Image
+
+__all__ = ["Clip", "assemble", "build_model", "load_checkpoint", "load_encoder", "save_checkpoint"]
 
 CONFIG, WEIGHTS, VOCABULARY, CARD = (
     "open_clip_config.json",
@@ -31,19 +36,8 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = (
     "bpe.txt.gz",
     "caramel.json",
 )
-
-
-@dataclass(frozen=True)
-class Clip:
-    """A model in memory with its tokenizer and preprocessing."""
-
-    model: Any  # an open_clip model: encode_image, encode_text, logit_scale
-    tokenize: Callable[[list[str]], torch.Tensor]  # (n, context length)
-    to_pixels: Callable[[Image.Image], Image.Image]  # resize and crop
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    config: Mapping[str, Any]
-    vocabulary: str | None  # hash of ``bpe.txt.gz``, None for open_clip's own
+# What folders from the hub call their weights.
+WEIGHT_NAMES = (WEIGHTS, "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
 
 
 def save_checkpoint(
@@ -53,25 +47,31 @@ def save_checkpoint(
     config: Mapping[str, Any],
     vocabulary: bytes | None,
     card: Mapping[str, Any],
+    tokenizer: Any = None,
 ) -> Path:
     """Write a checkpoint folder; see the module's docstring.
 
     Args:
         folder: where to write.
         model: open_clip model whose weights are saved.
-        config: ``{"model_cfg": …, "preprocess_cfg": …}``.
+        config: ``{"model_cfg": …, "preprocess_cfg": …}``; what the latter leaves open is written as it is
+            used here.
         vocabulary: bytes of ``bpe.txt.gz``, or None for open_clip's own.
         card: what ``caramel.json`` says beside the hash of the weights.
+        tokenizer: the model's; one of transformers is written into the folder.
     """
     from safetensors.torch import save_file
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    state = {k: v.detach().cpu().contiguous() for k, v in model.state_dict().items()}
+    # Copies, since weights that share memory cannot be written.
+    state = {k: v.detach().to("cpu", copy=True).contiguous() for k, v in model.state_dict().items()}
     save_file(state, folder / WEIGHTS)
-    _write_json(folder / CONFIG, config)
+    _write_json(folder / CONFIG, completed(config, model))
     if vocabulary is not None:
         (folder / VOCABULARY).write_bytes(vocabulary)
+    if hasattr(tokenizer, "save_pretrained"):
+        tokenizer.save_pretrained(folder)
     _write_json(folder / CARD, {**card, "weights_sha256": file_hash(folder / WEIGHTS)})
     return folder
 
@@ -81,89 +81,121 @@ def _write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 
 def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
-    """Return an untrained open_clip model of the config's architecture, in fp32.
+    """Return an untrained open_clip model of the config's architecture, in fp32; nothing is fetched but
+    the config of a text tower of transformers.
 
     Raises:
         BackendError: the config does not state ``quick_gelu``, or open_clip refuses it.
     """
+    from open_clip.coca_model import CoCa
     from open_clip.model import CLIP, CustomTextCLIP
 
-    model_cfg = dict(config.get("model_cfg", {}))
+    model_cfg = json.loads(json.dumps(dict(config.get("model_cfg", {}))))
     if "quick_gelu" not in model_cfg:
         raise BackendError(
             f"{where}: 'quick_gelu' is not stated in model_cfg. Say true for OpenAI weights and their "
             f"fine-tunes, false otherwise; a wrong activation gives wrong figures silently."
         )
-    kind = CustomTextCLIP if model_cfg.pop("custom_text", False) else CLIP
+    vision, text = model_cfg.get("vision_cfg", {}), model_cfg.get("text_cfg", {})
+    if vision.get("timm_model_name"):
+        vision["timm_model_pretrained"] = False
+    if text.get("hf_model_name"):
+        text["hf_model_pretrained"] = False
+    custom = model_cfg.pop("custom_text", False) or text.get("hf_model_name")
+    kind = (CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP) if custom else CLIP
     try:
         model: torch.nn.Module = kind(**model_cfg)
-    except (TypeError, ValueError, RuntimeError, AssertionError) as error:
-        raise BackendError(f"{where}: open_clip refuses the model config: {error}") from error
+    except OSError as error:  # from transformers, about the text tower's config
+        raise BackendError(
+            f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {error} "
+            f"Set HF_HUB_OFFLINE=0 to fetch it."
+        ) from error
+    except (TypeError, ValueError, RuntimeError, AssertionError, AttributeError, KeyError) as error:
+        raise BackendError(f"{where}: open_clip refuses the model config: {error!r}") from error
     return model
 
 
-def load_checkpoint(folder: str | Path, device: str = "cpu") -> Clip:
-    """Return the model of a checkpoint folder, in evaluation mode.
+def read_config(path: Path) -> dict[str, Any]:
+    """Return an ``open_clip_config.json``.
 
     Raises:
-        BackendError: a file is missing or broken, or the weights do not fit the config.
+        BackendError: it is broken, or has no ``model_cfg`` with its two towers.
     """
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    folder = Path(folder).resolve()
-    for name in (CONFIG, WEIGHTS):
-        if not (folder / name).is_file():
-            raise BackendError(f"No checkpoint at {folder}: {name} is missing. Run `dvc repro` to make it.")
     try:
-        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        state = load_file(folder / WEIGHTS)
-    except (json.JSONDecodeError, UnicodeDecodeError, SafetensorError) as error:
-        raise BackendError(f"Checkpoint {folder} is broken: {error}. Make or fetch it again.") from error
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BackendError(f"Config {str(path)!r} is broken: {error}. Make or fetch it again.") from error
+    model_cfg = config.get("model_cfg") if isinstance(config, dict) else None
+    towers = ("vision_cfg", "text_cfg")
+    if not isinstance(model_cfg, dict) or not all(isinstance(model_cfg.get(key), dict) for key in towers):
+        raise BackendError(f"Config {str(path)!r} has no 'model_cfg' with {' and '.join(towers)}.")
+    return {"model_cfg": model_cfg, "preprocess_cfg": config.get("preprocess_cfg") or {}}
+
+
+def read_folder(
+    folder: Path, says: Mapping[str, bool | None] | None = None, name: str | None = None
+) -> tuple[dict[str, Any], Path]:
+    """Return the config of a checkpoint folder, with its activation, and the file of its weights.
+
+    Args:
+        folder: the folder.
+        says: what further sources say of the activation.
+        name: the spec's name of it, for messages; None: its path.
+
+    Raises:
+        BackendError: a file is missing, the config is broken, or the activation is not established.
+    """
+    name = name or str(folder)
+    found = [folder / file for file in WEIGHT_NAMES if (folder / file).is_file()]
+    if not found or not (folder / CONFIG).is_file():
+        lacking = CONFIG if found else WEIGHTS
+        raise BackendError(f"No checkpoint at {name!r}: {lacking} is missing. Run `dvc repro` to make it.")
+    config = read_config(folder / CONFIG)
+    cure = (
+        f"State 'quick_gelu' in model_cfg, or write '{name}?quick_gelu=true' for QuickGELU ({OPENAI}) or "
+        f"'{name}?quick_gelu=false' for GELU ({OTHERS})."
+    )
+    stated = {CONFIG: config["model_cfg"].get("quick_gelu"), **(says or {})}
+    quick = agreed(f"Checkpoint {name!r}", stated, cure)
+    return {**config, "model_cfg": {**config["model_cfg"], "quick_gelu": quick}}, found[0]
+
+
+def load_checkpoint(
+    folder: str | Path,
+    device: str = "cpu",
+    *,
+    says: Mapping[str, bool | None] | None = None,
+    name: str | None = None,
+) -> Clip:
+    """Return the model of a checkpoint folder, in evaluation mode; arguments as in ``read_folder``.
+
+    Raises:
+        BackendError: a file is missing or broken, the weights do not fit the config, its activation is
+            not established, or the device cannot be used.
+        ResourceError: the model does not fit onto the device.
+    """
+    folder = Path(folder).resolve()
+    config, weights = read_folder(folder, says, name)
     model = build_model(config, str(folder / CONFIG))
-    missing, unexpected = model.load_state_dict(state, strict=False)
-    if missing or unexpected:
+    fit_state(model, read_state(weights), f"Checkpoint {name or str(folder)!r}")
+    return assemble(on_device(model, device), config, folder / VOCABULARY)
+
+
+def on_device(model: torch.nn.Module, device: str) -> torch.nn.Module:
+    """Return the model on the device, in evaluation mode.
+
+    Raises:
+        BackendError: the device cannot be used.
+        ResourceError: the model does not fit onto it.
+    """
+    try:
+        return model.to(device).eval()
+    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
+        if isinstance(error, RuntimeError) and out_of_memory(error):
+            raise ResourceError(f"The model does not fit into the memory of {device!r}: {error}") from error
         raise BackendError(
-            f"Checkpoint {folder}: weights and config disagree. Missing: {missing[:5]}, "
-            f"unexpected: {unexpected[:5]}."
-        )
-    with torch.no_grad():
-        model.to(device).eval()
-    return assemble(model, config, folder / VOCABULARY)
-
-
-def assemble(model: torch.nn.Module, config: Mapping[str, Any], vocabulary: Path) -> Clip:
-    """Return the model with the tokenizer and the preprocessing that its config names."""
-    import open_clip
-    from open_clip.tokenizer import SimpleTokenizer
-    from open_clip.transform import PreprocessCfg, image_transform_v2
-
-    text = config["model_cfg"].get("text_cfg", {})
-    if not vocabulary.exists() and "hf_tokenizer_name" in text:
-        tokenize = open_clip.tokenizer.HFTokenizer(
-            text["hf_tokenizer_name"],
-            context_length=text.get("context_length", 77),
-            **text.get("tokenizer_kwargs", {}),
-        )
-    else:
-        own = {"bpe_path": str(vocabulary)} if vocabulary.exists() else {}
-        tokenize = SimpleTokenizer(context_length=text.get("context_length", 77), **own)
-    preprocess = PreprocessCfg(
-        **{"size": config["model_cfg"]["vision_cfg"]["image_size"], **config.get("preprocess_cfg", {})}
-    )
-    transform = image_transform_v2(preprocess, is_train=False)
-
-    def to_pixels(image: Image.Image) -> Image.Image:
-        # All but the last two steps, to tensor and normalise, which are done in batches.
-        for step in transform.transforms[:-2]:
-            image = step(image)
-        return image
-
-    own_vocabulary = file_hash(vocabulary) if vocabulary.exists() else None
-    return Clip(
-        model, tokenize, to_pixels, tuple(preprocess.mean), tuple(preprocess.std), config, own_vocabulary
-    )
+            f"Device {device!r} cannot be used: {error}. Say auto, cpu, cuda or cuda:N."
+        ) from error
 
 
 def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) -> ClipEncoder:
@@ -173,50 +205,3 @@ def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) 
     """
     device = resolve_device(device)
     return ClipEncoder(load_checkpoint(folder, device), device, precision, name)
-
-
-def adopt_pretrained(*unused: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
-    """Write a checkpoint folder from an open_clip ``NAME:TAG`` or a checkpoint folder.
-
-    Takes and ignores what a backend that trains needs; returns an empty learning curve.
-
-    Raises:
-        BackendError: the name or tag is unknown, cannot be fetched, or its activation disagrees
-            with the model config.
-    """
-    import open_clip
-
-    if not pretrained:
-        raise BackendError(
-            "pretrain.backend 'pretrained' needs pretrain.pretrained, such as 'ViT-B-32-quickgelu:openai'."
-        )
-    if Path(pretrained).is_dir():
-        clip = load_checkpoint(pretrained)
-        vocabulary = Path(pretrained) / VOCABULARY
-        own = vocabulary.read_bytes() if vocabulary.exists() else None
-        save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card={"from": "folder"})
-        return []
-    name, _, tag = pretrained.partition(":")
-    if name not in open_clip.list_models() or tag not in open_clip.list_pretrained_tags_by_model(name):
-        raise BackendError(
-            f"Unknown open_clip model {pretrained!r}: expected NAME:TAG. Tags of {name!r}: "
-            f"{open_clip.list_pretrained_tags_by_model(name) or 'none, see open_clip.list_models()'}."
-        )
-    tagged = open_clip.get_pretrained_cfg(name, tag)
-    model_cfg = {"quick_gelu": False, **open_clip.get_model_config(name)}
-    if bool(tagged.get("quick_gelu", False)) != model_cfg["quick_gelu"]:
-        right = name.removesuffix("-quickgelu") if model_cfg["quick_gelu"] else f"{name}-quickgelu"
-        raise BackendError(
-            f"{pretrained!r}: the weights' activation is not the config's. Use '{right}:{tag}'."
-        )
-    try:
-        model, _, _ = open_clip.create_model_and_transforms(name, pretrained=tag)
-    except (RuntimeError, OSError) as error:
-        raise BackendError(
-            f"{pretrained!r} could not be fetched: {error}. Set HF_HUB_OFFLINE=0 and check the network."
-        ) from error
-    keys = ("mean", "std", "interpolation", "resize_mode")
-    preprocess = {k: tagged[k] for k in keys if k in tagged}
-    config = {"model_cfg": model_cfg, "preprocess_cfg": preprocess}
-    save_checkpoint(out, model, config=config, vocabulary=None, card={"from": pretrained})
-    return []

@@ -6,19 +6,23 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from caramel.errors import BackendError
 from caramel.models.batches import in_batches, threaded
 from caramel.models.protocols import Embeddings, Identity
+from caramel.models.trimming import text_vectors
 from caramel.pictures import open_picture
 
 if TYPE_CHECKING:
     import torch
 
     from caramel.models.checkpoints import Clip
+
+PRECISIONS = ("fp32", "bf16", "fp16")
 
 
 def resolve_device(device: str) -> str:
@@ -31,10 +35,16 @@ def resolve_device(device: str) -> str:
 def resolve_precision(precision: str, device: str) -> str:
     """Return ``bf16`` for ``auto`` where the device multiplies bf16 in hardware, else ``fp32``.
 
-    Without such hardware a processor's bf16 products are many times slower than fp32 ones.
+    Without such hardware a processor's bf16 products are many times slower than fp32 ones. fp16 is what
+    it says on a processor as well, slow where it has to be emulated.
+
+    Raises:
+        BackendError: there is no such precision.
     """
     import torch
 
+    if precision not in ("auto", *PRECISIONS):
+        raise BackendError(f"Unknown precision {precision!r}. Choices: auto, {', '.join(PRECISIONS)}.")
     if precision != "auto":
         return precision
     if device.startswith("cuda"):
@@ -92,30 +102,15 @@ def normalised(clip: Clip, pixels: npt.NDArray[np.uint8], device: str) -> torch.
 
 
 def encode_text(clip: Clip, tokens: torch.Tensor) -> torch.Tensor:
-    """Return unit vectors (n, d) of tokens (n, context), without computing on shared padding.
-
-    In open_clip's causal ``TextTransformer`` what stands after the end token cannot matter, so
-    cutting the columns that are padding in every row is exact; other towers get all columns.
-    """
-    from open_clip.transformer import TextTransformer
-
-    tower: Any = getattr(clip.model, "text", None)
-    causal = isinstance(tower, TextTransformer) and tower.attn_mask is not None and tower.cls_emb is None
-    if not causal or tower.pool_type != "argmax":
-        whole: torch.Tensor = clip.model.encode_text(tokens, normalize=True)
-        return whole
-    length = int(tokens.argmax(1).max()) + 1  # the end token has the highest id
-    mask = tower.attn_mask
-    tower.attn_mask = mask[:length, :length]
-    try:
-        vectors: torch.Tensor = clip.model.encode_text(tokens[:, :length], normalize=True)
-        return vectors
-    finally:
-        tower.attn_mask = mask
+    """Return unit vectors (n, d) of tokens (n, context); padding is computed on only where it matters."""
+    return text_vectors(clip.model, tokens)
 
 
 class ClipEncoder:
-    """A ``DualEncoder`` over an open_clip model.
+    """A ``DualEncoder`` over an open_clip model; the score of a pair is the cosine of its vectors.
+
+    SigLIP's own score is the sigmoid of scale · cosine + bias, one scale and one bias for all pairs, which
+    orders pairs as the cosine does. CoCa is scored by its contrastive vectors, not by its decoder.
 
     Args:
         clip: the model with its tokenizer and preprocessing.
@@ -132,17 +127,22 @@ class ClipEncoder:
     @cached_property
     def identity(self) -> Identity:
         """What determines the embeddings."""
+        import open_clip
+
         return {
             "family": "open_clip",
+            "version": open_clip.__version__,
             "weights": weights_hash(self._clip.model),
-            "config": dict(self._clip.config),
+            "config": dict(self._clip.config),  # architecture, activation and preprocessing
             "vocabulary": self._clip.vocabulary,
             "precision": self._precision,
             "device": self._device.partition(":")[0],
         }
 
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), for encoded image files."""
+        """Return unit vectors, shape (n, d), for encoded image files; n may be 0."""
+        if not len(images):
+            return self._nothing()
         return in_batches(
             images,
             lambda files: decode(self._clip, files),
@@ -152,13 +152,14 @@ class ClipEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); captions share batches with those of like length.
+        """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of like length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
         """
-        tokens = tokenize(self._clip, texts)
-        # Padding is 0 in all of open_clip's tokenizers but some of Hugging Face's, where all tokens count.
-        order = np.argsort((tokens != 0).sum(1), kind="stable")
+        if not len(texts):
+            return self._nothing()
+        tokens, place = np.unique(tokenize(self._clip, texts), axis=0, return_inverse=True)
+        order = np.argsort((tokens != self._clip.padding).sum(1), kind="stable")
         rows = in_batches(
             order.tolist(),
             lambda places: tokens[places],
@@ -166,9 +167,10 @@ class ClipEncoder:
             batch=batch,
             device=self._device,
         )
-        vectors = rows[np.argsort(order, kind="stable")]
-        _, first, same = np.unique(tokens, axis=0, return_index=True, return_inverse=True)
-        return vectors[first[same.reshape(-1)]]
+        return rows[np.argsort(order, kind="stable")][place.reshape(-1)]
+
+    def _nothing(self) -> Embeddings:
+        return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
 
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
         with self._inference():
@@ -191,7 +193,7 @@ class ClipEncoder:
 
 
 def tokenize(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return the tokens (n, context) of the texts."""
+    """Return the tokens (n, context) of the texts, n at least 1."""
     tokens: npt.NDArray[np.int64] = clip.tokenize(list(texts)).numpy()
     return tokens
 
@@ -206,5 +208,5 @@ def weights_hash(model: torch.nn.Module) -> str:
             continue
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
         data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(memoryview(data.numpy()))
+        digest.update(data.numpy().data)
     return digest.hexdigest()

@@ -6,15 +6,15 @@
     Chooser        picks one of several captions for an image, in words
     BlindModel     scores captions without any image
 
-All carry ``name``, what a table calls the model. The first three carry ``identity`` as well: JSON-like,
+All carry ``name``, what a table calls the model. All but the last carry ``identity`` as well: JSON-like,
 with all that determines their scores (hash of the weights, preprocessing, precision, scoring rule), so
 that what was computed once can be kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -96,6 +96,20 @@ class BlindModel(Protocol):
         ...
 
 
+class Question(NamedTuple):
+    """A question on an image."""
+
+    prompt: str
+    image: Callable[[], bytes]  # gives the encoded file, when it is needed
+
+
+class Reply(NamedTuple):
+    """What a model said, as it came; None if no reply came, and why."""
+
+    text: str | None
+    problem: str = ""
+
+
 @runtime_checkable
 class Chooser(Protocol):
     """A model that is asked in words and answers in words, such as a chat endpoint."""
@@ -103,9 +117,6 @@ class Chooser(Protocol):
     name: str
     identity: Identity
 
-    def ask(self, images: Sequence[bytes], prompts: Sequence[str], image_of: Index) -> list[str | None]:
-        """Return the reply to each prompt, shown with ``images[image_of[i]]``; None where it failed.
-
-        Replies that were had before are not asked for again.
-        """
+    def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
+        """Ask all questions; ``heard`` is called with place and reply of each, one at a time, in any order."""
         ...

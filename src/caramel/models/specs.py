@@ -1,7 +1,7 @@
 """``--model SPEC``: which model, and how it is loaded.
 
     open_clip:NAME:TAG           open_clip's own name and tag, such as ViT-B-32-quickgelu:openai
-    open_clip:NAME:FILE          a local .pt or .safetensors of that architecture
+    open_clip:NAME:FILE          a local .pt, .pth, .bin, .ckpt or .safetensors of that architecture
     open_clip:FOLDER             a folder with open_clip_config.json, such as caramel writes
     open_clip:hf-hub:OWNER/REPO  open_clip's format on the Hugging Face hub
     dual:FOLDER|OWNER/REPO       a dual encoder of transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA
@@ -13,10 +13,22 @@
 
 The family may be left out where the rest says it: NAME:TAG, hf-hub:…, a folder with open_clip_config.json.
 ``name=SPEC`` gives the model a name for the tables; else it is the spec itself.
+
+A file of weights does not say which activation it was trained with, and the wrong one gives wrong figures
+without any error. So open_clip's NAME:FILE is loaded where it is established: by NAME, such as
+``ViT-B-32-quickgelu`` (OpenAI's weights and all that were fine-tuned from them, such as NegCLIP); by an
+open_clip_config.json beside the file; or by an ending of the spec:
+
+    ViT-B-32-quickgelu:negclip.pt             QuickGELU
+    ViT-B-32:mine.pt?quick_gelu=false         GELU, as LAION's and DataComp's weights have it
+
+A folder or a hub repository whose config does not state it takes the same ending. The config beside a file
+also gives its preprocessing; without one it is what all published weights of NAME share, else OpenAI's.
 """
 
 from __future__ import annotations
 
+import difflib
 import functools
 import re
 from dataclasses import dataclass
@@ -27,7 +39,9 @@ from caramel.errors import BackendError
 from caramel.parallel import file_hash
 from caramel.registry import BACKENDS, backend
 
+CONFIG = "open_clip_config.json"
 _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
+_OPTION = re.compile(r"\?(?P<key>\w+)=(?P<value>\w*)\Z")
 
 
 @dataclass(frozen=True)
@@ -45,26 +59,56 @@ def parse_spec(text: str) -> ModelSpec:
     Raises:
         BackendError: it is empty, or its family cannot be told; the message lists the families.
     """
-    named = _NAMED.fullmatch(text)
-    name, rest = (named["name"], named["rest"]) if named else (text, text)
+    named = None if _is_folder(text) else _NAMED.fullmatch(text)
+    name, rest = (named["name"].strip(), named["rest"]) if named else (text, text)
     family, colon, target = rest.partition(":")
     if colon and family in BACKENDS["model"] and target:
         return ModelSpec(family, target, name)
-    if family == "hf-hub" or (Path(rest) / "open_clip_config.json").is_file() or _is_tag(family, target):
+    if family == "hf-hub" or _is_folder(rest) or _is_named(family, target):
         return ModelSpec("open_clip", rest, name)
     raise BackendError(
-        f"Model {text!r}: its family cannot be told. Write FAMILY:TARGET with one of "
+        f"Model {text!r}: its family cannot be told.{_near(family)} Write FAMILY:TARGET with one of "
         f"{', '.join(BACKENDS['model'])}; see `caramel eval --help`."
     )
 
 
-def _is_tag(family: str, target: str) -> bool:
-    """Return whether the spec is NAME:TAG of open_clip."""
+def quick_gelu_option(target: str) -> tuple[str, bool | None]:
+    """Return a target without ``?quick_gelu=…`` at its end, and what that says, None where it is not there.
+
+    Raises:
+        BackendError: the target ends in another option or value.
+    """
+    option = _OPTION.search(target)
+    if option is None:
+        return target, None
+    if option["key"] != "quick_gelu" or option["value"] not in ("true", "false"):
+        raise BackendError(
+            f"Model {target!r}: {option[0]!r} is no option. Write ?quick_gelu=true or ?quick_gelu=false."
+        )
+    return target[: option.start()], option["value"] == "true"
+
+
+def _is_folder(rest: str) -> bool:
+    """Return whether the spec is an open_clip folder."""
+    plain = _OPTION.sub("", rest)
+    return bool(plain) and Path(plain, CONFIG).is_file()
+
+
+def _is_named(family: str, target: str) -> bool:
+    """Return whether the spec is NAME:TAG or NAME:FILE of open_clip."""
     if not target:
         return False
     import open_clip
 
     return family in open_clip.list_models()
+
+
+def _near(family: str) -> str:
+    """Return a hint at families and open_clip names that are written alike."""
+    import open_clip
+
+    near = difflib.get_close_matches(family, [*BACKENDS["model"], *open_clip.list_models()], n=3)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 @functools.lru_cache(1)
@@ -87,10 +131,26 @@ def open_model(text: str, device: str, precision: str) -> Any:
 
 
 def content_of(text: str) -> str:
-    """Return a hash of the spec's file or folder; of a name on a hub or a server, the name."""
+    """Return a hash of the spec's file or folder; of a name on a hub or a server, the name.
+
+    Of a file, the config beside it counts as well.
+    """
     target = parse_spec(text).target
-    last = target if Path(target).exists() else target.partition(":")[2]
-    return f"{target} {file_hash(last)}" if last and Path(last).exists() else target
+    path = _local_path(target)
+    if path is None:
+        return target
+    beside = path.with_name(CONFIG)
+    parts = [path, beside] if path.is_file() and beside.is_file() else [path]
+    return " ".join([target, *map(file_hash, parts)])
+
+
+def _local_path(target: str) -> Path | None:
+    """Return the file or folder that a target names, as a whole or after its first colon."""
+    plain = _OPTION.sub("", target)
+    for part in (plain, plain.partition(":")[2]):
+        if part and Path(part).exists():
+            return Path(part)
+    return None
 
 
 def missing_of(text: str) -> list[str]:
@@ -100,6 +160,5 @@ def missing_of(text: str) -> list[str]:
         BackendError: the family cannot be told.
     """
     spec = parse_spec(text)
-    module = backend("model_check", spec.family)
-    found: list[str] = module(spec.target)
+    found: list[str] = backend("model_check", spec.family)(spec.target)
     return found

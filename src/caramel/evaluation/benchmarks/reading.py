@@ -15,7 +15,16 @@ import pyarrow.parquet as pq
 from caramel.errors import DataError
 from caramel.sources.sugarcrepe import brief, load_json, read_text, text_field
 
-__all__ = ["brief", "csv_rows", "found", "image_folder", "json_rows", "literal", "parquet_files", "text_field"]
+__all__ = [
+    "brief",
+    "csv_rows",
+    "found",
+    "image_folder",
+    "json_rows",
+    "literal",
+    "parquet_files",
+    "text_field",
+]
 
 
 def found(folder: Path, names: Iterable[str], layout: str) -> list[Path]:
@@ -45,7 +54,9 @@ def json_rows(path: Path) -> list[tuple[str, Any]]:
     text = read_text(path)
     if path.suffix == ".jsonl":
         lines = [(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
-        return [(f"{str(path)!r}, line {n}", load_json(line, f"{str(path)!r}, line {n}")) for n, line in lines]
+        return [
+            (f"{str(path)!r}, line {n}", load_json(line, f"{str(path)!r}, line {n}")) for n, line in lines
+        ]
     data = load_json(text, repr(str(path)))
     if isinstance(data, dict):
         return [(f"{str(path)!r}, row {brief(key)}", row) for key, row in data.items()]

@@ -32,7 +32,7 @@ def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
             {
                 "instance_id": row.pair_id,
                 "image_id": row.image_id,
-                "subsets": [row.subtype.partition("_")[0], row.subtype],
+                "subsets": [str(row.subtype).partition("_")[0], row.subtype],
                 "image": place[row.image_id],
                 "caption": row.caption,
                 "negative_caption": row.negative_caption,

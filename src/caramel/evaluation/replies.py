@@ -1,0 +1,96 @@
+"""Questions to a model, and its replies: kept as they come, so that none is paid for twice.
+
+    <store>/<hash of the model's identity>/replies/*.jsonl   one file per run, {"key": …, "reply": …} a line
+
+The key is the hash of the image's content and the prompt; all else that decides a reply (endpoint, model,
+temperature, seed, length) is in the identity. A run writes to a file of its own, so that several may run at
+once; a line that a killed run left half-written is not JSON and does not count.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tqdm import tqdm
+
+from caramel.errors import BackendError
+from caramel.models.protocols import Chooser, Question, Reply
+
+PATIENCE = 16  # questions in a row without a reply, after which the run ends
+
+
+def ask(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict[str, str]:
+    """Return key -> reply of those questions that were answered, now or before.
+
+    Args:
+        model: who is asked.
+        questions: key -> question.
+        folder: of the replies, which are kept as they come.
+
+    Raises:
+        BackendError: none was answered, or ``PATIENCE`` in a row were not; what came is kept.
+    """
+    known = kept_replies(folder)
+    found = {key: known[key] for key in questions if key in known}
+    missing = [key for key in questions if key not in found]
+    if not missing:
+        return found
+    silent, problem = 0, ""
+    bar = tqdm(total=len(questions), initial=len(found), desc=f"{model.name}: questions", disable=None)
+    with keeping(folder) as keep, bar:
+
+        def heard(place: int, reply: Reply) -> None:
+            nonlocal silent, problem
+            bar.update()
+            if reply.text is not None:
+                found[missing[place]] = reply.text
+                keep(missing[place], reply.text)
+                silent = 0
+                return
+            silent, problem = silent + 1, reply.problem
+            if silent >= PATIENCE:
+                raise _unanswered(model, f"{silent} questions in a row", problem)
+
+        model.ask([questions[key] for key in missing], heard)
+    if not found:
+        raise _unanswered(model, f"all {len(questions)} questions", problem)
+    return found
+
+
+def _unanswered(model: Chooser, which: str, problem: str) -> BackendError:
+    return BackendError(
+        f"Model {model.name!r} did not answer {which}; the last problem was: {problem}\n"
+        f"Look at the server and its URL, then run the same command again: replies that came are kept."
+    )
+
+
+def kept_replies(folder: Path) -> dict[str, str]:
+    """Return key -> reply of all that is in the folder."""
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_bytes().split(b"\n"):
+            try:
+                row = json.loads(line)
+            except ValueError:
+                continue
+            match row:
+                case {"key": str(key), "reply": str(reply)}:
+                    found[key] = reply
+    return found
+
+
+@contextmanager
+def keeping(folder: Path) -> Iterator[Callable[[str, str], None]]:
+    """Give a function (key, reply) that appends to a new file of the folder; each line is out at once."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{uuid.uuid4().hex}.jsonl").open("w", encoding="utf-8") as file:
+
+        def keep(key: str, reply: str) -> None:
+            file.write(json.dumps({"key": key, "reply": reply}) + "\n")
+            file.flush()
+
+        yield keep

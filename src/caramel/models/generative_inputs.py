@@ -1,0 +1,165 @@
+"""Prompts with an image and the replies that are scored after them, as batches of a generative model.
+
+The reply is not generated: its tokens are given, and the model says how likely each is after all before it.
+Prompts come from the checkpoint's chat template, where it has one, else from ``PROMPTS``. A space stands
+between prompt and reply unless the prompt ends with one; the reply's tokens are those by which the tokens
+of prompt and reply together go on, so that a tokenizer which writes a word after a space as a token of its
+own (▁Yes beside Yes) is asked for the one that it would write itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+# model_type -> prompt of checkpoints without a chat template: those that their authors trained with.
+_USER = "USER: <image>\n{} ASSISTANT:"
+_IM = "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+_QWEN = _IM + "<|vision_start|><|image_pad|><|vision_end|>{}<|im_end|>\n<|im_start|>assistant\n"
+PROMPTS = {
+    "llava": _USER,
+    "llava_next": _USER,
+    "llava_onevision": "<|im_start|>user <image>\n{}<|im_end|><|im_start|>assistant\n",
+    "instructblip": "{}",  # its processor puts the image before the text
+    "qwen2_vl": _QWEN,
+    "qwen2_5_vl": _QWEN,
+}
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Input of a forward pass, and where the replies are in its output.
+
+    Attributes:
+        inputs: keyword arguments of the model, on the CPU.
+        rows: (t,) row in the batch of each token of a reply.
+        columns: (t,) its place among the positions whose logits are returned.
+        tokens: (t,) the token itself.
+    """
+
+    inputs: dict[str, torch.Tensor]
+    rows: torch.Tensor
+    columns: torch.Tensor
+    tokens: torch.Tensor
+
+
+def prompt_of(processor: Any, model_type: str, question: str) -> str:
+    """Return the prompt of a user's turn: an image and the question, which may be empty."""
+    if not processor.chat_template:
+        return PROMPTS[model_type].format(question)
+    said = [{"type": "text", "text": question}] if question else []
+    turn = [{"role": "user", "content": [{"type": "image"}, *said]}]
+    return str(processor.apply_chat_template(turn, add_generation_prompt=True))
+
+
+def continued(
+    processor: Any,
+    pictures: Sequence[Image.Image],
+    prompts: Sequence[str],
+    replies: Sequence[str],
+    *,
+    end: bool,
+) -> Batch:
+    """Return the batch of a decoder-only model, in which each reply goes on from its prompt.
+
+    Rows are padded on the right, whatever the tokenizer prefers: under a causal mask no token looks at
+    padding then, and every position is what it would be alone.
+
+    Args:
+        processor: of the checkpoint.
+        pictures: one to a prompt.
+        prompts: n of them.
+        replies: n of them.
+        end: the token that ends a reply belongs to it.
+    """
+    import torch
+
+    data = _processed(processor, pictures, prompts)
+    real = data.pop("attention_mask").bool()
+    given = [ids[mask].tolist() for ids, mask in zip(data["input_ids"], real, strict=True)]
+    tails = [_tail(processor.tokenizer, p, r, end=end) for p, r in zip(prompts, replies, strict=True)]
+    starts = [len(ids) - cut for ids, (cut, _) in zip(given, tails, strict=True)]
+    rows = [ids[:at] + tail for ids, at, (_, tail) in zip(given, starts, tails, strict=True)]
+    inputs = data | {
+        "input_ids": _padded(rows, processor.tokenizer.pad_token_id or 0),
+        "attention_mask": _padded([[1] * len(row) for row in rows], 0),
+    }
+    if "mm_token_type_ids" in data:  # which tokens stand for an image: none of a reply
+        kinds = [k[mask].tolist() for k, mask in zip(data["mm_token_type_ids"], real, strict=True)]
+        parts = zip(kinds, starts, tails, strict=True)
+        inputs["mm_token_type_ids"] = _padded([k[:at] + [0] * len(tail) for k, at, (_, tail) in parts], 0)
+    first, width = min(starts), inputs["input_ids"].shape[1]
+    # The logits of a position speak of the token after it. Those before the first reply are not computed.
+    inputs["logits_to_keep"] = torch.arange(first - 1, width - 1)
+    return _batch(inputs, [tail for _, tail in tails], [at - first for at in starts])
+
+
+def answered(
+    processor: Any,
+    pictures: Sequence[Image.Image],
+    prompts: Sequence[str],
+    replies: Sequence[str],
+    *,
+    end: bool,
+) -> Batch:
+    """Return the batch of an encoder-decoder, whose decoder writes the reply; see ``continued``."""
+    tokenizer = processor.tokenizer
+    tokens = [_whole(tokenizer, tokenizer(reply).input_ids, end=end) for reply in replies]
+    inputs = _processed(processor, pictures, prompts) | {"labels": _padded(tokens, -100)}
+    return _batch(inputs, tokens, [0] * len(tokens))
+
+
+def _processed(processor: Any, pictures: Sequence[Image.Image], prompts: Sequence[str]) -> dict[str, Any]:
+    """Return what the model takes for the prompts alone."""
+    data = dict(
+        processor(
+            images=list(pictures), text=list(prompts), padding=True, padding_side="right", return_tensors="pt"
+        )
+    )
+    # A Q-Former has positions for so much of a question; the language model reads all of it.
+    for name in ("qformer_input_ids", "qformer_attention_mask"):
+        if name in data:
+            data[name] = data[name][:, : processor.qformer_tokenizer.model_max_length]
+    return data
+
+
+def _tail(tokenizer: Any, prompt: str, reply: str, *, end: bool) -> tuple[int, list[int]]:
+    """Return how many tokens of the prompt the reply changes, and the tokens that follow the others.
+
+    It changes none unless the tokenizer draws the end of the prompt and the start of the reply into one
+    token; that is scored with the reply.
+    """
+    before = tokenizer(prompt).input_ids
+    space = "" if not prompt or prompt[-1].isspace() else " "
+    together = tokenizer(prompt + space + reply).input_ids
+    pairs = zip(before, together, strict=False)
+    same = next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(before), len(together)))
+    return len(before) - same, _whole(tokenizer, together[same:], end=end)
+
+
+def _whole(tokenizer: Any, tokens: Sequence[int], *, end: bool) -> list[int]:
+    """Return the tokens of a reply with, or without, the one that ends it."""
+    last = tokenizer.eos_token_id
+    bare = list(tokens[:-1] if tokens and tokens[-1] == last else tokens)
+    return [*bare, last] if end and last is not None else bare
+
+
+def _batch(inputs: dict[str, Any], replies: Sequence[Sequence[int]], starts: Sequence[int]) -> Batch:
+    import torch
+
+    places = [(i, start + j) for i, start in enumerate(starts) for j in range(len(replies[i]))]
+    rows, columns = torch.tensor(places, dtype=torch.int64).reshape(-1, 2).T
+    return Batch(inputs, rows, columns, torch.tensor([token for reply in replies for token in reply]))
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> torch.Tensor:
+    """Return the rows (n, longest), filled up on the right."""
+    import torch
+
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows], dtype=torch.int64)

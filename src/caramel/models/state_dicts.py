@@ -1,0 +1,151 @@
+"""Files of weights -> state dicts -> models: nothing but tensors is read, and everything must fit.
+
+A pickle can hold code that runs as it is read. Only tensors and plain containers are let through; any other
+file is refused before anything of it has run.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from caramel.errors import BackendError
+
+if TYPE_CHECKING:
+    import torch
+
+PICKLES = (".pt", ".pth", ".bin", ".ckpt")
+ENDINGS = (*PICKLES, ".safetensors")
+NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the model's own weights
+SHOWN = 5
+
+
+def read_state(path: Path) -> dict[str, torch.Tensor]:
+    """Return the weights in a file by name, without the ``module.`` of data-parallel training.
+
+    Raises:
+        BackendError: there is no such file, it is broken, holds code, or no weights.
+    """
+    if path.suffix not in ENDINGS:
+        raise BackendError(f"Weights {str(path)!r}: the ending is none of {', '.join(ENDINGS)}.")
+    if not path.is_file():
+        raise BackendError(f"There is no file {str(path)!r}.")
+    found = _safetensors(path) if path.suffix == ".safetensors" else _unpickled(path)
+    state = _model_weights(found, path)
+    if all(name.startswith("module.") for name in state):
+        state = {name.removeprefix("module."): value for name, value in state.items()}
+    return state
+
+
+def _safetensors(path: Path) -> dict[str, torch.Tensor]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        state: dict[str, torch.Tensor] = load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise _broken(path, error) from error
+    return state
+
+
+def _unpickled(path: Path) -> Any:
+    """Return what ``torch.save`` wrote, refusing all but tensors and plain containers."""
+    import torch
+
+    with path.open("rb") as stream:
+        zipped = stream.read(2) == b"PK"
+    if zipped and _is_torchscript(path):
+        raise BackendError(
+            f"Weights {str(path)!r} are a TorchScript archive, as OpenAI publishes: a program, which is not "
+            f"run. Name OpenAI's own weights by their tag, such as 'ViT-B-32-quickgelu:openai'; of others "
+            f"save the state dict alone."
+        )
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        if "truncated" in str(error):
+            raise _broken(path, error) from error
+        named = re.search(r"GLOBAL ([\w.]+)", str(error))
+        what = f"{named[1]!r}, which is code and not weights" if named else "more than weights"
+        raise BackendError(
+            f"Weights {str(path)!r} were refused: the file holds {what}. Nothing of it was run. Where you trust "
+            f"it, read it elsewhere and save the state dict alone: torch.save(model.state_dict(), FILE)."
+        ) from error
+    except (RuntimeError, EOFError, KeyError, IndexError, ValueError, TypeError, OSError) as error:
+        raise _broken(path, error) from error
+
+
+def _is_torchscript(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return any(name.endswith("/constants.pkl") for name in archive.namelist())
+    except (zipfile.BadZipFile, OSError) as error:
+        raise _broken(path, error) from error
+
+
+def _broken(path: Path, error: Exception) -> BackendError:
+    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return BackendError(f"Weights {str(path)!r} are broken: {first}. Make or fetch the file again.")
+
+
+def _model_weights(found: Any, path: Path) -> dict[str, torch.Tensor]:
+    """Return the state dict in what a file holds: all of it, or one of ``NESTED``."""
+    import torch
+
+    if isinstance(found, Mapping):
+        for inner in (found, *(found[key] for key in NESTED if key in found)):
+            if (
+                isinstance(inner, Mapping)
+                and inner
+                and all(isinstance(v, torch.Tensor) for v in inner.values())
+            ):
+                return {str(name): value for name, value in inner.items()}
+    keys = sorted(map(str, found))[:SHOWN] if isinstance(found, Mapping) else type(found).__name__
+    raise BackendError(
+        f"Weights {str(path)!r} hold no state dict, neither as a whole nor as one of {', '.join(NESTED)}; "
+        f"found: {keys}."
+    )
+
+
+def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: str) -> None:
+    """Load a state dict into an open_clip model, all of it and nothing else.
+
+    Names that open_clip gave its weights in earlier versions are brought to today's. Nothing is resized.
+
+    Raises:
+        BackendError: a weight is missing, unexpected, or of another shape.
+    """
+    ours = model.state_dict()
+    state = _renamed(model, dict(state), ours)
+    missing = [name for name in ours if name not in state]
+    unexpected = [name for name in state if name not in ours]
+    shapes = [
+        f"{name} {tuple(value.shape)} for {tuple(ours[name].shape)}"
+        for name, value in state.items()
+        if name in ours and value.shape != ours[name].shape
+    ]
+    if missing or unexpected or shapes:
+        problems = (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
+        told = "; ".join(f"{len(names)} {kind}: {names[:SHOWN]}" for kind, names in problems if names)
+        raise BackendError(f"{where}: weights and config disagree. Weights {told}.")
+    model.load_state_dict(state)
+
+
+def _renamed(
+    model: torch.nn.Module, state: dict[str, torch.Tensor], ours: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Return the state under today's names."""
+    from open_clip.model import convert_to_custom_text_state_dict
+
+    if "positional_embedding" in state and "text.positional_embedding" in ours:
+        state = convert_to_custom_text_state_dict(state)
+    for name in ("logit_scale", "logit_bias"):  # a number or a vector of one
+        if name in state and name in ours and state[name].numel() == ours[name].numel():
+            state[name] = state[name].reshape(ours[name].shape)
+    # Counted anew by transformers 4.31 and later.
+    state.pop("text.transformer.embeddings.position_ids", None)
+    return state

@@ -1,0 +1,364 @@
+"""Checkpoints of transformers: a folder in its format, or OWNER/REPO on the Hugging Face hub.
+
+Weights are read from safetensors, or from pickles that hold nothing but tensors; code that a repository
+brings along is never run. A checkpoint that lacks a weight of the model is refused: transformers itself
+would fill it with random numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from caramel.errors import BackendError, ResourceError, shown
+from caramel.models.batches import out_of_memory
+from caramel.models.checkpoints import on_device
+from caramel.models.clip import weights_hash
+from caramel.models.protocols import Identity
+
+if TYPE_CHECKING:
+    import torch
+
+# Family of models -> values of ``model_type`` in config.json that it takes.
+MODEL_TYPES = {
+    "dual": ("clip", "siglip", "siglip2", "align", "altclip", "flava"),
+    "itm": ("blip", "blip-2", "vilt"),
+    "vqascore": ("llava", "llava_next", "llava_onevision", "instructblip", "qwen2_vl", "qwen2_5_vl"),
+}
+WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+TOKENIZERS = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+)
+PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
+# What settings say of where they were written, not of what they do.
+_RECORDED = re.compile("_name_or_path|name_or_path|transformers_version|(torch_)?dtype|_commit_hash|.*_file")
+
+
+def model_type(target: str) -> str:
+    """Return ``model_type`` of the checkpoint's config.json.
+
+    Raises:
+        BackendError: there is no such checkpoint, or its config.json is broken or does not say.
+    """
+    found = read_config(target).get("model_type")
+    if not isinstance(found, str):
+        raise BackendError(
+            f"config.json of {target!r} states no 'model_type': it is no checkpoint of transformers."
+        )
+    return found
+
+
+def check_type(target: str, family: str, types: Sequence[str]) -> str:
+    """Return the checkpoint's ``model_type`` if it is one of ``types``.
+
+    Raises:
+        BackendError: it is another one; the message names the family that takes it, if one does.
+    """
+    found = model_type(target)
+    if found in types:
+        return found
+    others = [name for name, known in MODEL_TYPES.items() if found in known]
+    cure = f"Write {others[0]}:{target}" if others else f"{family}: takes {', '.join(types)}"
+    raise BackendError(
+        f"{family}:{target} is a model of type {found!r}, which {family}: does not take. {cure}."
+    )
+
+
+def read_config(target: str, name: str = "config.json") -> dict[str, Any]:
+    """Return a JSON object among the checkpoint's files; errors as in ``read_json``."""
+    data = read_json(target, name)
+    if not isinstance(data, dict):
+        raise BackendError(f"{name} of {target!r} is broken: it must be an object. Fetch it again.")
+    return data
+
+
+def read_json(target: str, name: str) -> Any:
+    """Return a JSON file of the checkpoint, fetched from the hub if need be.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    path = find_file(target, name)
+    if path is None:
+        raise BackendError(_absent(target, name))
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
+        raise BackendError(f"{str(path)!r} is broken: {error}. Fetch it again.") from error
+
+
+def _absent(target: str, name: str) -> str:
+    """Return what to say of a checkpoint without a file."""
+    if not Path(target).is_dir():
+        hub = "in the hub's cache, and HF_HUB_OFFLINE is set" if _offline() else f"a repository with {name}"
+        return f"{target!r} is neither a folder nor {hub}."
+    other = find_file(target, "open_clip_config.json")
+    cure = f"It is open_clip's: write open_clip:{target}" if other else "Save it with save_pretrained()"
+    return f"{target!r} is no checkpoint of transformers: {name} is missing. {cure}."
+
+
+def find_file(target: str, name: str) -> Path | None:
+    """Return a file of the checkpoint, fetched from the hub if need be; None if it has none of that name.
+
+    Raises:
+        BackendError: there is neither such a folder nor, within reach, such a repository.
+    """
+    if Path(target).is_dir():
+        path = Path(target) / name
+        return path if path.is_file() else None
+    _check_repository(target)
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    with explained(target):
+        try:
+            return Path(hf_hub_download(target, name))
+        except EntryNotFoundError:
+            return None
+
+
+def load_pretrained(
+    kind: Any, target: str, *, device: str, dtype: torch.dtype | None = None, unneeded: tuple[str, ...] = ()
+) -> Any:
+    """Return the checkpoint's model on its device, in evaluation mode.
+
+    Args:
+        kind: class of transformers with ``from_pretrained``: an Auto class or a model's own.
+        target: folder or OWNER/REPO.
+        device: cpu, cuda or cuda:N.
+        dtype: of the weights; None: float32, whatever the checkpoint says.
+        unneeded: how names of weights begin that the caller does not use, and that may be missing.
+
+    Raises:
+        BackendError: it is missing or broken, it lacks weights of the model, or the device cannot be used.
+        ResourceError: it does not fit into memory.
+    """
+    import torch
+
+    with explained(target), _quiet(bars=not Path(target).is_dir()):
+        model, info = kind.from_pretrained(
+            target, dtype=dtype or torch.float32, trust_remote_code=False, output_loading_info=True
+        )
+        missing = [key for key in info["missing_keys"] if not key.startswith(unneeded)]
+        wrong = sorted(map(str, [*missing, *info["mismatched_keys"]]))
+        if wrong:
+            raise BackendError(
+                f"{target!r} is not a whole {type(model).__name__}: {len(wrong)} of its weights are missing "
+                f"or of another shape:\n{shown(wrong)}\nGive a checkpoint that was trained for this."
+            )
+    return on_device(model, device)
+
+
+def load_tokenizer(target: str) -> Any:
+    """Return the checkpoint's tokenizer.
+
+    Raises:
+        BackendError: it is missing, broken, or needs a package that is not there.
+    """
+    from transformers import AutoTokenizer
+
+    _check_files(target, TOKENIZERS, "tokenizer")
+    with explained(target):
+        return AutoTokenizer.from_pretrained(target, trust_remote_code=False)
+
+
+def load_image_processor(target: str) -> Any:
+    """Return the checkpoint's image processor, the one that computes with Pillow.
+
+    Pillow resizes as the models' authors did; the other one, with torchvision, differs in the last bit
+    of many pixels.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    from transformers import AutoImageProcessor
+
+    _check_files(target, PREPROCESSORS, "image processor")
+    with explained(target):
+        return AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
+
+
+def missing_transformers(target: str, *, images: bool = True) -> list[str]:
+    """Return what keeps a checkpoint from being loaded, without reading weights; nothing if it is there.
+
+    Args:
+        target: folder or OWNER/REPO; of the latter it is looked at what was fetched before.
+        images: the model takes images, so that there must be an image processor.
+    """
+    wanted = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": TOKENIZERS}
+    wanted |= {"image processor": PREPROCESSORS} if images else {}
+    if Path(target).is_dir():
+        lacking = [what for what, names in wanted.items() if not _any(Path(target), names)]
+        return [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
+    try:
+        _check_repository(target)
+    except BackendError as error:
+        return [str(error)]
+    if not _offline():
+        return []  # it can be fetched
+    lacking = [what for what, names in wanted.items() if not any(_cached(target, name) for name in names)]
+    return [f"{target!r}: no {what} in the hub's cache, and HF_HUB_OFFLINE is set" for what in lacking]
+
+
+def identity_of(
+    family: str, model: Any, parts: Sequence[Any], *, precision: str, device: str, **further: Any
+) -> Identity:
+    """Return what determines a model's scores.
+
+    Args:
+        family: as in a spec.
+        model: the loaded model.
+        parts: its tokenizer and image processor, as far as it has them.
+        precision: fp32, bf16 or fp16.
+        device: cpu, cuda or cuda:N.
+        further: all else that matters, such as the scoring rule.
+    """
+    return {
+        "family": family,
+        "class": type(model).__name__,
+        "weights": weights_hash(model),
+        "config": hash_of(model.config.to_dict()),
+        "processor": [hash_of(_settings(part)) for part in parts],
+        "precision": precision,
+        "device": device.partition(":")[0],
+        **further,
+    }
+
+
+def hash_of(settings: Any) -> str:
+    """Return the SHA-256 of JSON-like settings, without paths and versions of who wrote them."""
+    text = json.dumps(_clean(settings), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def explained(target: str) -> Iterator[None]:
+    """Turn what transformers raises on a checkpoint that is missing or broken into a BackendError."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except pickle.UnpicklingError as error:
+        raise BackendError(
+            f"{target!r}: a pickle holds more than tensors and is not read, since it could run any code. "
+            f"Convert it to safetensors. ({_first_line(error)})"
+        ) from error
+    except (SafetensorError, EOFError) as error:
+        raise BackendError(
+            f"Weights of {target!r} are broken: {_first_line(error)}. Fetch them again."
+        ) from error
+    except ImportError as error:
+        raise BackendError(
+            f"{target!r} needs a package that is not installed: {_first_line(error)}"
+        ) from error
+    except OSError as error:
+        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if _offline() else "Check the name and the network"
+        cure = "Fetch it again" if Path(target).is_dir() else cure
+        raise BackendError(f"{target!r} cannot be loaded: {_first_line(error)} {cure}.") from error
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and out_of_memory(error):
+            raise ResourceError(f"{target!r} does not fit into memory: {_first_line(error)}") from error
+        raise BackendError(
+            f"transformers refuses {target!r}: {_first_line(error)} Its files do not fit together, or it "
+            f"needs code of its own, which is never run."
+        ) from error
+
+
+@contextmanager
+def _quiet(*, bars: bool) -> Iterator[None]:
+    """Let transformers say only errors, and draw progress bars only if asked: what matters is raised here."""
+    from transformers.utils import logging
+
+    level, drawn = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if not bars:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if drawn:
+            logging.enable_progress_bar()
+
+
+def _check_repository(target: str) -> None:
+    """Raise a BackendError if the target can be no repository of the hub, so that a folder was meant."""
+    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", target):
+        raise BackendError(
+            f"There is no folder {target!r}. Give a checkpoint's folder, or OWNER/REPO on the hub."
+        )
+
+
+def _check_files(target: str, names: Sequence[str], what: str) -> None:
+    """Raise a BackendError if a folder has none of the files: transformers would say something else."""
+    if Path(target).is_dir() and not _any(Path(target), names):
+        raise BackendError(
+            f"{target!r} has no {what}: none of {', '.join(names)}. Save it there, too, with save_pretrained()."
+        )
+
+
+def _any(folder: Path, names: Sequence[str]) -> bool:
+    return any((folder / name).is_file() for name in names)
+
+
+def _missing_shards(folder: Path) -> list[str]:
+    """Return the weight files that an index names and the folder lacks."""
+    index = next((folder / name for name in WEIGHTS if name.endswith(".json") and _any(folder, [name])), None)
+    if index is None or _any(folder, ["model.safetensors"]):
+        return []
+    files = sorted(set(read_config(str(folder), index.name).get("weight_map", {}).values()))
+    return [f"no {name} in {str(folder)!r}" for name in files if not (folder / name).is_file()]
+
+
+def _cached(target: str, name: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(target, name), str)
+
+
+def _offline() -> bool:
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)
+
+
+def _first_line(error: BaseException) -> str:
+    """Return the first line of a message, as one sentence."""
+    line = str(error).strip().partition("\n")[0] or type(error).__name__
+    return line if line.endswith(".") else f"{line}."
+
+
+def _settings(part: Any) -> Any:
+    """Return all that a tokenizer or an image processor does, JSON-like."""
+    if not hasattr(part, "get_vocab"):
+        return part.to_dict()
+    fast = getattr(part, "backend_tokenizer", None)
+    rules = json.loads(fast.to_str()) if fast is not None else part.get_vocab()
+    # The last call's padding and truncation stand among a fast tokenizer's rules.
+    kept = {k: v for k, v in {**part.init_kwargs, **rules}.items() if k not in ("padding", "truncation")}
+    return {"class": type(part).__name__, "length": part.model_max_length, **kept}
+
+
+def _clean(settings: Any) -> Any:
+    """Return the settings without what does not change a result."""
+    if isinstance(settings, Mapping):
+        return {str(k): _clean(v) for k, v in settings.items() if not _RECORDED.fullmatch(str(k))}
+    if isinstance(settings, list | tuple):
+        return [_clean(v) for v in settings]
+    return settings

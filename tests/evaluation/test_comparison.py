@@ -1,0 +1,196 @@
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binomtest
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.evaluation.comparison import COMPARISON_COLUMNS, compare
+from caramel.evaluation.metrics import outcomes
+from caramel.evaluation.tasks import Benchmark, comparisons
+
+SIMULATION = Path(__file__).parents[2] / "benchmarks" / "intervals.py"
+BENCHMARK = Benchmark(
+    name="b",
+    layout="",
+    read=lambda data, images: comparisons([], []),
+    metrics=("accuracy", "itt"),
+    confirmed="",
+    macro=lambda name: name in ("x", "y"),
+)
+
+
+@pytest.fixture(scope="module")
+def simulation() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("simulated_intervals", SIMULATION)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def scored(model: str, seed: int, lift: float = 0.0, n: int = 120, each: int = 3) -> pd.DataFrame:
+    """Return random scores of n instances, ``each`` of them to an image, in subsets x (a third) and y."""
+    rng = np.random.default_rng(seed)
+    rows = pd.DataFrame(rng.normal(size=(n, 3)), columns=["s_c0_i0", "s_c1_i0", "s_c2_i0"])
+    return tables.frame(
+        tables.SIMILARITIES,
+        rows.assign(
+            s_c0_i0=rows["s_c0_i0"] + lift,
+            instance_id=[f"i{i}" for i in range(n)],
+            image_id=[f"image{i // each}" for i in range(n)],
+            subsets=[["x"] if i % 3 == 0 else ["y", "z"] for i in range(n)],
+            model=model,
+            benchmark="b",
+        ),
+    )
+
+
+def compared(a: list[pd.DataFrame], b: list[pd.DataFrame]) -> pd.DataFrame:
+    found = compare(a, b, {"b": BENCHMARK}, resamples=300, seed=0)
+    assert list(found.columns) == list(COMPARISON_COLUMNS)
+    return found.set_index(["subset", "metric"])
+
+
+def test_values_and_counts_are_those_of_the_definitions() -> None:
+    a, b = scored("a", 1, lift=0.5), scored("b", 2)
+    b.loc[5, "s_c1_i0"] = np.nan  # not scored by b: counts for neither
+    found = compared([a], [b])
+    both = [i for i in range(120) if i != 5]
+    subsets = {"all": both, "x": [i for i in both if i % 3 == 0], "y": [i for i in both if i % 3]}
+    for metric in BENCHMARK.metrics:
+        left, right = (outcomes(rows, (metric,)).hits[metric].to_numpy() for rows in (a, b))
+        for subset, places in subsets.items():
+            row = found.loc[(subset, metric)]
+            won = sum(left[i] > right[i] for i in places)
+            lost = sum(left[i] < right[i] for i in places)
+            assert (row["a_only"], row["b_only"], row["n"]) == (won, lost, len(places))
+            assert row["value_a"] == pytest.approx(left[places].mean())
+            assert row["difference"] == pytest.approx(left[places].mean() - right[places].mean())
+            assert row["effect"] == pytest.approx(won / (won + lost) - 0.5)
+            assert row["ci_low"] < row["difference"] < row["ci_high"]
+        macro = found.loc[("macro", metric)]
+        each = [found.loc[(s, metric), "difference"] for s in ("x", "y")]
+        assert macro["difference"] == pytest.approx(np.mean(each))
+        assert macro["a_only"] == found.loc[("all", metric), "a_only"]
+
+
+def test_with_an_image_to_each_instance_it_is_the_exact_test_of_mcnemar() -> None:
+    a, b = scored("a", 1, n=24, each=1), scored("b", 2, n=24, each=1)
+    found = compared([a], [b])
+    for row in found[found.index.get_level_values("subset") != "macro"].itertuples():
+        discordant = int(row.a_only + row.b_only)
+        assert discordant <= 13
+        assert row.p == pytest.approx(binomtest(int(row.a_only), discordant).pvalue if discordant else 1)
+
+
+def test_the_same_instance_several_times_on_an_image_is_no_further_evidence() -> None:
+    a, b = scored("a", 1, lift=1, n=40, each=1), scored("b", 2, n=40, each=1)
+    once = compared([a], [b])
+    four = [
+        pd.concat([rows.assign(instance_id=rows["instance_id"] + f"-{i}") for i in range(4)])
+        for rows in (a, b)
+    ]
+    again = compared([four[0]], [four[1]])
+    for column in ("difference", "p", "ci_low", "ci_high", "effect"):
+        assert again[column].to_numpy() == pytest.approx(once[column].to_numpy(), abs=1e-9), column
+
+
+def test_a_model_against_itself_is_no_difference_and_no_certainty() -> None:
+    found = compared([scored("a", 1)], [scored("b", 1)])
+    assert (found["difference"] == 0).all()
+    assert (found["p"] == 1).all()
+    assert found["effect"].isna().all()
+    assert not found["significant"].any()
+    assert ((found["ci_low"] < 0) & (found["ci_high"] > 0) & (found["detectable"] > 0)).all()
+
+
+def test_the_sides_are_mirror_images() -> None:
+    a, b = scored("a", 1, lift=0.6), scored("b", 2)
+    one, other = compared([a], [b]), compared([b], [a])
+    assert one["difference"].to_numpy() == pytest.approx(-other["difference"].to_numpy())
+    assert one["ci_low"].to_numpy() == pytest.approx(-other["ci_high"].to_numpy())
+    assert one["effect"].to_numpy() == pytest.approx(-other["effect"].to_numpy())
+    assert one["p"].tolist() == other["p"].tolist()
+
+
+def test_the_order_of_rows_changes_no_value() -> None:
+    a, b = scored("a", 1, lift=0.6), scored("b", 2)
+    found = compared([a], [b.sample(frac=1, random_state=0)])
+    pd.testing.assert_frame_equal(found, compared([a], [b]))
+
+
+def test_a_large_lift_is_significant_everywhere_and_holm_costs_something() -> None:
+    found = compared([scored("a", 1, lift=3)], [scored("b", 2)])
+    assert found["significant"].loc[(slice(None), "accuracy")].all()
+    assert (found["p_holm"] >= found["p"]).all()
+    assert (found["p_holm"] > found["p"]).any()
+    assert (found["detectable"] < found["difference"])["all", "accuracy"]
+
+
+def test_the_luck_of_training_is_no_significant_difference() -> None:
+    lucky = [scored("a-1", 1, lift=4), scored("a-2", 2, lift=-1), scored("a-3", 3, lift=2)]
+    base = [scored("b", 4)]
+    assert compared(lucky[:1], base).loc[("all", "accuracy"), "significant"]
+    found = compared(lucky, base).loc[("all", "accuracy")]
+    assert found["p"] > 0.2
+    assert (found["seeds_a"], found["seeds_b"]) == (3, 1)
+    assert found["ci_low"] < 0 < found["ci_high"]
+
+
+def test_steady_seeds_stay_significant() -> None:
+    steady = [scored(f"a-{i}", i, lift=3) for i in range(3)]
+    found = compared(steady, [scored(f"b-{i}", 10 + i) for i in range(3)])
+    assert found.loc[("all", "accuracy"), "significant"]
+
+
+def test_fewer_disagreements_can_show_smaller_differences() -> None:
+    b = scored("b", 2, n=900)
+    near, far = b.copy(), scored("a", 3, n=900)
+    near.loc[:20, "s_c0_i0"] += 3
+    alike = compared([near.assign(model="a")], [b]).loc[("all", "accuracy"), "detectable"]
+    assert alike < 0.5 * compared([far], [b]).loc[("all", "accuracy"), "detectable"]
+
+
+def test_one_image_says_nothing() -> None:
+    found = compared([scored("a", 1, n=6, each=6)], [scored("b", 2, n=6, each=6)])
+    assert found[["ci_low", "ci_high", "detectable"]].isna().all(axis=None)
+    assert not found["significant"].any()
+
+
+@pytest.mark.parametrize(
+    ("a", "message"),
+    [
+        (scored("a", 1, n=100), "scored by one of the models alone"),
+        (scored("a", 1).assign(benchmark="other"), "no benchmark in common"),
+        (pd.concat([scored("a", 1), scored("c", 1)]), "FOLDER::MODEL"),
+    ],
+)
+def test_what_cannot_be_compared_is_an_error(a: pd.DataFrame, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        compared([a], [scored("b", 2)])
+
+
+def test_simulated_intervals_hold_the_truth_as_often_as_they_say(simulation: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    for count, p, correlation in ((100, 0.95, 0.3), (100, 0.5, 0.0), (300, 0.1, 0.8)):
+        result = simulation.coverage(rng, count, 8, p, correlation, 1000)
+        assert not result.missed, str(result)
+
+
+def test_simulated_models_that_are_alike_are_rarely_told_apart(simulation: ModuleType) -> None:
+    rng = np.random.default_rng(0)
+    results = [
+        *simulation.equal_models(rng, 100, 0.8, 0.3, 500),
+        *simulation.sparse_models(rng, 100, 0.02, True, 500),
+        *simulation.seeded_models(rng, 100, (3, 3), 0.05, 500),
+    ]
+    for result in results:
+        assert not result.missed, str(result)

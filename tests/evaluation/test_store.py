@@ -1,0 +1,223 @@
+"""Vectors are made once, shared between tasks, and an interrupted run goes on with what is missing."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from caramel.errors import DataError
+from caramel.evaluation.store import Store, Vectors, pair_key, text_key, vector_table
+
+MADE: list[str] = []
+WIDTH = 5
+
+
+def vector(text: str) -> np.ndarray:
+    seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+    return np.random.default_rng(seed).normal(size=WIDTH).astype(np.float32)
+
+
+def make(shard: list[str], *, stop_at: str = "") -> pa.Table:
+    """The work of one shard; stops where it is told."""
+    if stop_at in shard:
+        raise KeyboardInterrupt
+    MADE.extend(shard)
+    return vector_table([text_key(text) for text in shard], np.stack([vector(text) for text in shard]))
+
+
+def ask(store: Store, texts: list[str], size: int = 3, work: Any = make, **settings: Any) -> Any:
+    def shards(todo: list[int]) -> list[list[str]]:
+        names = [texts[i] for i in todo]
+        return [names[start : start + size] for start in range(0, len(names), size)]
+
+    return store.vectors(
+        "texts",
+        [text_key(text) for text in texts],
+        work,
+        shards,
+        settings=settings,
+        executor="inline",
+        title="test",
+    )
+
+
+def right(vectors: Vectors, texts: list[str]) -> bool:
+    return bool(np.array_equal(vectors, np.stack([vector(text) for text in texts])))
+
+
+@pytest.fixture(autouse=True)
+def nothing_made() -> None:
+    MADE.clear()
+
+
+def texts(start: int, stop: int) -> list[str]:
+    return [f"text {n}" for n in range(start, stop)]
+
+
+def test_each_item_is_made_once_and_comes_in_the_order_asked_for(tmp_path: Path) -> None:
+    names = texts(0, 20)[::-1]
+    found = ask(Store(tmp_path, {"model": 1}), names)
+    assert sorted(MADE) == sorted(names)
+    assert right(found.vectors, names)
+    assert found.new == 20
+    assert found.vectors.dtype == np.float32
+
+
+def test_a_second_call_makes_nothing(tmp_path: Path) -> None:
+    ask(Store(tmp_path, {"model": 1}), texts(0, 10))
+    MADE.clear()
+    found = ask(Store(tmp_path, {"model": 1}), texts(0, 10)[::-1], size=4)
+    assert MADE == []
+    assert found.new == 0
+    assert right(found.vectors, texts(0, 10)[::-1])
+
+
+def test_tasks_share_what_they_have_in_common(tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    ask(store, texts(0, 10))
+    MADE.clear()
+    mixed = [*texts(5, 15), "another"]
+    found = ask(store, mixed)
+    assert sorted(MADE) == sorted([*texts(10, 15), "another"])
+    assert found.new == 6
+    assert right(found.vectors, mixed)
+
+
+def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    with pytest.raises(KeyboardInterrupt):
+        ask(store, texts(0, 9), stop_at="text 4")
+    assert texts(0, 3) == MADE
+    assert not list(store.folder.rglob(".*")), "a file that is not whole was left"
+    found = ask(Store(tmp_path, {"model": 1}), texts(0, 9))
+    assert texts(0, 9) == MADE
+    assert found.new == 6
+    assert right(found.vectors, texts(0, 9))
+
+
+def test_another_identity_is_another_folder_and_says_what_it_is(tmp_path: Path) -> None:
+    one, two = Store(tmp_path, {"weights": "a", "n": 1}), Store(tmp_path, {"weights": "b", "n": 1})
+    same = Store(tmp_path, {"n": 1, "weights": "a"})
+    assert one.folder == same.folder != two.folder
+    assert json.loads((one.folder / "identity.json").read_text()) == {"weights": "a", "n": 1}
+    ask(one, texts(0, 3))
+    MADE.clear()
+    ask(two, texts(0, 3))
+    assert texts(0, 3) == MADE
+
+
+def test_kinds_of_items_are_kept_apart(tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    ask(store, texts(0, 3))
+    MADE.clear()
+    keys = [text_key(text) for text in texts(0, 3)]
+    store.vectors(
+        "images",
+        keys,
+        make,
+        lambda todo: [[f"text {i}" for i in todo]],
+        settings={},
+        executor="inline",
+        title="test",
+    )
+    assert texts(0, 3) == MADE
+
+
+def test_vectors_are_a_memory_map_that_leaves_no_file_and_cannot_be_written(tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    found = ask(store, texts(0, 6)).vectors
+    assert isinstance(found, np.memmap)
+    assert [path.suffix for path in (store.folder / "texts").iterdir()] == [".parquet"] * 2
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 0
+    assert right(ask(store, texts(0, 6)).vectors, texts(0, 6))
+
+
+def test_scores_of_pairs_are_kept_to_the_last_bit(tmp_path: Path) -> None:
+    scores = np.array([[1 / 3], [np.nextafter(1 / 3, 1)], [np.nan]])
+    keys = [pair_key(b"i" * 16, text) for text in texts(0, 3)]
+    found = Store(tmp_path, {}).vectors(
+        "pairs",
+        keys,
+        lambda shard: vector_table(keys, scores),
+        lambda todo: [todo],
+        settings={},
+        executor="inline",
+        title="test",
+    )
+    assert found.vectors.dtype == np.float64
+    assert np.array_equal(found.vectors, scores, equal_nan=True)
+
+
+def test_keys_name_texts_and_pairs() -> None:
+    assert text_key("a") != text_key("b")
+    keys = {pair_key(image, text) for image in (b"a" * 16, b"b" * 16) for text in ("c", "d")}
+    assert len(keys) == 4
+    assert {len(key) for key in [*keys, text_key("e")]} == {16}
+
+
+def broken_files(store: Store) -> dict[str, Any]:
+    folder = store.folder / "texts"
+    keys = pa.array([text_key("x")], pa.binary(16))
+    return {
+        "cut": lambda path: path.write_bytes(path.read_bytes()[:-30]),
+        "empty": lambda path: path.write_bytes(b""),
+        "garbage": lambda path: path.write_bytes(b"not a table"),
+        "no key": lambda path: pq.write_table(pa.table({"vector": [[1.0]]}), path),
+        "no vector": lambda path: pq.write_table(pa.table({"key": keys}), folder / "extra.parquet"),
+        "lists of any length": lambda path: pq.write_table(
+            pa.table({"key": keys, "vector": [[1.0]]}), folder / "extra.parquet"
+        ),
+        "keys of another type": lambda path: pq.write_table(
+            pa.table({"key": ["x"], "vector": [[1.0]]}), path
+        ),
+    }
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["cut", "empty", "garbage", "no key", "no vector", "lists of any length", "keys of another type"],
+)
+def test_a_broken_file_is_named_with_what_to_do(damage: str, tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    ask(store, texts(0, 3))
+    (path,) = (store.folder / "texts").glob("*.parquet")
+    broken_files(store)[damage](path)
+    with pytest.raises(
+        DataError, match=r"store's file '.*/texts/\w+\.parquet' is broken: (.|\n)*Remove it"
+    ) as stopped:
+        ask(store, [*texts(0, 3), "x"])
+    assert str(store.folder) in str(stopped.value)
+
+
+def test_a_file_that_was_removed_is_made_again(tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    ask(store, texts(0, 6))
+    next((store.folder / "texts").glob("*.parquet")).unlink()
+    MADE.clear()
+    assert right(ask(store, texts(0, 6)).vectors, texts(0, 6))
+    assert len(MADE) == 3
+
+
+def test_vectors_of_different_sizes_are_an_error(tmp_path: Path) -> None:
+    store = Store(tmp_path, {"model": 1})
+    ask(store, texts(0, 3))
+    table = vector_table([text_key("x")], np.zeros((1, WIDTH + 1), np.float32))
+    pq.write_table(table, store.folder / "texts" / "other.parquet")
+    with pytest.raises(DataError, match=r"dimensions, others of .*Remove the folder"):
+        ask(store, [*texts(0, 3), "x"])
+
+
+def test_items_that_stand_in_two_files_are_taken_once(tmp_path: Path) -> None:
+    """Two runs at a time may each make the same item."""
+    store = Store(tmp_path, {"model": 1})
+    ask(store, texts(0, 3))
+    pq.write_table(make(texts(2, 5)), store.folder / "texts" / "by_another_run.parquet")
+    found = ask(store, texts(0, 5))
+    assert found.new == 0
+    assert right(found.vectors, texts(0, 5))

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel.evaluation.image_files import ImageFile
+from caramel.evaluation.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, comparisons, limited
+
+IMAGES = [ImageFile(f"{n}.jpg") for n in range(6)]
+
+
+def row(number: int, **changes: object) -> dict[str, object]:
+    return {
+        "instance_id": f"i{number}",
+        "image_id": f"{number}.jpg",
+        "subsets": ["s"],
+        "image": number,
+        "caption": f"caption {number}",
+        **changes,
+    }
+
+
+@pytest.mark.parametrize("caption2", [[None, None], [None, "p"], ["p", None], [float("nan"), "p"]])
+def test_a_caption_that_a_row_lacks_is_none_whatever_the_others_have(caption2: list[object]) -> None:
+    task = comparisons([row(n, caption2=text) for n, text in enumerate(caption2)], IMAGES)
+    assert task.rows["caption2"].tolist() == ["p" if text == "p" else None for text in caption2]
+    assert task.rows["negative_caption"].tolist() == [None, None]
+
+
+def test_columns_that_rows_leave_out_are_absent() -> None:
+    task = comparisons([row(0), row(1, negative_image=2)], IMAGES)
+    assert task.rows["negative_image"].tolist() == [ABSENT, 2]
+    assert task.rows["image"].dtype == task.rows["negative_image"].dtype == np.int64
+    assert task.rows["subsets"].tolist() == [["s"], ["s"]]
+
+
+def test_a_limit_keeps_the_first_instances_and_their_images() -> None:
+    lines = [row(5, negative_image=3), row(0), row(1, image=ABSENT, negative_image=5), row(2)]
+    task = limited(comparisons(lines, IMAGES), 3)
+    assert isinstance(task, Comparisons)
+    assert task.rows["instance_id"].tolist() == ["i5", "i0", "i1"]
+    assert list(task.images) == [IMAGES[0], IMAGES[3], IMAGES[5]]
+    names = [None if i == ABSENT else task.images[i].path for i in task.rows["image"]]
+    assert names == ["5.jpg", "0.jpg", None]
+    assert [task.images[i].path for i in task.rows["negative_image"] if i != ABSENT] == ["3.jpg", "5.jpg"]
+
+
+@pytest.mark.parametrize("limit", [None, 4, 5])
+def test_no_limit_and_a_high_one_change_nothing(limit: int | None) -> None:
+    task = comparisons([row(n) for n in range(4)], IMAGES)
+    assert limited(task, limit) is task
+
+
+def test_a_limit_keeps_all_candidates_of_a_ranking() -> None:
+    line = ["i2t", 0, 0, [1]]
+    rows = pd.DataFrame([[f"i{n}", "0.jpg", [], *line] for n in range(4)], columns=list(RANKING_COLUMNS))
+    task = Rankings(rows, IMAGES, [("a",), ("b",)], [np.arange(2)])
+    short = limited(task, 2)
+    assert isinstance(short, Rankings)
+    assert short.rows["instance_id"].tolist() == ["i0", "i1"]
+    assert (short.images, short.texts, short.pools) == (task.images, task.texts, task.pools)
+
+
+def test_an_image_says_where_it_lies() -> None:
+    assert str(ImageFile("a.jpg")) == "a.jpg"
+    assert str(ImageFile("a.parquet", 3, "picture", (0, 1, 2, 3))) == (
+        "a.parquet, row 3, column 'picture', box (0, 1, 2, 3)"
+    )
+    assert Path(str(IMAGES[0])).name == "0.jpg"

@@ -1,0 +1,153 @@
+import json
+
+import pytest
+from tiny_clips import write_json
+
+from caramel import registry
+from caramel.errors import BackendError
+from caramel.models.specs import ModelSpec, content_of, missing_of, open_model, parse_spec, quick_gelu_option
+from caramel.parallel import file_hash
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "model").mkdir()
+    write_json(tmp_path / "model" / "open_clip_config.json", {})
+    return str(tmp_path / "model")
+
+
+@pytest.fixture
+def dual(monkeypatch):
+    """A family ``dual`` whose check and loader say what they were given."""
+    monkeypatch.setitem(registry.BACKENDS["model"], "dual", "test_specs:load_dual")
+    monkeypatch.setitem(registry.BACKENDS["model_check"], "dual", "test_specs:missing_dual")
+    open_model.cache_clear()
+    yield
+    open_model.cache_clear()
+
+
+def load_dual(target, *, device, precision, name):
+    return (target, device, precision, name)
+
+
+def missing_dual(target):
+    return [f"no {target}"]
+
+
+@pytest.mark.parametrize(
+    ("text", "family", "target", "name"),
+    [
+        ("open_clip:ViT-B-32:openai", "open_clip", "ViT-B-32:openai", None),
+        ("ViT-B-32-quickgelu:openai", "open_clip", "ViT-B-32-quickgelu:openai", None),
+        ("ViT-B-32:a/b.pt?quick_gelu=false", "open_clip", "ViT-B-32:a/b.pt?quick_gelu=false", None),
+        ("NegCLIP=ViT-B-32:a=b.pt", "open_clip", "ViT-B-32:a=b.pt", "NegCLIP"),
+        ("our best, 2nd=ViT-B-32:x", None, None, None),  # a comma is no part of a name
+        (
+            "our best 2=ViT-B-32:x.pt?quick_gelu=true",
+            "open_clip",
+            "ViT-B-32:x.pt?quick_gelu=true",
+            "our best 2",
+        ),
+        ("hf-hub:me/model", "open_clip", "hf-hub:me/model", None),
+        ("mine=hf-hub:me/model", "open_clip", "hf-hub:me/model", "mine"),
+        ("dual:openai/clip-vit-base-patch32", "dual", "openai/clip-vit-base-patch32", None),
+        ("c=dual:a:b=c", "dual", "a:b=c", "c"),
+        ("", None, None, None),
+        ("dual:", None, None, None),
+        ("ViT-B-32", None, None, None),
+        ("ViT-B-32:", None, None, None),
+        ("name=", None, None, None),
+        ("some/where", None, None, None),
+        ("no-such-family:x", None, None, None),
+    ],
+)
+def test_a_spec_is_name_family_and_target(text, family, target, name, dual, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_json(tmp_path / "open_clip_config.json", {})  # of the working folder, which no spec here names
+    if family is None:
+        with pytest.raises(BackendError, match=r"family cannot be told.*open_clip.*dual"):
+            parse_spec(text)
+    else:
+        assert parse_spec(text) == ModelSpec(family, target, text if name is None else name)
+
+
+def test_a_folder_of_open_clip_needs_no_family(folder, tmp_path, monkeypatch) -> None:
+    assert parse_spec(folder) == ModelSpec("open_clip", folder, folder)
+    assert parse_spec(f"base={folder}") == ModelSpec("open_clip", folder, "base")
+    asked = f"{folder}?quick_gelu=true"
+    assert parse_spec(asked) == ModelSpec("open_clip", asked, asked)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").rename(tmp_path / "lr=1e-6")
+    assert parse_spec("lr=1e-6") == ModelSpec("open_clip", "lr=1e-6", "lr=1e-6")
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(BackendError, match="family cannot be told"):
+        parse_spec("plain")
+
+
+@pytest.mark.parametrize(
+    ("text", "near"), [("open-clip:x", "open_clip"), ("ViT-B32:openai", "ViT-B-32"), ("bind:length", "blind")]
+)
+def test_a_slip_of_the_pen_is_named(text, near) -> None:
+    with pytest.raises(BackendError, match=f"Did you mean .*'{near}'"):
+        parse_spec(text)
+
+
+def test_the_option_is_taken_off_the_end_alone() -> None:
+    assert quick_gelu_option("a:b.pt") == ("a:b.pt", None)
+    assert quick_gelu_option("a:b?c/d.pt") == ("a:b?c/d.pt", None)
+    assert quick_gelu_option("a:b.pt?quick_gelu=true") == ("a:b.pt", True)
+    assert quick_gelu_option("a?quick_gelu=true/b.pt?quick_gelu=false") == ("a?quick_gelu=true/b.pt", False)
+
+
+@pytest.mark.parametrize("ending", ["?quick_gelu=True", "?quick_gelu=", "?quick_gelu=1", "?gelu=true"])
+def test_another_option_is_an_error_that_names_the_right_ones(ending) -> None:
+    with pytest.raises(BackendError, match=r"is no option. Write \?quick_gelu=true or \?quick_gelu=false"):
+        quick_gelu_option(f"ViT-B-32:a.pt{ending}")
+
+
+def test_the_content_of_a_folder_is_its_hash(folder, tmp_path) -> None:
+    before = content_of(f"name={folder}")
+    assert before == f"{folder} {file_hash(folder)}"
+    (tmp_path / "model" / "more").write_text("")
+    assert content_of(folder) != before
+
+
+@pytest.mark.parametrize("ending", ["", "?quick_gelu=true"])
+def test_the_content_of_a_file_is_its_hash_and_that_of_the_config_beside_it(tmp_path, ending) -> None:
+    weights = tmp_path / "w.pt"
+    weights.write_bytes(b"1")
+    spec = f"ViT-B-32:{weights}{ending}"
+    found = [content_of(spec)]
+    assert found[0] == f"{spec} {file_hash(weights)}"
+    config = write_json(tmp_path / "open_clip_config.json", {"a": 1})
+    found.append(content_of(spec))
+    config.write_text(json.dumps({"a": 2}))
+    found.append(content_of(spec))
+    weights.write_bytes(b"2")
+    found.append(content_of(spec))
+    assert len(set(found)) == 4
+
+
+def test_the_content_of_a_name_is_the_name(tmp_path, monkeypatch, dual) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert content_of("a=ViT-B-32:openai") == "ViT-B-32:openai"
+    assert content_of("hf-hub:me/model") == "hf-hub:me/model"
+    assert content_of("dual:me/model") == "me/model"
+
+
+def test_the_family_is_asked_what_is_missing_and_to_load(dual) -> None:
+    assert missing_of("x=dual:abc") == ["no abc"]
+    assert open_model("x=dual:abc", "cpu", "fp32") == ("abc", "cpu", "fp32", "x")
+    with pytest.raises(BackendError, match="family cannot be told"):
+        missing_of("abc")
+
+
+def test_auto_is_resolved_and_the_last_model_is_kept(dual) -> None:
+    import torch
+
+    expected = "cuda" if torch.cuda.is_available() else "cpu"
+    one = open_model("dual:a", "auto", "fp32")
+    assert one[1] == expected
+    assert open_model("dual:a", "auto", "fp32") is one
+    open_model("dual:b", "auto", "fp32")
+    assert open_model("dual:a", "auto", "fp32") is not one
