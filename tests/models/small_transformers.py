@@ -133,7 +133,7 @@ def clip_folder(folder: Path) -> Path:
 
     tokenizer = clip_tokenizer()
     _random()
-    ends = {"eos_token_id": tokenizer.eos_token_id, "bos_token_id": tokenizer.bos_token_id}
+    ends = {"eos_token_id": 2, "bos_token_id": 0}  # wrong, as in the published checkpoints
     text = {**TEXT, **ends, "vocab_size": len(tokenizer), "max_position_embeddings": 77}
     config = CLIPConfig(text_config=text, vision_config=VISION, projection_dim=16, initializer_factor=20.0)
     side = {"shortest_edge": 32}

@@ -1,15 +1,25 @@
 import io
 import json
 import os
+import pickle
+import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny_clips import CONFIGS, TEXT, TEXTS, build, build_config, roberta_config, write_hub, write_json
-from tiny_clips import write_tokenizer
+from tiny_clips import (
+    CONFIGS,
+    TEXT,
+    TEXTS,
+    build,
+    build_config,
+    roberta_config,
+    write_hub,
+    write_json,
+    write_tokenizer,
+)
 
 from caramel.errors import BackendError
 from caramel.models.checkpoints import CONFIG, WEIGHTS, build_model, save_checkpoint
@@ -183,6 +193,14 @@ def test_a_pickle_with_code_is_refused_and_nothing_of_it_runs(zipped, place, mod
     assert (tmp_path / "ran").exists()
 
 
+@pytest.mark.parametrize("protocol", [0, 2, 4])
+def test_a_bare_pickle_with_code_does_not_run(protocol, tmp_path) -> None:
+    (tmp_path / "w.bin").write_bytes(pickle.dumps(Code(tmp_path / "ran"), protocol))
+    with pytest.raises(BackendError, match="refused" if protocol else "broken"):
+        load(f"tiny-clip:{tmp_path / 'w.bin'}")
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize("name", ["w.pt", "w.safetensors", "legacy.pt"])
 @pytest.mark.parametrize("kept", [0, 1, 100, 5000, -100])
 def test_a_file_that_was_cut_off_is_a_clear_error(name, kept, models, tmp_path) -> None:
@@ -263,8 +281,6 @@ def test_a_wrong_target_is_a_clear_error(target, message, tmp_path) -> None:
     with pytest.raises(BackendError, match=message):
         load(target)
     if not target.endswith("notes.txt"):
-        import re
-
         assert re.search(message, "".join(missing_open_clip(target)))
 
 
@@ -315,9 +331,7 @@ def test_a_statement_against_the_config_is_an_error_that_names_the_right_one(
     assert right.format(path=path) in str(told.value)
 
 
-@pytest.mark.parametrize(
-    "name", ["ViT-B-32", "ViT-L-14-336", "RN50", "RN50x4", "ViT-H-14", "ViT-L-14-worldwide"]
-)
+@pytest.mark.parametrize("name", ["ViT-B-32", "ViT-L-14-336", "RN50", "RN50x4", "ViT-H-14", "RN101"])
 def test_names_whose_weights_have_either_activation_are_refused_with_both_specs(name, tmp_path) -> None:
     path = tmp_path / "negclip.pt"
     path.touch()
@@ -357,8 +371,6 @@ def test_the_config_beside_a_file_says_its_activation_and_preprocessing(quick, m
 
 
 def test_every_published_tag_has_the_activation_of_its_weights_or_names_the_config_that_has() -> None:
-    import re
-
     import open_clip
 
     from caramel.models.open_clip_names import named
@@ -403,7 +415,7 @@ def test_what_the_table_says_of_a_repository() -> None:
 
 @pytest.mark.parametrize("target", ["twin-quickgelu:mine", "ViT-B-32-quickgelu:openai", "hf-hub:me/tiny"])
 def test_what_is_not_in_the_cache_is_a_clear_error_that_says_what_to_set(target, cache, tag) -> None:
-    with pytest.raises(BackendError, match="not in the local cache|is in the local cache") as told:
+    with pytest.raises(BackendError, match="is in the local cache") as told:
         load(target)
     assert "HF_HUB_OFFLINE=0" in str(told.value)
     assert str(cache) in str(told.value)
@@ -421,18 +433,11 @@ def test_what_can_be_fetched_is_not_missing(target, cache, tag, monkeypatch) -> 
 def test_a_cached_tag_is_loaded_with_the_preprocessing_of_its_weights(
     file, cache, tag, models, tmp_path
 ) -> None:
-    if file == WEIGHTS:
-        path = saved(models["clip"], tmp_path / "w.safetensors")
-    else:
-        path = saved(models["clip"], tmp_path / "w.pt")
+    path = saved(models["clip"], tmp_path / f"w{file[file.rindex('.') :]}")
     write_hub(cache, "me/tiny", {file: path})
-    if file == WEIGHTS:  # what open_clip prefers
-        (name,) = [file]
-    else:
-        name = file
     assert missing_open_clip("twin-quickgelu:mine") == []
     encoder = load("twin-quickgelu:mine")
-    assert np.allclose(encoder.encode_texts(TEXTS, 8), text_vectors(models["clip"]), atol=1e-6), name
+    assert np.allclose(encoder.encode_texts(TEXTS, 8), text_vectors(models["clip"]), atol=1e-6)
     preprocess = encoder.identity["config"]["preprocess_cfg"]
     assert preprocess["mean"] == [0.1, 0.2, 0.3]
     assert (preprocess["interpolation"], preprocess["resize_mode"]) == ("bilinear", "squash")
@@ -707,7 +712,7 @@ def test_a_preprocessing_that_open_clip_does_not_know_is_a_clear_error(models) -
 
 def test_a_config_that_open_clip_refuses_is_a_clear_error() -> None:
     config = {"model_cfg": {**CONFIGS["clip"], "text_cfg": {**TEXT, "no_such_key": 1}}}
-    with pytest.raises(BackendError, match="open_clip refuses the model config.*no_such_key"):
+    with pytest.raises(BackendError, match=r"open_clip refuses the model config.*no_such_key"):
         build_model(config, "mine")
 
 

@@ -43,7 +43,7 @@ def whole_model(kind: str, folder: Path) -> Any:
 
     model = (FlavaForPreTraining if kind == "flava" else AutoModel).from_pretrained(folder).eval()
     texts = AutoTokenizer.from_pretrained(folder)(
-        CAPTIONS, padding="max_length", max_length=LENGTHS[kind], return_tensors="pt"
+        CAPTIONS, padding="max_length", truncation=True, max_length=LENGTHS[kind], return_tensors="pt"
     )
     if kind in SEES_PADDING:
         del texts["attention_mask"]
@@ -91,7 +91,7 @@ def test_what_shares_a_batch_does_not_matter(kind: str, folders: dict[str, Path]
 @pytest.mark.parametrize("kind", DUAL)
 def test_texts_of_equal_tokens_have_equal_vectors_bit_for_bit(kind: str, folders: dict[str, Path]) -> None:
     encoder = load(folders[kind])
-    alike = {"altclip": "a  dog", "clip": "A dog"}.get(kind, "A dog")
+    alike = "a  dog" if kind == "altclip" else "A dog"
     vectors = encoder.encode_texts([CAPTIONS[3], alike, *CAPTIONS, "a dog"], 2)
     assert vectors[1].tobytes() == vectors[2].tobytes() == vectors[-1].tobytes()
 

@@ -194,7 +194,8 @@ def _shares(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
     scored = ~np.isnan(columns)
     totals = np.zeros((int(clusters.max()) + 1, columns.shape[1]))
     np.add.at(totals, clusters, np.where(scored, columns, 0.0))
-    return totals / np.maximum(scored.sum(axis=0), 1)
+    shares: Floats = totals / np.maximum(scored.sum(axis=0), 1)
+    return shares
 
 
 def _of_one_more(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:

@@ -82,7 +82,8 @@ def cluster_counts(values: Floats, clusters: npt.NDArray[np.int64]) -> npt.NDArr
     """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
     held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
     np.add.at(held, clusters, ~np.isnan(values))
-    return (held > 0).sum(axis=0)
+    counts: npt.NDArray[np.int64] = (held > 0).sum(axis=0)
+    return counts
 
 
 def fraction_intervals(
@@ -235,7 +236,8 @@ def _exhaustive_p(totals: Floats) -> float:
 
 def _limit(totals: Floats) -> Floats:
     """Return the sum of each column, as a size that equal sums reach in spite of rounding."""
-    return np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
+    limit: Floats = np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
+    return limit
 
 
 def _divided(sums: Floats, counts: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Floats:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -208,7 +209,7 @@ class Layout:
         macro = np.where(count > 0, total / np.maximum(count, 1), np.nan)
         return np.concatenate([rows, macro], axis=1)
 
-    def of_macro(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def of_macro(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return counts (subsets * m,) with those of the macro means: the sums over its subsets."""
         if not self._places:
             return counts

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from caramel.errors import BackendError
+from caramel.models.state_dicts import first_line
 from caramel.parallel import file_hash
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _of_transformers(
         found = HFTokenizer(source, length, tokenizer_mode=text.get("tokenizer_mode"), **options)
     except (OSError, ValueError, ImportError) as error:
         raise BackendError(
-            f"Tokenizer {source!r} cannot be had: {error} Set HF_HUB_OFFLINE=0 to fetch it from the hub."
+            f"Tokenizer {source!r} cannot be had: {first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
         ) from error
     inner = found.tokenizer
     return _Tokenizer(found, _content(inner), 0 if inner.pad_token_id is None else inner.pad_token_id)

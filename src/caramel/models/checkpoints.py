@@ -22,7 +22,7 @@ from caramel.models.activations import OPENAI, OTHERS, agreed
 from caramel.models.assembly import Clip, assemble, completed
 from caramel.models.batches import out_of_memory
 from caramel.models.clip import ClipEncoder, resolve_device
-from caramel.models.state_dicts import fit_state, read_state
+from caramel.models.state_dicts import first_line, fit_state, read_state
 from caramel.parallel import file_hash
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
         model: torch.nn.Module = kind(**model_cfg)
     except OSError as error:  # from transformers, about the text tower's config
         raise BackendError(
-            f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {error} "
+            f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {first_line(error)}. "
             f"Set HF_HUB_OFFLINE=0 to fetch it."
         ) from error
     except (TypeError, ValueError, RuntimeError, AssertionError, AttributeError, KeyError) as error:
@@ -192,9 +192,11 @@ def on_device(model: torch.nn.Module, device: str) -> torch.nn.Module:
         return model.to(device).eval()
     except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
         if isinstance(error, RuntimeError) and out_of_memory(error):
-            raise ResourceError(f"The model does not fit into the memory of {device!r}: {error}") from error
+            raise ResourceError(
+                f"The model does not fit into the memory of {device!r}: {first_line(error)}."
+            ) from error
         raise BackendError(
-            f"Device {device!r} cannot be used: {error}. Say auto, cpu, cuda or cuda:N."
+            f"Device {device!r} cannot be used: {first_line(error)}. Say auto, cpu, cuda or cuda:N."
         ) from error
 
 

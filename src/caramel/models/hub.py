@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from caramel.errors import BackendError
+from caramel.models.state_dicts import first_line
 
 
 def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
@@ -40,7 +41,7 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
                 continue
     except (HfHubHTTPError, HFValidationError, OSError) as error:
         raise BackendError(
-            f"{repo!r} could not be fetched from the Hugging Face hub: {error}. Check the name, the network "
+            f"{repo!r} could not be fetched from the Hugging Face hub: {first_line(error)}. Check the name, the network "
             f"and, where it is gated, HF_TOKEN."
         ) from error
     if fetch:

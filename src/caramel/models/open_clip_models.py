@@ -28,7 +28,7 @@ from caramel.models.clip import ClipEncoder, resolve_device
 from caramel.models.hub import hub_file
 from caramel.models.open_clip_names import named, option_text
 from caramel.models.specs import quick_gelu_option
-from caramel.models.state_dicts import fit_state, read_state
+from caramel.models.state_dicts import first_line, fit_state, read_state
 
 HUB = "hf-hub:"
 TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "config.json")
@@ -124,13 +124,13 @@ def _folder(plain: str, *, fetch: bool) -> Path | None:
 
 def _said(plain: str, folder: Path, quick: bool | None) -> dict[str, bool | None]:
     """Return what is said of the activation of a checkpoint folder beside its own config."""
-    says = {option_text(quick): quick}
+    says: dict[str, bool | None] = {}
     if plain.startswith(HUB):
         stated = read_config(folder / CONFIG)["model_cfg"].get("quick_gelu")
         known = of_repo(plain.removeprefix(HUB))
         # The table states QuickGELU alone; where it says nothing, the repository may.
         says["open_clip's table of weights"] = known if known or stated is None else None
-    return says
+    return {**says, option_text(quick): quick}
 
 
 def _check_text_tower(config: dict[str, Any], folder: Path | None) -> None:
@@ -157,5 +157,5 @@ def _load_published(model: Any, path: Path, target: str) -> None:
         load_weights(model, os.fspath(path), strict=True, weights_only=True)
     except (RuntimeError, SafetensorError, pickle.UnpicklingError, EOFError, OSError, KeyError) as error:
         raise BackendError(
-            f"Model {target!r}: open_clip cannot load {str(path)!r}: {error}. Remove the file to fetch it again."
+            f"Model {target!r}: open_clip cannot load {str(path)!r}: {first_line(error)}. Remove the file to fetch it again."
         ) from error

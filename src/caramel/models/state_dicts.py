@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import struct
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,9 @@ PICKLES = (".pt", ".pth", ".bin", ".ckpt")
 ENDINGS = (*PICKLES, ".safetensors")
 NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the model's own weights
 SHOWN = 5
+PICKLE, ZIP = b"\x80", b"PK"  # how files of torch.save() start
+# What torch raises on files that were cut off, or changed inside.
+CUT_OFF = (RuntimeError, EOFError, KeyError, IndexError, ValueError, TypeError, OSError, struct.error)
 
 
 def read_state(path: Path) -> dict[str, torch.Tensor]:
@@ -57,8 +61,10 @@ def _unpickled(path: Path) -> Any:
     import torch
 
     with path.open("rb") as stream:
-        zipped = stream.read(2) == b"PK"
-    if zipped and _is_torchscript(path):
+        start = stream.read(2)
+    if start[:1] != PICKLE and start != ZIP:
+        raise _broken(path, f"it starts with {start!r} as no file of torch.save() does")
+    if start == ZIP and _is_torchscript(path):
         raise BackendError(
             f"Weights {str(path)!r} are a TorchScript archive, as OpenAI publishes: a program, which is not "
             f"run. Name OpenAI's own weights by their tag, such as 'ViT-B-32-quickgelu:openai'; of others "
@@ -75,7 +81,7 @@ def _unpickled(path: Path) -> Any:
             f"Weights {str(path)!r} were refused: the file holds {what}. Nothing of it was run. Where you trust "
             f"it, read it elsewhere and save the state dict alone: torch.save(model.state_dict(), FILE)."
         ) from error
-    except (RuntimeError, EOFError, KeyError, IndexError, ValueError, TypeError, OSError) as error:
+    except CUT_OFF as error:
         raise _broken(path, error) from error
 
 
@@ -87,9 +93,15 @@ def _is_torchscript(path: Path) -> bool:
         raise _broken(path, error) from error
 
 
-def _broken(path: Path, error: Exception) -> BackendError:
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return BackendError(f"Weights {str(path)!r} are broken: {first}. Make or fetch the file again.")
+def _broken(path: Path, error: Exception | str) -> BackendError:
+    return BackendError(
+        f"Weights {str(path)!r} are broken: {first_line(error)}. Make or fetch the file again."
+    )
+
+
+def first_line(error: Exception | str) -> str:
+    """Return the first line of a library's message, without a stop."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
 
 
 def _model_weights(found: Any, path: Path) -> dict[str, torch.Tensor]:

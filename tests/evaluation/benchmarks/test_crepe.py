@@ -80,7 +80,7 @@ def systematicity(folder: Path) -> tuple[Path, Path]:
             if n % 5 == 0:
                 atom[1] = caption  # a tie for any model
             rows.append(row(n, caption, valid_hard_negs_comp=comp, valid_hard_negs_atom=atom))
-        rows[0] |= {"x": "3.5", "width": "12.2"}
+        rows[0] |= {"x": "3.4", "width": "12.4"}
         write(data / name, rows)
     return data, images
 

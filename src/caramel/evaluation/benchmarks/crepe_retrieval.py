@@ -24,7 +24,8 @@ from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Index, Rankings
 
 LAYOUT = f"""\
-  crepe_retrieval/<split>.csv …   a file per split, all of which are compared: columns {", ".join(COLUMNS)}
+  crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, named by it; N is the
+                                  smallest of all: columns {", ".join(COLUMNS)}
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 MOST_FOLDS = 20
 SEED = 0

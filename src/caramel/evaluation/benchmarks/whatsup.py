@@ -23,14 +23,11 @@ from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Rankings, comparisons
 
 OPTIONS = 4
-CONTROLLED = """\
-  {name}/{file}      from the Google Drive folder linked in
-                                            github.com/amitakamath/whatsup_vlms
-  IMAGES/{folder}/…               from there as well"""
-SPATIAL = """\
-  {name}/{file}   from the Google Drive folder linked in
-                                       github.com/amitakamath/whatsup_vlms
-  IMAGES/{folder}/…                   {where}"""
+LAYOUT = """\
+  {name}/{file}
+      from the Google Drive folder linked in github.com/amitakamath/whatsup_vlms
+  IMAGES/{folder}/…
+      {where}"""
 CONFIRMED = "amitakamath/whatsup_vlms: dataset_zoo/aro_datasets.py ({}), README.md"
 
 
@@ -146,7 +143,7 @@ def _benchmark(name: str, layout: str, read: Callable[..., Any], metric: str, se
 
 
 def _controlled(name: str, file: str, folder: str) -> Benchmark:
-    layout = CONTROLLED.format(name=name, file=file, folder=folder)
+    layout = LAYOUT.format(name=name, file=file, folder=folder, where="from there as well")
     read = partial(read_controlled, file=file, folder=folder)
     return _benchmark(name, layout, read, "recall@1", "Controlled_Images")
 
@@ -154,7 +151,7 @@ def _controlled(name: str, file: str, folder: str) -> Benchmark:
 def _spatial(
     name: str, file: str, prepositions: Sequence[str], folder: str, where: str, digits: int, seen: str
 ) -> Benchmark:
-    layout = SPATIAL.format(name=name, file=file, folder=folder, where=where)
+    layout = LAYOUT.format(name=name, file=file, folder=folder, where=where)
     read = partial(read_spatial, file=file, folder=folder, digits=digits, prepositions=prepositions)
     return _benchmark(name, layout, read, "accuracy", seen)
 
