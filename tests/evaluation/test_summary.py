@@ -7,7 +7,7 @@ import pytest
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.benchmarks import instances
-from caramel.evaluation.metrics import METRICS, outcomes
+from caramel.evaluation.metrics import outcomes
 from caramel.evaluation.summary import compare_variants, summarise, summarise_variants, variant_of
 from caramel.evaluation.tasks import Benchmark
 
@@ -61,7 +61,7 @@ def summary(similarities: pd.DataFrame, benchmark: Benchmark = BENCHMARK) -> pd.
 def test_each_subset_is_the_mean_over_its_own_instances() -> None:
     rows = scored("m", 1)
     found, hits = summary(rows), outcomes(rows, METRIC_NAMES).hits
-    for metric in METRICS:
+    for metric in BENCHMARK.metrics:
         each = {s: hits[metric][s == SUBTYPES].mean() for s in SIZES}
         for subset, value in each.items():
             assert found.loc[("m", subset, metric), "value"] == pytest.approx(value)
@@ -138,7 +138,7 @@ def test_recalls_are_means_of_shares() -> None:
     benchmark = Benchmark("b", "", BENCHMARK.read, ("recall@3", "avg_recall"), "")
     found = summary(rows, benchmark)
     each = [
-        [a + e < k for k in (1, 3, 5)]
+        [a + e < k for k in (1, 3)]
         for a, e in zip(rows["above"], rows["equal"], strict=True)
         if not math.isnan(a)
     ]

@@ -3,9 +3,19 @@ import shutil
 
 import numpy as np
 import pytest
+from tiny_clips import CONFIGS, build, build_config, roberta_config
 
 from caramel.errors import BackendError
-from caramel.models.checkpoints import CONFIG, WEIGHTS, adopt_pretrained, load_checkpoint, load_encoder
+from caramel.models.checkpoints import (
+    CARD,
+    CONFIG,
+    VOCABULARY,
+    WEIGHTS,
+    load_checkpoint,
+    load_encoder,
+    save_checkpoint,
+)
+from caramel.parallel import file_hash
 
 TEXTS = ["A red car.", "There is a small blue house to the left of a green tree.", "A cup."]
 
@@ -49,20 +59,6 @@ def test_vectors_are_unit_vectors_in_the_order_asked_for(clip_folder) -> None:
     assert np.allclose(together, np.stack(alone), atol=1e-6)
 
 
-def test_cutting_shared_padding_is_exact_in_the_causal_text_tower(clip_folder) -> None:
-    import torch
-
-    from caramel.models.clip import encode_text
-
-    clip = load_checkpoint(clip_folder)
-    tokens = clip.tokenize(TEXTS)
-    with torch.inference_mode():
-        whole = clip.model.encode_text(tokens, normalize=True)
-        cut = encode_text(clip, tokens)
-    assert torch.allclose(whole, cut, atol=1e-6)
-    assert clip.model.text.attn_mask.shape == (40, 40)  # put back as it was
-
-
 def test_a_config_that_does_not_state_its_activation_is_refused(copy) -> None:
     config = json.loads((copy / CONFIG).read_text())
     del config["model_cfg"]["quick_gelu"]
@@ -96,21 +92,77 @@ def test_weights_that_do_not_fit_the_config_are_a_clear_error(copy) -> None:
         load_checkpoint(copy)
 
 
-def test_an_adopted_folder_gives_the_same_embeddings(clip_folder, tmp_path) -> None:
-    adopt_pretrained(pretrained=str(clip_folder), out=tmp_path / "adopted")
-    ours, theirs = encoder(clip_folder), encoder(tmp_path / "adopted")
-    assert np.array_equal(ours.encode_texts(TEXTS, 2), theirs.encode_texts(TEXTS, 2))
+def test_a_config_without_towers_is_a_clear_error(copy) -> None:
+    (copy / CONFIG).write_text(json.dumps({"model_cfg": {"embed_dim": 3}}))
+    with pytest.raises(BackendError, match="no 'model_cfg' with vision_cfg and text_cfg"):
+        load_checkpoint(copy)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (None, "needs pretrain.pretrained"),
-        ("ViT-B-32:no-such-tag", "Tags of 'ViT-B-32'"),
-        ("no-such-model:openai", "Unknown open_clip model"),
-        ("ViT-B-32:openai", "ViT-B-32-quickgelu:openai"),
-    ],
-)
-def test_a_wrong_name_tag_or_activation_is_a_clear_error(name, message, tmp_path) -> None:
-    with pytest.raises(BackendError, match=message):
-        adopt_pretrained(pretrained=name, out=tmp_path)
+def test_a_vocabulary_that_was_left_behind_is_a_clear_error(copy) -> None:
+    (copy / VOCABULARY).unlink()
+    with pytest.raises(BackendError, match=r"vocabulary of its own, and .*bpe\.txt\.gz is missing"):
+        load_checkpoint(copy)
+
+
+@pytest.mark.parametrize("stated", [{}, {"mean": [0.1, 0.2, 0.3], "resize_mode": "longest", "fill_color": 7}])
+def test_a_checkpoint_states_all_of_its_preprocessing(stated, clip_folder, tmp_path, files) -> None:
+    clip = load_checkpoint(clip_folder)
+    config = {"model_cfg": clip.config["model_cfg"], "preprocess_cfg": stated}
+    vocabulary = (clip_folder / VOCABULARY).read_bytes()
+    out = save_checkpoint(tmp_path / "out", clip.model, config=config, vocabulary=vocabulary, card={})
+    written = json.loads((out / CONFIG).read_text())["preprocess_cfg"]
+    assert written == {
+        "size": [48, 48],
+        "mode": "RGB",
+        "mean": [0.48145466, 0.4578275, 0.40821073],
+        "std": [0.26862954, 0.26130258, 0.27577711],
+        "interpolation": "bicubic",
+        "resize_mode": "shortest",
+        "fill_color": 0,
+        **stated,
+    }
+    again = load_checkpoint(out)
+    assert again.mean == tuple(written["mean"])
+    assert again.config["preprocess_cfg"] == written
+    images = files.tolist()[:2]
+    same = np.array_equal(
+        encoder(out).encode_images(images, 2), encoder(clip_folder).encode_images(images, 2)
+    )
+    assert same is (stated == {})
+
+
+def test_the_card_names_the_weights(clip_folder) -> None:
+    card = json.loads((clip_folder / CARD).read_text())
+    assert card == {"name": "tiny", "weights_sha256": file_hash(clip_folder / WEIGHTS)}
+
+
+@pytest.mark.parametrize("kind", ["clip", "resnet", "coca", "siglip"])
+def test_every_class_reloads_to_bit_identical_embeddings(kind, tmp_path, files) -> None:
+    model, config = build(kind), {"model_cfg": CONFIGS[kind]}
+    one = save_checkpoint(tmp_path / "one", model, config=config, vocabulary=None, card={})
+    clip = load_checkpoint(one)
+    two = save_checkpoint(
+        tmp_path / "two", clip.model, config=clip.config, vocabulary=None, card={}, tokenizer=clip.tokenize
+    )
+    images = files.tolist()[:3]
+    assert np.array_equal(encoder(one).encode_images(images, 2), encoder(two).encode_images(images, 2))
+    assert np.array_equal(encoder(one).encode_texts(TEXTS, 2), encoder(two).encode_texts(TEXTS, 2))
+    assert file_hash(one) == file_hash(two)
+
+
+def test_a_tokenizer_of_transformers_lies_in_the_folder_and_open_clip_reads_it(tmp_path) -> None:
+    import open_clip
+
+    config = roberta_config(tmp_path)
+    first = save_checkpoint(
+        tmp_path / "first", build_config(config), config={"model_cfg": config}, vocabulary=None, card={}
+    )
+    clip = load_checkpoint(first)
+    expected = encoder(first).encode_texts(TEXTS, 2)
+    out = save_checkpoint(
+        tmp_path / "out", clip.model, config=clip.config, vocabulary=None, card={}, tokenizer=clip.tokenize
+    )
+    shutil.rmtree(tmp_path / "words")
+    assert np.array_equal(encoder(out).encode_texts(TEXTS, 2), expected)
+    theirs = open_clip.get_tokenizer(f"local-dir:{out}")
+    assert theirs(TEXTS).tolist() == clip.tokenize(TEXTS).tolist()

@@ -1,12 +1,12 @@
 """Model against model on the same instances: difference, interval, test, effect size, what could be seen.
 
-The difference of two models is the mean over instances of hit of a - hit of b. Its variance has two parts.
-Another sample of images would give another difference; that part comes from the bootstrap over images. And
-another training of the same recipe would; where a model has several training seeds, that part is the variance of
-its seeds' values over their number, as in a random-effects mean (Searle et al. 1992). The parts are added, and the
-degrees of freedom of the sum are Satterthwaite's (1946). The hits of a seed vary with the images as well, so that
-with seeds some of the first part is counted twice: the interval is a little too long, never too short. A model with one
-seed stands for itself: nothing is known, or said, of its other trainings.
+The difference of two models is the mean over instances of a's hit - b's hit. Its variance has two parts.
+Another sample of images would give another difference: that part comes from the bootstrap over images. So
+would another training of the same recipe: where a model has several training seeds, that part is the
+variance of the seeds' values over their number. The parts are added, and the degrees of freedom of the sum
+are Satterthwaite's (1946). The hits of a seed vary with the images as well, so that some of the first part
+is counted twice, and the interval errs on the long side. A model with one seed stands for itself: nothing is
+said of its other trainings.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "effect": "Cohen's g: a's share of the instances that one of both alone has right, minus 1/2; in [-1/2, 1/2]",
     "a_only": "instances that a has right, or more right, and b not; the mean over pairs of seeds",
     "b_only": "instances that b has right and a not, likewise",
-    "detectable": "smallest true difference that would have been significant (uncorrected) in 80 % of samples",
+    "detectable": "smallest true difference that would have been significant (uncorrected) in 80 % of samples: "
+    "(1.96 + 0.84) standard errors, the t quantile for 1.96",
     "n": "instances that all runs of both scored",
     "clusters": "images of these instances; of `macro`, the fewest among its subsets",
     "seeds_a": "training seeds of a",
     "seeds_b": "training seeds of b",
 }
 ALPHA = 1 - LEVEL
-REACH = 1.96 + 0.84  # quantiles of 97.5 % and 80 %: a two-sided test at 5 % with 80 % power
+POWER = 0.84  # normal quantile of 80 %
 
 
 def compare(
@@ -180,7 +181,7 @@ def compare_hits(
             "effect": _share(won, won + lost) - 1 / 2,
             "a_only": won,
             "b_only": lost,
-            "detectable": REACH * error,
+            "detectable": (quantile + POWER) * error,
             "n": n,
             "clusters": images,
             "seeds_a": len(a),

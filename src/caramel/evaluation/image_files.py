@@ -118,8 +118,8 @@ def _checked(image: ImageFile) -> bytes | str:
     except (DataError, *BROKEN, Image.DecompressionBombError) as error:
         return f"corrupt ({error})"
     size = (height, width) if turned else (width, height)
-    if image.box and not _inside(image.box, size):
-        return f"the box reaches out of the image, which is {size[0]} × {size[1]} pixels"
+    if image.box and not _overlaps(image.box, size):
+        return f"the box lies outside the image, which is {size[0]} × {size[1]} pixels"
     return content_key(data, image.box)
 
 
@@ -130,9 +130,10 @@ def content_key(data: bytes, box: tuple[int, int, int, int] | None) -> bytes:
     return digest.digest()
 
 
-def _inside(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
+def _overlaps(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
+    """Return whether the box holds any of the image; what reaches out of it is black, as Pillow has it."""
     left, top, right, bottom = box
-    return 0 <= left < right <= size[0] and 0 <= top < bottom <= size[1]
+    return max(left, 0) < min(right, size[0]) and max(top, 0) < min(bottom, size[1])
 
 
 def _encoded(image: ImageFile) -> bytes:

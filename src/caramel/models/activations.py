@@ -13,8 +13,8 @@ from typing import Any
 from caramel.errors import BackendError
 
 QUICK = "-quickgelu"  # open_clip's ending of names
-OPENAI = "OpenAI's weights and all that were fine-tuned from them, such as NegCLIP"
-OTHERS = "LAION's, DataComp's and most others"
+OPENAI = "OpenAI's weights and all that were fine-tuned from them, such as NegCLIP; MetaCLIP; DFN"
+OTHERS = "LAION-2B's, DataComp's and most others"
 
 
 def agreed(where: str, says: Mapping[str, bool | None], cure: str) -> bool:

@@ -176,8 +176,9 @@ def load_checkpoint(
     """
     folder = Path(folder).resolve()
     config, weights = read_folder(folder, says, name)
+    state = read_state(weights)
     model = build_model(config, str(folder / CONFIG))
-    fit_state(model, read_state(weights), f"Checkpoint {name or str(folder)!r}")
+    fit_state(model, state, f"Checkpoint {name or str(folder)!r}")
     return assemble(on_device(model, device), config, folder / VOCABULARY)
 
 

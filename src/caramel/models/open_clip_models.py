@@ -73,12 +73,14 @@ def open_target(target: str, device: str = "cpu") -> Clip:
     if folder is not None:
         return load_checkpoint(folder, device, says=_said(plain, folder, quick), name=plain)
     found = named(target)
-    model = build_model(found.config, target)
     if found.repo is None:
-        fit_state(model, read_state(Path(found.files[0])), f"Model {target!r}")
+        state = read_state(Path(found.files[0]))
+        model = build_model(found.config, target)
+        fit_state(model, state, f"Model {target!r}")
     else:
         path = hub_file(found.repo, found.files, fetch=True)
         assert path is not None
+        model = build_model(found.config, target)
         _load_published(model, path, target)
     return assemble(on_device(model, device), found.config, None)
 

@@ -20,7 +20,7 @@ without any error. So open_clip's NAME:FILE is loaded where it is established: b
 open_clip_config.json beside the file; or by an ending of the spec:
 
     ViT-B-32-quickgelu:negclip.pt             QuickGELU
-    ViT-B-32:mine.pt?quick_gelu=false         GELU, as LAION's and DataComp's weights have it
+    ViT-B-32:mine.pt?quick_gelu=false         GELU, as LAION-2B's and DataComp's weights have it
 
 A folder or a hub repository whose config does not state it takes the same ending. The config beside a file
 also gives its preprocessing; without one it is what all published weights of NAME share, else OpenAI's.

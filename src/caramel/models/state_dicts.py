@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 import re
 import struct
+import warnings
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,7 +72,9 @@ def _unpickled(path: Path) -> Any:
             f"save the state dict alone."
         )
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a pickle's version: it is read or refused
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         if "truncated" in str(error):
             raise _broken(path, error) from error

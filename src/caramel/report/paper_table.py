@@ -1,0 +1,257 @@
+"""The table of a paper: models down, metrics of one benchmark across, beside published figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+import numpy as np
+import pandas as pd
+
+from caramel.errors import DataError, shown
+from caramel.evaluation.comparison import ALPHA, compare
+from caramel.evaluation.metrics import METRICS, RECALLS, Outcomes
+from caramel.evaluation.statistics import holm, over_seeds
+from caramel.evaluation.summary import judge, summarise, variant_of
+from caramel.evaluation.tasks import Benchmark
+from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
+
+PUBLISHED_COLUMNS = ("model", "benchmark", "subset", "metric", "value", "paper", "table", "row", "note")
+Column = tuple[str, str]  # subset, metric
+Seeds = Mapping[str, Sequence[str]]  # name of a row -> its models
+
+
+def paper_table(
+    similarities: pd.DataFrame,
+    benchmark: Benchmark,
+    *,
+    metrics: Sequence[str] = (),
+    subsets: Sequence[str] = (),
+    published: bool,
+    style: Style,
+    resamples: int,
+    seed: int,
+    further: pd.DataFrame | None = None,
+    intervals: bool = False,
+) -> str:
+    """Return the table, in per cent.
+
+    The best measured model of a column is bold only where it is better than every other measured one by
+    ``comparison.compare``, corrected by Holm over all these comparisons of the table. That keeps any false bold
+    in the table to 5 %: a column's is false only if a model beats the truly best one, which is no more than one
+    comparison per other model. Models labelled ``name-1``, ``name-2`` … are seeds of one training: mean ± standard
+    deviation.
+
+    Args:
+        similarities: table ``similarities`` of the measured models.
+        benchmark: of the table; rows of others are left out.
+        metrics: columns; none: the benchmark's, as far as anything was scored.
+        subsets: columns; none: all that occur.
+        published: whether the figures of ``published.csv`` stand beside them.
+        style: markdown, latex (with booktabs) or csv.
+        resamples: of the bootstrap.
+        seed: of the bootstrap and of the tests.
+        further: table ``metrics`` of measured models without scores, such as those that answer in words. Where
+            they have a value nothing is bold: it cannot be compared.
+        intervals: whether 95 % intervals are shown, of models with one seed.
+
+    Raises:
+        DataError: nothing was measured, a metric or subset is not known, or the models scored different
+            instances.
+    """
+    scores = similarities[similarities["benchmark"] == benchmark.name]
+    parts = [summarise(scores, {benchmark.name: benchmark}, bootstrap=resamples, seed=seed)]
+    if further is not None:
+        parts.append(further[further["benchmark"] == benchmark.name])
+    measured = (
+        pd.concat([part for part in parts if len(part)], ignore_index=True) if any(map(len, parts)) else None
+    )
+    if measured is None:
+        raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}: there is nothing to show.")
+    columns = _columns(measured, metrics, subsets)
+    rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))))
+    known = _published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
+    digits = 2 if len(known) else 1  # papers print two
+    bold = _best(measured, scores, rows, columns, benchmark, resamples=resamples, seed=seed)
+    lines = [
+        Line(
+            _title(name, models),
+            _measured_cells(measured, models, columns, digits, intervals, bold.get(name, ())),
+        )
+        for name, models in rows.items()
+    ]
+    chance = _chance_line(scores, benchmark, columns, digits)
+    grid = Grid(
+        tuple(columns),
+        (tuple(chance), tuple(lines), tuple(_published_lines(known, columns))),
+        tuple(_notes(rows, known, intervals)),
+    )
+    return rendered(grid, style)
+
+
+def published_rows() -> pd.DataFrame:
+    """Return what the papers print, ``PUBLISHED_COLUMNS``: value is per cent as text, as printed."""
+    path = files("caramel.report") / "published.csv"
+    with path.open("r", encoding="utf-8") as file:
+        rows: pd.DataFrame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    return rows
+
+
+def _columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[str]) -> list[Column]:
+    """Return the columns: subsets and, in each, metrics.
+
+    Raises:
+        DataError: a metric or subset does not occur.
+    """
+    scored = measured[measured["n"] > 0]
+    for what, asked in (("metric", metrics), ("subset", subsets)):
+        there = list(dict.fromkeys(scored[what].astype(str)))
+        unknown = [name for name in asked if name not in there]
+        if unknown:
+            raise DataError(f"No {what} {unknown[0]!r} was scored. There are:\n{shown(there, limit=50)}")
+    metrics = metrics or list(dict.fromkeys(scored["metric"].astype(str)))
+    subsets = subsets or list(dict.fromkeys(scored["subset"].astype(str)))
+    pairs = set(zip(scored["subset"].astype(str), scored["metric"].astype(str), strict=True))
+    return [(subset, metric) for subset in subsets for metric in metrics if (subset, metric) in pairs]
+
+
+def _seeds(models: Sequence[str]) -> Seeds:
+    """Return the models of each row. Only labels can say that a model is a seed: a spec may end in any number."""
+    found: dict[str, list[str]] = {}
+    for model in models:
+        label = ":" not in model and "/" not in model
+        found.setdefault(variant_of(model) if label else model, []).append(model)
+    return {(name if len(group) > 1 else group[0]): group for name, group in found.items()}
+
+
+def _title(name: str, models: Sequence[str]) -> str:
+    return name if len(models) == 1 else f"{name} ({len(models)} seeds)"
+
+
+def _values(measured: pd.DataFrame, models: Sequence[str], column: Column) -> pd.DataFrame:
+    """Return the row of table ``metrics`` of each model, without those that were not scored."""
+    subset, metric = column
+    chosen = (measured["subset"] == subset) & (measured["metric"] == metric) & measured["model"].isin(models)
+    return measured[chosen].dropna(subset=["value"])
+
+
+def _measured_cells(
+    measured: pd.DataFrame,
+    models: Sequence[str],
+    columns: Sequence[Column],
+    digits: int,
+    intervals: bool,
+    bold: Sequence[Column],
+) -> tuple[Shown, ...]:
+    cells = []
+    for column in columns:
+        values = 100 * _values(measured, models, column)[["value", "ci_low", "ci_high"]]
+        if values.empty:
+            cells.append(Shown("–"))
+            continue
+        mean, sd, *_ = over_seeds(values["value"].to_numpy(float))
+        text = f"{mean:.{digits}f}"
+        if not np.isnan(sd):
+            text += f" ± {sd:.{digits}f}"
+        elif intervals:
+            low, high = values.iloc[0][["ci_low", "ci_high"]]
+            text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+        cells.append(Shown(text, column in bold))
+    return tuple(cells)
+
+
+def _best(
+    measured: pd.DataFrame,
+    scores: pd.DataFrame,
+    rows: Seeds,
+    columns: Sequence[Column],
+    benchmark: Benchmark,
+    *,
+    resamples: int,
+    seed: int,
+) -> Mapping[str, list[Column]]:
+    """Return the columns in which a row is significantly better than every other one, by the row's name."""
+    runs = {
+        name: [scores[scores["model"] == model].reset_index(drop=True) for model in models]
+        for name, models in rows.items()
+    }
+    compared: dict[tuple[str, str], pd.Series] = {}
+    tests: list[tuple[str, Column, float]] = []
+    for column in columns:
+        means = {name: _values(measured, models, column)["value"].mean() for name, models in rows.items()}
+        there = {name: value for name, value in means.items() if not np.isnan(value)}
+        best = max(there, key=lambda name: there[name])
+        for other in (name for name in there if name != best):
+            if any(run.empty for run in (*runs[best], *runs[other])):
+                tests.append((best, column, 1.0))
+                continue
+            if (best, other) not in compared:
+                found = compare(
+                    runs[best], runs[other], {benchmark.name: benchmark}, resamples=resamples, seed=seed
+                )
+                compared[best, other] = found.set_index(["subset", "metric"])["p"]
+            tests.append((best, column, float(compared[best, other].get(column, 1.0))))
+    significant = holm(np.array([p for _, _, p in tests])) < ALPHA
+    failed = {(name, column) for (name, column, _), kept in zip(tests, significant, strict=True) if not kept}
+    bold: dict[str, list[Column]] = {}
+    for name, column in dict.fromkeys((name, column) for name, column, _ in tests):
+        if (name, column) not in failed:
+            bold.setdefault(name, []).append(column)
+    return bold
+
+
+def _chance_line(
+    scores: pd.DataFrame, benchmark: Benchmark, columns: Sequence[Column], digits: int
+) -> list[Line]:
+    """Return the row of a model that guesses, if it is known for any column."""
+    values: dict[Column, float] = {c: METRICS[c[1]].chance for c in columns if c[1] in METRICS}
+    recalls = [name for name in benchmark.metrics if name in RECALLS]
+    if recalls and len(scores):
+        one = scores[scores["model"] == scores["model"].iloc[0]].reset_index(drop=True)
+        sizes = one["candidates"].to_numpy(float)
+        hits = pd.DataFrame(
+            {name: np.mean([np.minimum(k / sizes, 1) for k in RECALLS[name].ks], axis=0) for name in recalls}
+        )
+        found = judge(one, Outcomes(hits, hits.isna() & False), benchmark.macro, 1, 0)
+        values |= dict(zip(zip(found["subset"], found["metric"], strict=True), found["value"], strict=True))
+    cells = tuple(Shown(f"{100 * values[c]:.{digits}f}" if c in values else "–") for c in columns)
+    return [Line("Chance", cells)] if any(c in values for c in columns) else []
+
+
+def _published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
+    """Return the published figures of the columns."""
+    rows = published_rows()
+    wanted = {(name, *column) for column in columns}
+    cells = zip(rows["benchmark"], rows["subset"], rows["metric"], strict=True)
+    return rows[[cell in wanted for cell in cells]]
+
+
+def _published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[Line]:
+    """Return a row per model and paper."""
+    lines = []
+    for (model, paper), rows in known.groupby(["model", "paper"], sort=False):
+        cells = {(row.subset, row.metric): row.value for row in rows.itertuples()}
+        places = dict.fromkeys(f"{row.table}, row {row.row}" for row in rows.itertuples())
+        source = f"{paper}: {'; '.join(places)}"
+        lines.append(Line(str(model), tuple(Shown(str(cells.get(c, "–"))) for c in columns), source))
+    return lines
+
+
+def _notes(rows: Seeds, known: pd.DataFrame, intervals: bool) -> list[str]:
+    notes = ["In per cent; a tie counts as a miss."]
+    if len(rows) > 1:
+        notes.append(
+            "Bold: significantly better than every other measured model (paired test clustered on the image, "
+            "Holm-corrected over the table, 5 %)."
+        )
+    for name, models in rows.items():
+        if len(models) > 1:
+            notes.append(f"{name}: mean ± standard deviation of {', '.join(models)}.")
+    if intervals:
+        notes.append("In brackets: 95 % intervals, clustered on the image.")
+    if len(known):
+        notes.append("Rows with a source are as printed there, not measured here.")
+    for (paper, note), group in known[known["note"] != ""].groupby(["paper", "note"], sort=False):
+        places = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
+        notes.append(f"{paper}, {', '.join(places)}: {note}.")
+    return notes

@@ -1,0 +1,164 @@
+"""A table of results as Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+Style = Literal["markdown", "latex", "csv"]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A cell: its text, and whether it is bold."""
+
+    text: str
+    bold: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row: its name, its cells and where they come from (empty: measured)."""
+
+    name: str
+    cells: tuple[Shown, ...]
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table: (subset, metric) of each column, parts of rows between which a rule stands, and notes."""
+
+    columns: tuple[tuple[str, str], ...]
+    parts: tuple[tuple[Line, ...], ...]
+    notes: tuple[str, ...]
+
+    @property
+    def titles(self) -> list[str]:
+        """One title per column, without what all columns share."""
+        subsets, metrics = ({column[i] for column in self.columns} for i in (0, 1))
+        if len(subsets) == 1:
+            return [metric if subset == "all" else f"{subset} {metric}" for subset, metric in self.columns]
+        return [subset if len(metrics) == 1 else f"{subset} {metric}" for subset, metric in self.columns]
+
+    @property
+    def sourced(self) -> bool:
+        """Whether any row has a source."""
+        return any(line.source for part in self.parts for line in part)
+
+    @property
+    def head(self) -> list[str]:
+        """The titles of all columns."""
+        return ["Model", *self.titles, *(["Source"] if self.sourced else [])]
+
+
+def rendered(grid: Grid, style: Style) -> str:
+    """Return the table in a style, without a line break at its end."""
+    styles: Mapping[Style, Callable[[Grid], str]] = {"markdown": _markdown, "latex": _latex, "csv": _csv}
+    return styles[style](grid)
+
+
+def _csv(grid: Grid) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(grid.head)
+    for line in (line for part in grid.parts for line in part):
+        source = [line.source] if grid.sourced else []
+        writer.writerow([line.name, *(cell.text for cell in line.cells), *source])
+    return out.getvalue().rstrip("\n")
+
+
+def _markdown(grid: Grid) -> str:
+    def row(cells: Sequence[str]) -> str:
+        return f"| {' | '.join(cells)} |"
+
+    rule = [":--", *["--:"] * len(grid.columns), *([":--"] if grid.sourced else [])]
+    lines = [row([_in_markdown(title) for title in grid.head]), row(rule)]
+    for line in (line for part in grid.parts for line in part):
+        cells = [f"**{_in_markdown(c.text)}**" if c.bold else _in_markdown(c.text) for c in line.cells]
+        source = [_in_markdown(line.source)] if grid.sourced else []
+        lines.append(row([_in_markdown(line.name), *cells, *source]))
+    return "\n".join([*lines, "", *(f"{_in_markdown(note)}  " for note in grid.notes)]).rstrip()
+
+
+def _in_markdown(text: str) -> str:
+    """Return the text with every sign that Markdown would take for its own escaped."""
+    return re.sub(r"([\\`*_{}\[\]<>|#~])", r"\\\1", " ".join(text.split()))
+
+
+def _latex(grid: Grid) -> str:
+    shape = "l" + "r" * len(grid.columns) + ("l" if grid.sourced else "")
+    body = [
+        "\\midrule\n" + "\n".join(_latex_line(grid, line) for line in part) for part in grid.parts if part
+    ]
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            "\\begin{table}",
+            "\\centering",
+            f"\\caption{{{_in_latex(' '.join(grid.notes))}}}",
+            f"\\begin{{tabular}}{{{shape}}}",
+            "\\toprule",
+            *_latex_head(grid),
+            *body,
+            "\\bottomrule",
+            "\\end{tabular}",
+            "\\end{table}",
+        ]
+    )
+
+
+def _latex_head(grid: Grid) -> list[str]:
+    """Return the lines of the head: subsets over metrics, if there are several of both."""
+    subsets = [(subset, len(list(group))) for subset, group in groupby(subset for subset, _ in grid.columns)]
+    if len(subsets) == 1 or all(size == 1 for _, size in subsets):
+        return [" & ".join(_in_latex(title) for title in grid.head) + " \\\\"]
+    over, rules, start = [], [], 2
+    for subset, size in subsets:
+        over.append(f"\\multicolumn{{{size}}}{{c}}{{{_in_latex(subset)}}}")
+        rules.append(f"\\cmidrule(lr){{{start}-{start + size - 1}}}")
+        start += size
+    last = [""] if grid.sourced else []
+    names = ["Model", *(metric for _, metric in grid.columns), *(["Source"] if grid.sourced else [])]
+    return [
+        " & ".join(["", *over, *last]) + " \\\\",
+        " ".join(rules),
+        " & ".join(_in_latex(name) for name in names) + " \\\\",
+    ]
+
+
+def _latex_line(grid: Grid, line: Line) -> str:
+    cells = [f"\\textbf{{{_in_latex(c.text)}}}" if c.bold else _in_latex(c.text) for c in line.cells]
+    source = [_in_latex(line.source)] if grid.sourced else []
+    return " & ".join([_in_latex(line.name), *cells, *source]) + " \\\\"
+
+
+_LATEX = {
+    "\\": "\\textbackslash{}",
+    "{": "\\{",
+    "}": "\\}",
+    **{sign: f"\\{sign}" for sign in "&%$#_"},
+    "~": "\\textasciitilde{}",
+    "^": "\\textasciicircum{}",
+    "<": "\\textless{}",
+    ">": "\\textgreater{}",
+    "|": "\\textbar{}",
+    '"': "\\textquotedbl{}",
+    "[": "{[}",  # after \\ it would be taken for a length
+    "]": "{]}",
+    "±": "$\\pm$",
+    "×": "$\\times$",
+    "–": "--",
+    "…": "\\dots{}",
+    "’": "'",
+}
+
+
+def _in_latex(text: str) -> str:
+    """Return the text with every sign that LaTeX would take for its own escaped."""
+    return "".join(_LATEX.get(sign, sign) for sign in " ".join(text.split()))

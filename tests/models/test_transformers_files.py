@@ -1,0 +1,270 @@
+"""Checkpoints of transformers: what is missing or broken is said, and no code of theirs is run."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_transformers import CAPTIONS, bert_folder, clip_folder
+
+from caramel.errors import BackendError
+from caramel.models import transformers_files
+from caramel.models.transformers_dual import load_dual
+from caramel.models.transformers_files import (
+    check_type,
+    hash_of,
+    load_pretrained,
+    load_tokenizer,
+    missing_transformers,
+    model_type,
+)
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return clip_folder(tmp_path_factory.mktemp("files") / "clip")
+
+
+@pytest.fixture
+def folder(clip: Path, tmp_path: Path) -> Path:
+    """A copy that may be broken."""
+    return shutil.copytree(clip, tmp_path / "clip")
+
+
+class Code:
+    """Runs when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+def load(folder: Path | str) -> Any:
+    return load_dual(str(folder), device="cpu", precision="fp32", name="it")
+
+
+def as_pickle(folder: Path, **further: Any) -> None:
+    """Turn the weights of the folder into the older format."""
+    import torch
+    from safetensors.torch import load_file
+
+    path = folder / "model.safetensors"
+    torch.save({**load_file(path), **further}, folder / "pytorch_model.bin")
+    path.unlink()
+
+
+def test_the_type_is_that_of_the_config(clip: Path) -> None:
+    assert model_type(str(clip)) == "clip"
+    assert check_type(str(clip), "dual", ("clip", "flava")) == "clip"
+
+
+def test_a_type_that_nobody_takes_lists_those_that_the_family_takes(tmp_path: Path) -> None:
+    folder = bert_folder(tmp_path / "bert")
+    with pytest.raises(
+        BackendError, match="type 'bert', which dual: does not take. dual: takes clip, siglip"
+    ):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", "{}", '{"model_type": 3}'])
+def test_a_broken_config_is_named(content: str, folder: Path) -> None:
+    (folder / "config.json").write_text(content)
+    with pytest.raises(BackendError, match=r"config\.json"):
+        load(folder)
+
+
+def test_a_folder_of_open_clip_is_sent_there(tmp_path: Path) -> None:
+    (tmp_path / "open_clip_config.json").write_text("{}")
+    with pytest.raises(BackendError, match=f"write open_clip:{tmp_path}"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("target", ["/no/such/folder", "./folder", "a/b/c", "two words", ""])
+def test_what_can_be_no_repository_is_a_missing_folder(target: str) -> None:
+    with pytest.raises(BackendError, match="There is no folder"):
+        load(target)
+    assert "There is no folder" in missing_transformers(target)[0]
+
+
+def test_a_repository_that_was_not_fetched_is_said_to_be_out_of_reach() -> None:
+    with pytest.raises(BackendError, match="'owner/repo' is neither a folder nor .*HF_HUB_OFFLINE is set"):
+        load("owner/repo")
+    found = missing_transformers("owner/repo")
+    assert [line.split(" in ")[0] for line in found] == [
+        f"'owner/repo': no {what}" for what in ("config.json", "weights", "tokenizer", "image processor")
+    ]
+
+
+def test_a_repository_that_was_fetched_is_read_from_the_cache(
+    clip: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    commit = "0" * 40
+    cache = tmp_path / "hub"
+    shutil.copytree(clip, cache / "models--owner--repo" / "snapshots" / commit)
+    (cache / "models--owner--repo" / "refs").mkdir()
+    (cache / "models--owner--repo" / "refs" / "main").write_text(commit)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    assert missing_transformers("owner/repo") == []
+    vectors = load("owner/repo").encode_texts(CAPTIONS, None)
+    np.testing.assert_array_equal(vectors, load(clip).encode_texts(CAPTIONS, None))
+    assert load("owner/repo").identity == load(clip).identity
+
+
+@pytest.mark.parametrize("size", [4, 200, -40])
+def test_a_truncated_safetensors_file_is_broken(size: int, folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(BackendError, match="broken.*Fetch them again"):
+        load(folder)
+
+
+@pytest.mark.parametrize("size", [4, 200, -40])
+def test_a_truncated_pickle_is_an_error(size: int, folder: Path) -> None:
+    as_pickle(folder)
+    path = folder / "pytorch_model.bin"
+    path.write_bytes(path.read_bytes()[:size])
+    with pytest.raises(BackendError, match=str(folder)):
+        load(folder)
+
+
+def test_a_pickle_of_tensors_is_read(folder: Path, clip: Path) -> None:
+    as_pickle(folder)
+    assert missing_transformers(str(folder)) == []
+    np.testing.assert_array_equal(
+        load(folder).encode_texts(CAPTIONS, None), load(clip).encode_texts(CAPTIONS, None)
+    )
+
+
+def test_a_pickle_with_code_is_refused_and_nothing_of_it_runs(folder: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    as_pickle(folder, code=Code(ran))
+    with pytest.raises(BackendError, match="could run any code"):
+        load(folder)
+    assert not ran.exists()
+    pickle.loads(pickle.dumps(Code(ran)))  # noqa: S301
+    assert ran.exists()
+
+
+def test_code_that_a_repository_brings_along_is_not_run(folder: Path, tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    (folder / "modeling.py").write_text(f"open({str(ran)!r}, 'w')\nclass Model: ...\n")
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"auto_map": {"AutoModel": "modeling.Model"}}))
+    load(folder)  # by transformers' own class
+    unknown = config | {"model_type": "new", "auto_map": {"AutoConfig": "modeling.Model"}}
+    (folder / "config.json").write_text(json.dumps(unknown))
+    from transformers import AutoModel
+
+    with pytest.raises(BackendError, match="never run"):
+        load_pretrained(AutoModel, str(folder), device="cpu")
+    assert not ran.exists()
+
+
+def test_weights_that_are_missing_are_not_made_up(folder: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    path = folder / "model.safetensors"
+    state = load_file(path)
+    del state["text_projection.weight"]
+    save_file(state, path, metadata={"format": "pt"})
+    with pytest.raises(
+        BackendError, match=r"not a whole CLIPModel: 1 of its weights(.|\n)*text_projection\.weight"
+    ):
+        load(folder)
+
+
+def test_weights_of_another_shape_are_refused(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"projection_dim": 24}))
+    with pytest.raises(BackendError, match=str(folder)):
+        load(folder)
+
+
+def test_half_precision_weights_are_computed_with_in_single(folder: Path) -> None:
+    import torch
+    from transformers import CLIPModel
+
+    CLIPModel.from_pretrained(folder, dtype=torch.float16).save_pretrained(folder)
+    assert json.loads((folder / "config.json").read_text())["dtype"] == "float16"
+    model = load_pretrained(CLIPModel, str(folder), device="cpu")
+    assert {weight.dtype for weight in model.parameters()} == {torch.float32}
+    half = load_pretrained(CLIPModel, str(folder), device="cpu", dtype=torch.float16)
+    assert {weight.dtype for weight in half.parameters()} == {torch.float16}
+    assert not model.training
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (transformers_files.TOKENIZERS, "has no tokenizer"),
+        (transformers_files.PREPROCESSORS, "has no image processor"),
+    ],
+)
+def test_a_part_that_is_missing_is_named(names: tuple[str, ...], message: str, folder: Path) -> None:
+    for name in names:
+        (folder / name).unlink(missing_ok=True)
+    with pytest.raises(BackendError, match=message):
+        load(folder)
+    assert [line.split(" in ")[0] for line in missing_transformers(str(folder))] == [
+        message.replace("has ", "")
+    ]
+
+
+def test_a_broken_tokenizer_is_an_error(folder: Path) -> None:
+    (folder / "tokenizer.json").write_text("{")
+    with pytest.raises(BackendError, match=str(folder)):
+        load_tokenizer(str(folder))
+
+
+def test_a_shard_that_an_index_names_and_is_not_there_is_listed(folder: Path) -> None:
+    from transformers import CLIPModel
+
+    model = CLIPModel.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    model.save_pretrained(folder, max_shard_size="40KB")
+    shards = sorted(folder.glob("model-*.safetensors"))
+    assert len(shards) > 1
+    assert missing_transformers(str(folder)) == []
+    load(folder)
+    shards[1].unlink()
+    assert missing_transformers(str(folder)) == [f"no {shards[1].name} in {str(folder)!r}"]
+    with pytest.raises(BackendError, match=str(folder)):
+        load(folder)
+
+
+def test_a_device_that_is_not_there_is_an_error(folder: Path) -> None:
+    with pytest.raises(BackendError, match="Device 'meteor' cannot be used"):
+        load_dual(str(folder), device="meteor", precision="fp32", name="it")
+
+
+def test_loading_says_nothing_and_leaves_transformers_as_it_was(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from transformers.utils import logging
+
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    capfd.readouterr()
+    load(folder)
+    assert capfd.readouterr() == ("", "")
+    assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before
+
+
+def test_a_hash_of_settings_leaves_out_where_they_were_written() -> None:
+    settings = {"size": [1, 2], "inner": {"a": 1}}
+    recorded = {
+        **settings,
+        "_name_or_path": "x",
+        "transformers_version": "5",
+        "inner": {"a": 1, "vocab_file": "y"},
+    }
+    assert hash_of(settings) == hash_of(recorded)
+    assert hash_of(settings) != hash_of({"size": [1, 2], "inner": {"a": 2}})

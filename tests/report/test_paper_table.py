@@ -1,0 +1,213 @@
+import csv
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.evaluation.evaluate import benchmark
+from caramel.evaluation.metrics import outcomes
+from caramel.report.paper_table import paper_table
+from caramel.report.table_styles import Style
+
+PP = benchmark("sugarcrepe_pp")
+SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
+
+
+def scored(model: str, seed: int, lift: float = 0.0, n: int = 300) -> pd.DataFrame:
+    """Return random scores of n instances; ``lift`` is added to those of the true captions with the image."""
+    rows = pd.DataFrame(np.random.default_rng(seed).normal(size=(n, len(SCORES))), columns=SCORES)
+    rows[["s_c0_i0", "s_c2_i0"]] += lift
+    return tables.frame(
+        tables.SIMILARITIES,
+        rows.assign(
+            instance_id=[f"i{i}" for i in range(n)],
+            image_id=[f"image{i // 3}" for i in range(n)],
+            subsets=[["swap", "swap_obj"] if i % 2 else ["replace", "replace_obj"] for i in range(n)],
+            model=model,
+            benchmark="sugarcrepe_pp",
+        ),
+    )
+
+
+def table(
+    runs: list[pd.DataFrame],
+    style: Style = "markdown",
+    metrics: tuple[str, ...] = ("itt", "tot"),
+    subsets: tuple[str, ...] = ("all",),
+    published: bool = False,
+    **options: object,
+) -> str:
+    return paper_table(
+        pd.concat(runs, ignore_index=True),
+        PP,
+        metrics=metrics,
+        subsets=subsets,
+        published=published,
+        style=style,
+        resamples=100,
+        seed=0,
+        **options,  # type: ignore[arg-type]
+    )
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """Return the cells of a Markdown table by the row's first one."""
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    split = [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in rows]
+    assert len({len(row) for row in split}) == 1
+    return {row[0]: row[1:] for row in split}
+
+
+def test_values_are_the_shares_of_hits_in_per_cent() -> None:
+    rows = scored("m", 0)
+    found = cells(table([rows], subsets=("swap_obj", "replace_obj")))
+    hits = outcomes(rows, ("itt", "tot")).hits
+    places = {"swap_obj": slice(1, None, 2), "replace_obj": slice(0, None, 2)}
+    expected = [f"{100 * hits[m].to_numpy()[places[s]].mean():.1f}" for s in places for m in ("itt", "tot")]
+    assert found["m"] == expected
+    assert found["Model"] == [rf"{s}\_obj {m}" for s in ("swap", "replace") for m in ("itt", "tot")]
+    assert found["Chance"] == ["33.3"] * 4
+
+
+def test_all_metrics_and_subsets_are_shown_unless_some_are_named() -> None:
+    found = cells(table([scored("m", 0)], metrics=(), subsets=()))
+    assert len(found["Model"]) == len(PP.metrics) * 6  # all, macro, two types, two subtypes
+
+
+def test_only_a_significant_lead_over_every_other_is_bold() -> None:
+    best, second, last = scored("best", 1, lift=2.0), scored("second", 2, lift=0.5), scored("last", 3)
+    found = cells(table([best, second, last]))
+    assert [cell.startswith("**") for cell in found["best"]] == [True, False]
+    assert not any("**" in cell for name in ("second", "last", "Chance") for cell in found[name])
+    near = scored("near", 1, lift=2.02)
+    assert "**" not in table([best, near, last]).split("\n\n")[0]
+
+
+def test_a_single_model_beats_nobody() -> None:
+    assert "**" not in table([scored("m", 0, lift=3)])
+
+
+def test_seeds_of_a_label_are_one_row_and_specs_are_not() -> None:
+    runs = [scored("tuned-1", 1, lift=1), scored("tuned-2", 2, lift=2)]
+    values = [100 * outcomes(run, ("itt",)).hits["itt"].mean() for run in runs]
+    text = table([*runs, scored("open_clip:a/ViT-B-16", 3), scored("open_clip:a/ViT-B-32", 4)])
+    found = cells(text)
+    assert found["tuned (2 seeds)"][0].strip("*") == f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
+    assert {r"open\_clip:a/ViT-B-16", r"open\_clip:a/ViT-B-32"} <= set(found)
+    assert "tuned: mean ± standard deviation of tuned-1, tuned-2." in text
+
+
+def test_a_lucky_seed_is_not_bold() -> None:
+    lucky = [scored("tuned-1", 1, lift=6), scored("tuned-2", 2, lift=-1), scored("tuned-3", 3, lift=1)]
+    base = scored("base", 4)
+    assert "**" in table([lucky[0], base]).split("\n\n")[0]
+    assert "**" not in table([*lucky, base]).split("\n\n")[0]
+
+
+def test_published_rows_stand_beside_with_their_source() -> None:
+    found = cells(
+        table([scored("m", 0)], metrics=("itt",), subsets=("swap_obj", "replace_obj"), published=True)
+    )
+    assert found["CLIP ViT-B/32"] == ["45.18", "86.80", "SugarCrepe++: Table 12, row CLIP"]
+    assert found["BLIP-SGVL"][:2] == ["13.16", "53.75"]
+    assert re.fullmatch(r"\d+\.\d\d", found["m"][0])
+    assert found["m"][2] == ""
+    assert found["Chance"][0] == "33.33"
+
+
+def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> None:
+    runs = [scored("best", 1, lift=3), scored("last", 2)]
+    row = {"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "all", "metric": "itt", "value": 0.5}
+    row |= {"ci_low": 0.4, "ci_high": 0.6, "n": 10, "ties": 0, "unscored": 0}
+    further = tables.frame(tables.METRICS, [row])
+    text = table(runs, further=further)
+    assert cells(text)["chat"] == ["50.0", "–"]
+    assert "**" not in text
+    assert "**" in table(runs)
+
+
+def test_intervals_are_shown_on_demand() -> None:
+    found = cells(table([scored("m", 0)], metrics=("itt",), intervals=True))
+    value, low, high = map(float, re.findall(r"[\d.]+", found["m"][0]))
+    assert low < value < high
+
+
+def test_csv_is_read_back() -> None:
+    text = table(
+        [scored('a "b", c', 0)], style="csv", published=True, metrics=("itt",), subsets=("swap_obj",)
+    )
+    head, *rows = csv.reader(io.StringIO(text))
+    assert head == ["Model", "swap_obj itt", "Source"]
+    assert {len(row) for row in rows} == {3}
+    assert rows[1][0] == 'a "b", c'
+    assert float(rows[1][1]) > 0
+
+
+def test_latex_is_balanced_and_escaped() -> None:
+    name = r"a_b & 50% #1 {x} ~ ^ \end"
+    text = table(
+        [scored(name, 0), scored("other", 1)], style="latex", subsets=("all", "swap_obj"), published=True
+    )
+    body = text[text.index("\\toprule") : text.index("\\bottomrule")]
+    plain = re.sub(r"\\[{}&%$#_\\]", "", text)
+    assert plain.count("{") == plain.count("}")
+    assert text.count("\\begin{") == text.count("\\end{")
+    shape = re.search(r"\\begin\{tabular\}\{(\w+)\}", text)
+    assert shape is not None
+    rows = [line for line in body.split("\n") if line.endswith("\\\\") and "multicolumn" not in line]
+    assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {len(shape[1])}
+    assert r"a\_b \& 50\% \#1 \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}end" in text
+    assert "\\multicolumn{2}{c}{swap\\_obj}" in text
+    assert "\\cmidrule(lr){2-3} \\cmidrule(lr){4-5}" in text
+    assert not re.search(r"[±–×…’]", text)
+
+
+def test_rankings_have_the_chance_of_their_candidates() -> None:
+    of = benchmark("crepe_productivity")
+    rows = pd.DataFrame(
+        {
+            "instance_id": [f"i{i}" for i in range(20)],
+            "image_id": [f"image{i}" for i in range(20)],
+            "subsets": [["atom", "atom/n4"] if i < 10 else ["swap", "swap/n4"] for i in range(20)],
+            "model": "m",
+            "benchmark": of.name,
+            "above": [0.0, 1.0] * 10,
+            "equal": 0.0,
+            "candidates": [6.0] * 10 + [5.0] * 10,
+        }
+    )
+    text = paper_table(
+        tables.frame(tables.SIMILARITIES, rows),
+        of,
+        metrics=("recall@1",),
+        subsets=("atom/n4", "swap/n4"),
+        published=True,
+        style="markdown",
+        resamples=100,
+        seed=0,
+    )
+    found = cells(text)
+    assert found["Chance"][:2] == ["16.67", "20.00"]
+    assert found["m"][:2] == ["50.00", "50.00"]
+    assert found["ALBEF"][:2] == ["38.71", "25.93"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"metrics": ("i2t",)}, "No metric 'i2t' was scored"),
+        ({"subsets": ("x",)}, "No subset 'x' was scored"),
+    ],
+)
+def test_an_unknown_column_is_an_error(options: dict[str, tuple[str, ...]], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        table([scored("m", 0)], **options)  # type: ignore[arg-type]
+
+
+def test_nothing_measured_is_an_error() -> None:
+    with pytest.raises(DataError, match="Nothing was measured on benchmark 'sugarcrepe_pp'"):
+        table([scored("m", 0).assign(benchmark="other")])
