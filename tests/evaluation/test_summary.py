@@ -23,7 +23,7 @@ COLUMNS = [
     "t_p1_n",
     "t_p2_n",
 ]
-METRIC_NAMES = list(METRICS)
+METRIC_NAMES = list(BENCHMARK.metrics)
 BENCHMARK = instances.BENCHMARK
 
 

@@ -47,7 +47,9 @@ TOKENIZERS = (
 )
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
 # What settings say of where they were written, not of what they do.
-_RECORDED = re.compile("_name_or_path|name_or_path|transformers_version|(torch_)?dtype|_commit_hash|.*_file")
+_RECORDED = re.compile(
+    "_?name_or_path|transformers_version|(torch_)?dtype|_commit_hash|is_local|local_files_only|.*_file"
+)
 
 
 def model_type(target: str) -> str:
@@ -348,11 +350,16 @@ def _settings(part: Any) -> Any:
     """Return all that a tokenizer or an image processor does, JSON-like."""
     if not hasattr(part, "get_vocab"):
         return part.to_dict()
-    fast = getattr(part, "backend_tokenizer", None)
-    rules = json.loads(fast.to_str()) if fast is not None else part.get_vocab()
-    # The last call's padding and truncation stand among a fast tokenizer's rules.
-    kept = {k: v for k, v in {**part.init_kwargs, **rules}.items() if k not in ("padding", "truncation")}
-    return {"class": type(part).__name__, "length": part.model_max_length, **kept}
+    fast, pieces = getattr(part, "backend_tokenizer", None), getattr(part, "sp_model", None)
+    if fast is not None:
+        # The last call's padding and truncation stand among the rules.
+        rules = {k: v for k, v in json.loads(fast.to_str()).items() if k not in ("padding", "truncation")}
+    elif pieces is not None:
+        rules = {"sentencepiece": hashlib.sha256(pieces.serialized_model_proto()).hexdigest()}
+    else:
+        rules = part.get_vocab()
+    settings = {k: v for k, v in part.init_kwargs.items() if k not in ("padding", "truncation")}
+    return {**settings, "class": type(part).__name__, "length": part.model_max_length, "rules": rules}
 
 
 def _clean(settings: Any) -> Any:
