@@ -27,6 +27,14 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "ngram": "caramel.quality.ngram:ngram",
         "probe": "caramel.quality.probe:probe",
     },
+    "model_scorer": {
+        "vera": "caramel.quality.language_models:vera",
+        "cola": "caramel.quality.language_models:cola",
+        "causal_lm": "caramel.quality.language_models:causal_lm",
+        "masked_lm": "caramel.quality.language_models:masked_lm",
+        "embedding_probe": "caramel.quality.embedding_probe:embedding_probe",
+        "finetuned": "caramel.quality.finetuned:finetuned",
+    },
     "generator": {
         "pixart": "caramel.training.text_to_image:train_pixart",
         "pretrained": "caramel.images.pipelines:adopt_pipeline",

@@ -23,8 +23,8 @@ COLUMNS = [
     "t_p1_n",
     "t_p2_n",
 ]
-METRIC_NAMES = list(BENCHMARK.metrics)
 BENCHMARK = instances.BENCHMARK
+METRIC_NAMES = list(BENCHMARK.metrics)
 
 
 def subsets(subtype: str) -> list[str]:

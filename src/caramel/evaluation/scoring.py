@@ -248,7 +248,8 @@ def _texts(store: Store, texts: Sequence[str], run: Run) -> Any:
     """Return the embeddings of the texts, (n, d)."""
 
     def shards(todo: list[int]) -> list[list[str]]:
-        ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text))
+        # Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
+        ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text.casefold(), text))
         return _chunks(ordered, TEXTS_PER_SHARD)
 
     return store.vectors(

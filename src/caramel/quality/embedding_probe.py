@@ -54,7 +54,11 @@ class EmbeddingProbe:
             return np.zeros(0), np.zeros(0)
         identity = open_encoder(self.target).identity
         vectors = text_vectors(
-            texts, embedded_table, settings={"target": self.target}, identity=identity, title="embedding_probe"
+            texts,
+            embedded_table,
+            settings={"target": self.target},
+            identity=identity,
+            title="embedding_probe",
         ).astype(np.float64)
 
         def learn(learned: Ints, scored: Ints) -> Floats:

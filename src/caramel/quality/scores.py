@@ -12,7 +12,7 @@ from caramel import tables
 from caramel.errors import DataError, shown
 from caramel.quality.blind import DECIMALS, Floats, Scorer
 from caramel.quality.intervals import Z
-from caramel.registry import backend
+from caramel.quality.scorer_specs import scorer
 
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
 
@@ -28,7 +28,7 @@ def score_pairs(
     Args:
         pairs: table ``pairs``.
         negatives: table ``negatives``.
-        scorers: names of blind scorers, see ``registry.py``.
+        scorers: blind scorers, see ``scorer_specs``.
         folds: of the cross-validation, grouped by image.
         seed: of folds and draws.
 
@@ -37,7 +37,7 @@ def score_pairs(
         DataError: a negative's pair is missing.
     """
     rows = joined(pairs, negatives)
-    parts = [_scored(rows, name, backend("scorer", name), folds, seed) for name in dict.fromkeys(scorers)]
+    parts = [_scored(rows, name, scorer(name), folds, seed) for name in dict.fromkeys(scorers)]
     scores = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
     assert len(scores) == len(parts) * len(negatives)
     return scores
