@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel import parallel
-from caramel.errors import CaramelError, ResourceError
-from caramel.parallel import file_hash, fingerprint, sharded_map, tune_grid, write_atomically
+from caramel.errors import CaramelError, DataError, ResourceError
+from caramel.parallel import file_hash, fingerprint, sharded_map, threaded, tune_grid, write_atomically
 
 
 def square(shard: list[int], *, log: str, kill: str = "") -> pa.Table:
@@ -184,3 +184,10 @@ def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ra
     with pytest.raises(ResourceError, match=r"1 of 3 trials.*bad point 2"):
         grid(tmp_path, "ray", bad=2)
     assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]
+
+
+def test_threaded_keeps_the_order_and_raises_what_the_function_raises() -> None:
+    assert threaded(lambda n: n * n, list(range(50))) == [n * n for n in range(50)]
+    assert threaded(str, []) == []
+    with pytest.raises(DataError, match="17"):
+        threaded(lambda n: (_ for _ in ()).throw(DataError("17")) if n == 17 else n, list(range(50)))

@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -26,6 +27,7 @@ from caramel.errors import ResourceError
 
 Executor = Literal["ray", "inline"]
 Shard = TypeVar("Shard")
+Result = TypeVar("Result")
 RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
 
 
@@ -260,3 +262,15 @@ def _run_on_tune(
 
 def _error_file(scratch: str) -> Path:
     return Path(scratch).with_suffix(".error")
+
+
+def threaded(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:
+    """Return the function of each item, in threads of this process: for work that releases the interpreter.
+
+    Reading, decoding and resizing images do.
+    """
+    workers = min(16, os.cpu_count() or 1)
+    if workers == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(function, items))

@@ -149,9 +149,9 @@ def test_changed_captions_are_scored_anew(source: Source) -> None:
 
 
 def test_an_unknown_benchmark_or_family_lists_the_choices(source: Source) -> None:
-    with pytest.raises(BackendError, match="Unknown benchmark backend 'sugarcreep'.*'sugarcrepe'"):
+    with pytest.raises(BackendError, match=r"Unknown benchmark backend 'sugarcreep'.*'sugarcrepe'"):
         run(Source("sugarcreep", "data", "images"), "a=counting:16")
-    with pytest.raises(BackendError, match="its family cannot be told.*open_clip"):
+    with pytest.raises(BackendError, match=r"its family cannot be told.*open_clip"):
         run(source, "a=unheard:16")
 
 

@@ -11,8 +11,6 @@ from caramel.evaluation.statistics import (
     holm,
     means,
     over_seeds,
-    paired_difference,
-    percentiles,
     resampled_means,
     sign_flip_p,
     standard_errors,
@@ -83,7 +81,8 @@ def test_unscored_values_are_left_out_and_nothing_scored_is_nan() -> None:
     values = np.array([[1.0, np.nan], [np.nan, np.nan], [0.0, np.nan]])
     assert means(values)[0] == 0.5
     assert np.isnan(means(values)[1])
-    low, high = percentiles(resampled_means(values, np.array([0, 1, 2]), resamples=100, seed=0))
+    samples = resampled_means(values, np.array([0, 1, 2]), resamples=100, seed=0)
+    low, high = fraction_intervals(means(values), samples, np.array([2, 0]))
     assert low[0] <= 0.5 <= high[0]
     assert np.isnan([low[1], high[1]]).all()
 
@@ -148,46 +147,6 @@ def test_fewer_than_two_clusters_have_no_interval(rows: int) -> None:
     value, low, high = interval(np.ones(rows), np.zeros(rows, int), resamples=100, seed=0)
     assert np.isnan([low, high]).all()
     assert np.isnan(value) == (rows == 0)
-
-
-def test_difference_of_a_model_and_itself_is_exactly_nothing() -> None:
-    hits, clusters = grouped(np.random.default_rng(4), clusters=40, each=3)
-    one = hits[None, :, None]
-    point, samples = paired_difference(one, one, clusters, resamples=200, seed=0)
-    assert point[0] == 0
-    assert (samples == 0).all()
-
-
-def test_pairing_narrows_the_interval_of_correlated_models() -> None:
-    rng = np.random.default_rng(5)
-    b, clusters = grouped(rng, clusters=100, each=3)
-    a = np.where(rng.random(len(b)) < 0.1, 1.0, b)
-    point, samples = paired_difference(a[None, :, None], b[None, :, None], clusters, resamples=1000, seed=0)
-    low, high = percentiles(samples)
-    alone = interval(a, clusters, resamples=1000, seed=0)
-    assert point[0] == pytest.approx((a - b).mean())
-    assert low[0] <= point[0] <= high[0]
-    assert high[0] - low[0] < 0.7 * (alone[2] - alone[1])
-
-
-def test_spread_over_seeds_widens_the_difference() -> None:
-    rng = np.random.default_rng(6)
-    b, clusters = grouped(rng, clusters=100, each=3)
-    better, worse = np.ones_like(b), np.zeros_like(b)
-    steady = np.stack([b, b])[:, :, None]
-    shaky = np.stack([better, worse])[:, :, None]
-    base = b[None, :, None]
-    _, calm = paired_difference(steady, base, clusters, resamples=500, seed=0)
-    _, wide = paired_difference(shaky, base, clusters, resamples=500, seed=0)
-    assert np.ptp(calm) == 0
-    assert np.ptp(wide) > 0.9
-
-
-def test_an_instance_counts_only_where_both_scored_it() -> None:
-    a = np.array([1.0, 1.0, np.nan, 0.0])
-    b = np.array([0.0, np.nan, 0.0, 0.0])
-    point, _ = paired_difference(a[None, :, None], b[None, :, None], np.arange(4), resamples=100, seed=0)
-    assert point[0] == 0.5
 
 
 def test_seeds_give_the_t_interval() -> None:

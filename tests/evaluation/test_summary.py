@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.errors import DataError
 from caramel.evaluation.benchmarks import instances
 from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.summary import compare_variants, summarise, summarise_variants, variant_of
+from caramel.evaluation.summary import summarise, summarise_variants, variant_of
 from caramel.evaluation.tasks import Benchmark
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
@@ -162,38 +161,3 @@ def test_seeds_are_gathered_by_variant() -> None:
     assert rows.loc[("v", "all", "group"), "seeds"] == 2
     assert rows.loc[("base", "all", "group"), "seeds"] == 1
     assert np.isnan(rows.loc[("base", "all", "group"), "sd"])
-
-
-def test_differences_are_paired_and_find_a_lift() -> None:
-    models = pd.concat([scored("base", 0), scored("v-1", 0, lift=0.5), scored("v-2", 0, lift=0.5)])
-    rows = compare_variants(models, BENCHMARK, bootstrap=200, seed=0)
-    rows = rows.set_index(["a", "b", "subset", "metric"])
-    metrics = summary(models)["value"]
-    lift = rows.loc[("v", "base", "all", "accuracy")]
-    expected = metrics["v-1", "all", "accuracy"] - metrics["base", "all", "accuracy"]
-    assert lift["difference"] == pytest.approx(expected)
-    assert 0 < lift["ci_low"] <= lift["difference"] <= lift["ci_high"]
-    same = rows.loc[("v", "base", "all", "tot"), ["difference", "ci_low", "ci_high"]]
-    assert same.tolist() == [0, 0, 0]
-    macro = rows.loc[("v", "base", "macro", "accuracy"), "difference"]
-    each = [rows.loc[("v", "base", s, "accuracy"), "difference"] for s in SIZES]
-    assert macro == pytest.approx(np.mean(each))
-
-
-def test_differences_pair_instances_by_name_and_not_by_place() -> None:
-    base, tuned = scored("base", 0), scored("v", 1)
-    ordered = compare_variants(pd.concat([base, tuned]), BENCHMARK, bootstrap=50, seed=0)
-    shuffled = pd.concat([base, tuned.sample(frac=1, random_state=0)])
-    pd.testing.assert_frame_equal(compare_variants(shuffled, BENCHMARK, bootstrap=50, seed=0), ordered)
-
-
-def test_models_that_scored_other_instances_are_not_compared() -> None:
-    tuned = scored("v", 1)
-    tuned.loc[3, "instance_id"] = "elsewhere"
-    models = pd.concat([scored("base", 0), tuned])
-    with pytest.raises(DataError, match=r"2 instances(.|\n)*'elsewhere'(.|\n)*'i3'"):
-        compare_variants(models, BENCHMARK, bootstrap=20, seed=0)
-
-
-def test_one_variant_has_nothing_to_be_compared_with() -> None:
-    assert compare_variants(scored("base", 0), BENCHMARK, bootstrap=20, seed=0).empty

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from caramel.errors import DataError, ResourceError
-from caramel.models.batches import LARGEST, in_batches, out_of_memory, threaded
+from caramel.models.batches import LARGEST, in_batches, out_of_memory
 
 
 class Machine:
@@ -112,10 +112,3 @@ def test_the_size_is_found_where_none_is_given() -> None:
     assert machine.tried == [LARGEST["cpu"], 1]
     run([1, 2], machine, None, device="mps")
     assert machine.tried[-1] == 2
-
-
-def test_threaded_keeps_the_order_and_raises_what_the_function_raises() -> None:
-    assert threaded(lambda n: n * n, list(range(50))) == [n * n for n in range(50)]
-    assert threaded(str, []) == []
-    with pytest.raises(DataError, match="17"):
-        threaded(lambda n: (_ for _ in ()).throw(DataError("17")) if n == 17 else n, list(range(50)))

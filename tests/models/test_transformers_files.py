@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_transformers import CAPTIONS, bert_folder, clip_folder, siglip_folder
+from small_transformers import CAPTIONS, bert_folder, clip_folder, flava_folder, siglip_folder
 
 from caramel.errors import BackendError
 from caramel.models import transformers_files
@@ -247,12 +247,16 @@ def test_a_device_that_is_not_there_is_an_error(folder: Path) -> None:
 
 
 def test_loading_says_nothing_and_leaves_transformers_as_it_was(
-    folder: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    from transformers import AutoModel
     from transformers.utils import logging
 
+    folder = flava_folder(tmp_path / "flava")  # it holds weights that AutoModel does not take
     before = logging.get_verbosity(), logging.is_progress_bar_enabled()
     capfd.readouterr()
+    AutoModel.from_pretrained(folder)
+    assert "UNEXPECTED" in "".join(capfd.readouterr())
     load(folder)
     assert capfd.readouterr() == ("", "")
     assert (logging.get_verbosity(), logging.is_progress_bar_enabled()) == before

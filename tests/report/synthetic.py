@@ -9,7 +9,8 @@ import pandas as pd
 
 from caramel import tables
 from caramel.evaluation.benchmarks.instances import BENCHMARK, subsets_of
-from caramel.evaluation.summary import compare_variants, summarise, summarise_variants
+from caramel.evaluation.comparison import compare_variants
+from caramel.evaluation.summary import summarise, summarise_variants
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene

@@ -256,7 +256,13 @@ def test_a_picture_that_cannot_be_decoded_is_named(data: Path) -> None:
 def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> None:
     path = data / "evaluate/metrics.parquet"
     metrics = tables.read(tables.METRICS, path)
-    row = {"model": "other", "benchmark": "sugarcrepe", "subset": "all", "metric": "accuracy", "value": 0.7654}
+    row = {
+        "model": "other",
+        "benchmark": "sugarcrepe",
+        "subset": "all",
+        "metric": "accuracy",
+        "value": 0.7654,
+    }
     row |= {"ci_low": 0.7, "ci_high": 0.8, "n": 7511, "ties": 3, "unscored": 0}
     tables.write(tables.METRICS, pd.concat([metrics, pd.DataFrame([row])], ignore_index=True), path)
     html = build(data).html

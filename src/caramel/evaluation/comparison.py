@@ -12,6 +12,7 @@ said of its other trainings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from caramel.evaluation.statistics import (
     sign_flip_p,
     standard_errors,
 )
-from caramel.evaluation.summary import Layout, aligned, by_subset, clusters_of, subset_masks
+from caramel.evaluation.summary import Layout, aligned, by_subset, clusters_of, subset_masks, variant_of
 from caramel.evaluation.tasks import Benchmark
 
 COMPARISON_COLUMNS: Mapping[str, str] = {
@@ -54,6 +55,7 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "seeds_a": "training seeds of a",
     "seeds_b": "training seeds of b",
 }
+DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p", "p_holm")
 ALPHA = 1 - LEVEL
 POWER = 0.84  # normal quantile of 80 %
 
@@ -104,6 +106,29 @@ def compare(
     found["p_holm"] = holm(found["p"].to_numpy(float))
     found["significant"] = found["p_holm"] < ALPHA
     return found[list(COMPARISON_COLUMNS)]
+
+
+def compare_variants(
+    similarities: pd.DataFrame, benchmark: Benchmark, *, bootstrap: int, seed: int
+) -> pd.DataFrame:
+    """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
+
+    Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later in
+    ``similarities``.
+
+    Raises:
+        DataError: the models did not score the same instances.
+    """
+    runs: dict[str, list[pd.DataFrame]] = {}
+    for model, rows in similarities.groupby("model", sort=False):
+        runs.setdefault(variant_of(str(model)), []).append(rows)
+    named = dict.fromkeys(similarities["benchmark"].astype(str).unique(), benchmark)
+    parts = [
+        compare(runs[a], runs[b], named, resamples=bootstrap, seed=seed).assign(a=a, b=b)
+        for b, a in combinations(runs, 2)
+    ]
+    columns = list(DIFFERENCE_COLUMNS)
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
 
 def _compared(

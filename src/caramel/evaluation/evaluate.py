@@ -136,7 +136,9 @@ def evaluate(
     answered = [tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]]
     judged = [tables.read(tables.METRICS, r["metrics"]) for r in results]
     return Evaluation(
-        _joined(tables.SIMILARITIES, scored), _joined(tables.ANSWERS, answered), _joined(tables.METRICS, judged)
+        _joined(tables.SIMILARITIES, scored),
+        _joined(tables.ANSWERS, answered),
+        _joined(tables.METRICS, judged),
     )
 
 
@@ -289,7 +291,9 @@ def _log(
 
     from caramel.evaluation.figures import subset_bars
 
-    title = f"evaluate {name}" if source.benchmark == "instances" else f"evaluate {name} on {source.benchmark}"
+    title = (
+        f"evaluate {name}" if source.benchmark == "instances" else f"evaluate {name} on {source.benchmark}"
+    )
     with tracking.run(
         title,
         key=key,

@@ -10,8 +10,9 @@ import pandas as pd
 
 from caramel import parallel
 from caramel.errors import BackendError
+from caramel.evaluation.comparison import compare_variants
 from caramel.evaluation.evaluate import Source, benchmark, evaluate
-from caramel.evaluation.summary import BASE, compare_variants, summarise_variants
+from caramel.evaluation.summary import BASE, summarise_variants
 
 ASSEMBLED = "data/assemble"
 
@@ -23,7 +24,7 @@ class Grid(NamedTuple):
     answers: pd.DataFrame  # table ``answers``
     metrics: pd.DataFrame  # table ``metrics``
     variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``, of benchmark ``instances``
-    differences: pd.DataFrame  # ``summary.DIFFERENCE_COLUMNS``, of benchmark ``instances``
+    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of benchmark ``instances``
 
 
 def evaluate_models(

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import DataError, shown
-from caramel.models.batches import threaded
+from caramel.parallel import threaded
 from caramel.pictures import BROKEN, open_picture
 
 KEY_BYTES = 16

@@ -65,19 +65,6 @@ def resampled_means(values: Floats, clusters: npt.NDArray[np.int64], *, resample
     return np.concatenate(parts)
 
 
-def percentiles(samples: Floats) -> tuple[Floats, Floats]:
-    """Return the ends of the 95 % percentile interval of each column, (resamples, m) -> (m,), (m,).
-
-    NaN samples are left out; a column of nothing else has NaN ends.
-    """
-    low, high = np.full(samples.shape[1], np.nan), np.full(samples.shape[1], np.nan)
-    known = ~np.isnan(samples).all(axis=0)
-    tail = (1 - LEVEL) / 2
-    if known.any():
-        low[known], high[known] = np.nanquantile(samples[:, known], [tail, 1 - tail], axis=0)
-    return low, high
-
-
 def cluster_counts(values: Floats, clusters: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
     held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
@@ -177,38 +164,6 @@ def holm(p: Floats) -> Floats:
     factors = np.arange(len(order), 0, -1)
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
     return adjusted
-
-
-def paired_difference(
-    a: Floats, b: Floats, clusters: npt.NDArray[np.int64], *, resamples: int, seed: int
-) -> tuple[Floats, Floats]:
-    """Return the mean difference a - b of each column, (m,), and its bootstrap samples, (resamples, m).
-
-    Args:
-        a: (seeds of a, n, m) scores of the same instances by each training seed of a model.
-        b: (seeds of b, n, m).
-        clusters: (n,) cluster of each instance.
-        resamples: number of bootstrap samples.
-        seed: of the draw.
-
-    An instance counts where every run of both scored it. Each sample draws images, the same
-    for both, and training seeds anew for each: the interval speaks of another test set *and* of
-    another training. With s seeds the second part is too narrow, by (s - 1) / s in variance.
-    """
-    unscored = np.isnan(a).any(axis=0) | np.isnan(b).any(axis=0)
-    runs = np.concatenate([a, b])
-    runs[:, unscored] = np.nan
-    columns = np.concatenate(list(runs), axis=1)  # (n, runs * m)
-    shape = (-1, len(runs), a.shape[2])
-    point = means(columns).reshape(shape)[0]
-    samples = resampled_means(columns, clusters, resamples=resamples, seed=seed).reshape(shape)
-    rng = np.random.default_rng([seed, 1])
-    sides = []
-    for part in (samples[:, : len(a)], samples[:, len(a) :]):
-        n = part.shape[1]
-        weights = rng.multinomial(n, np.full(n, 1 / n), size=resamples) / n
-        sides.append(np.einsum("rs,rsm->rm", weights, part))
-    return point[: len(a)].mean(axis=0) - point[len(a) :].mean(axis=0), sides[0] - sides[1]
 
 
 def over_seeds(values: Floats) -> Seeds:

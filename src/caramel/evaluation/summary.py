@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,6 @@ from caramel.evaluation.statistics import (
     fraction_intervals,
     means,
     over_seeds,
-    paired_difference,
-    percentiles,
     resampled_means,
 )
 from caramel.evaluation.tasks import Benchmark
@@ -29,7 +26,6 @@ from caramel.evaluation.tasks import Benchmark
 BASE = "base"  # name of the model that the variants start from
 MACRO = "macro"
 VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_high", "seeds")
-DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_high")
 
 
 def summarise(
@@ -113,38 +109,6 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(VARIANT_COLUMNS))
 
 
-def compare_variants(
-    similarities: pd.DataFrame, benchmark: Benchmark, *, bootstrap: int, seed: int
-) -> pd.DataFrame:
-    """Return paired differences a - b of all variants and the base, with 95 % intervals.
-
-    The columns are ``DIFFERENCE_COLUMNS``; see ``statistics.paired_difference`` for what the
-    interval covers. ``a`` is the model that comes later in ``similarities``.
-
-    Raises:
-        DataError: the models did not score the same instances.
-    """
-    runs: dict[str, list[Floats]] = {}
-    first: pd.DataFrame | None = None
-    for model, rows in similarities.groupby("model", sort=False):
-        first = rows if first is None else first
-        hits = outcomes(aligned(rows, first), benchmark.metrics).hits.to_numpy(float)
-        runs.setdefault(variant_of(str(model)), []).append(hits)
-    if first is None or len(runs) < 2:
-        return pd.DataFrame(columns=list(DIFFERENCE_COLUMNS))
-    subsets, clusters = subset_masks(first), clusters_of(first)
-    layout = Layout(tuple(subsets), benchmark.metrics, benchmark.macro)
-    parts = []
-    for b, a in combinations(runs, 2):
-        left, right = (np.stack([by_subset(hits, subsets) for hits in runs[name]]) for name in (a, b))
-        point, samples = paired_difference(left, right, clusters, resamples=bootstrap, seed=seed)
-        low, high = percentiles(layout.with_macro(samples, point))
-        difference = layout.with_macro(point[None], point)[0]
-        values = {"difference": difference, "ci_low": low, "ci_high": high}
-        parts.append(pd.DataFrame({"a": a, "b": b, **layout.labels(), **values}))
-    return pd.concat(parts, ignore_index=True)
-
-
 def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the order of the others' instances.
 
@@ -162,8 +126,11 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
 
 
 def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
-    """Return the number of each instance's positive image, in [0, images)."""
-    return pd.factorize(rows["image_id"])[0].astype(np.int64)
+    """Return the number of each instance's positive image, in [0, images).
+
+    By name, so that the bootstrap draws the same whatever the order of the rows.
+    """
+    return pd.factorize(rows["image_id"], sort=True)[0].astype(np.int64)
 
 
 def subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:

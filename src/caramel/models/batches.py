@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
@@ -101,12 +100,3 @@ def _release() -> None:
     import torch
 
     torch.cuda.empty_cache()
-
-
-def threaded(function: Callable[[Item], Ready], items: Sequence[Item]) -> list[Ready]:
-    """Return the function of each item, in threads: decoding and resizing release the interpreter."""
-    workers = min(16, os.cpu_count() or 1)
-    if workers == 1 or len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, items))

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
-from caramel.models.batches import in_batches, threaded
+from caramel.models.batches import in_batches
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.trimming import text_vectors
+from caramel.parallel import threaded
 from caramel.pictures import open_picture
 
 if TYPE_CHECKING:

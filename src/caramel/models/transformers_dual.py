@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from caramel.models.batches import in_batches, threaded
+from caramel.models.batches import in_batches
 from caramel.models.clip import autocast, resolve_device, resolve_precision
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.transformers_files import (
@@ -26,6 +26,7 @@ from caramel.models.transformers_files import (
     load_tokenizer,
     missing_transformers,
 )
+from caramel.parallel import threaded
 from caramel.pictures import open_picture
 
 if TYPE_CHECKING:

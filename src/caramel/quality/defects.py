@@ -11,23 +11,34 @@ import pandas as pd
 
 from caramel.quality.blind import words_only
 
+Words = tuple[str, ...]
 TEXTS = ("caption", "caption2", "negative_caption")
 CLIP_TOKENS = 77  # CLIP's context, start and end included (Radford et al. 2021)
 ARTICLES = frozenset(("a", "an", "the"))
 # Words of grammar that captions of any length have, and that are no words of the other languages.
 ENGLISH = frozenset(
-    "the of and is are with at to for by from that this his her their its it on near while into over up down has "
-    "have or next other there".split()
+    re.findall(
+        r"\w+",
+        """
+        the of and is are with at to for by from that this his her their its it on near while into over up down
+        has have or next other there
+        """,
+    )
 )
 # The same of Spanish, French, German, Italian, Portuguese and Dutch. Left out: what is an English word as well
 # (`die`, `van`, `met`, `son`, `pour`).
 OTHER_LANGUAGES = frozenset(
-    "el la los las una unos unas del de que por para en está están muy sobre "
-    "le les un une des du et est dans avec sur qui aux ce cette au "
-    "der das den dem und ein eine einen einem einer mit auf ist sind von zu neben sich nicht "
-    "il lo gli uno di che su sono della nella sul sulla alla è "
-    "um uma os dos da na ao não são está estão "
-    "het een op zijn naast voor aan bij niet wordt".split()
+    re.findall(
+        r"\w+",
+        """
+        el la los las una unos unas del de que por para en está están muy sobre
+        le les un une des du et est dans avec sur qui aux ce cette au
+        der das den dem und ein eine einen einem einer mit auf ist sind von zu neben sich nicht
+        il lo gli uno di che su sono della nella sul sulla alla è
+        um uma os dos da na ao não são estão
+        het een op zijn naast voor aan bij niet wordt
+        """,
+    )
 )
 _PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)\b|[^\W\d_]+|\d|(?:[^\s\w]|_)+", re.IGNORECASE)
 _ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]+|#[0-9]+|#[xX][0-9a-fA-F]+);")
@@ -42,12 +53,12 @@ def _as_read(first: int, last: int) -> str:
     return f"[{re.escape(''.join(sorted(signs)))}]"
 
 
-# What UTF-8 of two to four bytes becomes when each byte is read as a sign: `Ã©` for `é`, `â€™` for `’`.
+# What UTF-8 becomes when each of its bytes is read as a sign: `Ã©` for `é`, `â€™` for `’`. Bytes that begin signs
+# of other scripts than Latin count from two of them on: one alone may be meant, as in `CAFÉ”`.
+_MORE = _as_read(0x80, 0xBF)
 _MOJIBAKE = re.compile(
-    "|".join(
-        f"{_as_read(*lead)}{_as_read(0x80, 0xBF)}{{{more}}}"
-        for lead, more in (((0xC2, 0xDF), 1), ((0xE0, 0xEF), 2), ((0xF0, 0xF4), 3))
-    )
+    f"[ÂÃ]{_MORE}|[âï]{_MORE}{{2}}|ð{_MORE}{{3}}|"
+    f"(?:{_as_read(0xC4, 0xDF)}{_MORE}|{_as_read(0xE0, 0xEE)}{_MORE}{{2}}){{2}}"
 )
 
 
@@ -105,7 +116,7 @@ def least_clip_tokens(text: str) -> int:
     more: whatever has more than ``CLIP_TOKENS`` here is cut for certain. Rare words make the true number
     larger, so that a text just below may be cut as well.
     """
-    return 2 + len(_PIECE.findall(text))
+    return 2 + len(_PIECE.findall(html.unescape(text)))  # as its tokenizer does
 
 
 def is_not_english(text: str) -> bool:
@@ -146,30 +157,20 @@ def _any_text(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Series[boo
     return pd.concat([column.isin(bad) for column in given], axis=1).any(axis=1)
 
 
-Words = tuple[str, ...]
-
-
 def _contradictory(
-    images: pd.Series[str], true: Iterable[pd.Series[Words]], false: pd.Series[Words]
+    images: pd.Series[str], true: Iterable[Iterable[Words | None]], false: Iterable[Words | None]
 ) -> pd.Series[bool]:
     """Return whether a text of a row is true here and a negative in another row of the image, or the reverse."""
-    keys = [
-        [
-            (image, tuple(word for word in words if word not in ARTICLES)) if words else None
-            for image, words in zip(images, column, strict=True)
-        ]
-        for column in (false, *true)
-    ]
-    roles: tuple[dict[object, set[int]], dict[object, set[int]]] = (defaultdict(set), defaultdict(set))
-    for place, column in enumerate(keys):
-        for row, key in enumerate(column):
-            if key is not None:
-                roles[place > 0][key].add(row)
+    roles: tuple[dict[object, set[int]], ...] = (defaultdict(set), defaultdict(set))
+    for role, column in enumerate([false, *true]):
+        for row, (image, words) in enumerate(zip(images, column, strict=True)):
+            if words:
+                key = image, tuple(word for word in words if word not in ARTICLES)
+                roles[role > 0][key].add(row)
     bad: set[int] = set()
-    for key in roles[0].keys() & roles[1].keys():
-        negative, positive = roles[0][key], roles[1][key]
-        if negative == positive and len(negative) == 1:
-            continue  # within one row: the negative equals the caption, which is another defect
+    for text in roles[0].keys() & roles[1].keys():
+        # Within one row alone the negative equals a true caption, which is another defect.
+        negative, positive = roles[0][text], roles[1][text]
         bad |= {row for row in positive if negative - {row}} | {row for row in negative if positive - {row}}
     return pd.Series([row in bad for row in range(len(images))], index=images.index)
 

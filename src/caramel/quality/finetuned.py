@@ -129,6 +129,7 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
         torch.manual_seed(shard["seed"])
         model, tokenizer = _load(target, device), load_tokenizer(target)
         head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
+        torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
         judge = _Judge(model, head, tokenizer, device)
         _train(judge, shard["true"], shard["false"])
     return vector_table(shard["asked"], judge.values(shard["asked"])[:, None])
@@ -154,7 +155,7 @@ class _Judge:
         inputs = {k: v.to(self.device) for k, v in inputs.items()}
         mask = inputs["attention_mask"][:, :, None]
         hidden = self.model(**inputs).last_hidden_state * mask
-        values: torch.Tensor = self.head(hidden.sum(1) / mask.sum(1))[:, 0]
+        values: torch.Tensor = self.head(hidden.sum(1) / mask.sum(1).clamp(min=1))[:, 0]
         return values
 
     def values(self, texts: Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.models.batches import threaded
+from caramel.parallel import threaded
 from caramel.pictures import open_picture
 from caramel.quality.blind import Floats, Ints, assign_folds, places
 from caramel.quality.crossfit import cross_fitted, pair_weights

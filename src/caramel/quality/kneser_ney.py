@@ -190,8 +190,8 @@ class Level:
 def estimated(counts: Ints) -> Discounts:
     """Return the discounts of counts 1, 2 and more (Chen & Goodman 1999, equation 26).
 
-    They are kept within (0, count): with few n-grams, none of which stands twice, the estimates are
-    not. Where there is nothing to estimate from they are the customary 0.75.
+    With few n-grams, of which no count occurs, the estimates need not lie within (0, count): numbers
+    of n-grams are taken as 1 at least, and discounts are kept 0.1 away from either end.
     """
     one, two, three, four = (max(1, int((counts == n).sum())) for n in (1, 2, 3, 4))
     share = one / (one + 2 * two)

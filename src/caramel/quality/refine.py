@@ -1,13 +1,13 @@
-"""Refinement: captions in one format, no duplicates, and an even grid over two blind scorers.
+"""Refinement: captions in one format, no duplicates, and an even grid over blind scorers.
 
 Adversarial refinement is SugarCrepe's (Hsieh et al. 2023, D.3): where a scorer prefers the true
-caption of one pair, it prefers the negative of another by about as much. The grid is in ``balanced``.
+caption of one pair, it prefers the negative of another by about as much. The grid is in ``balance.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,13 @@ import pandas as pd
 
 from caramel.captions.formatting import format_caption
 from caramel.errors import ConfigError
-from caramel.quality.blind import DECIMALS, Ints, stable_keys, words_only
+from caramel.quality.balance import UNIT, balanced
+from caramel.quality.blind import Ints, words_only
 from caramel.quality.scores import joined, score_pairs
 
 STAGE = "refine"
-UNIT = 10**DECIMALS  # scores are whole multiples of 1 / UNIT
-ZERO_BINS = 10  # bins per side where one of the gaps is zero
 
+Within = Literal["subtype", "all"]  # a grid per subtype, or one over all rows as published
 NO_WORDS = "no word in the caption"
 NO_PAIR = "its pair was rejected"
 SAME_AS_CAPTION = "same words in the same order as the caption"
@@ -34,7 +34,6 @@ TEXTS = ("caption", "negative_caption", "caption2")  # of pairs, negatives and p
 
 Reasons = npt.NDArray[np.object_]
 Faults = tuple[Reasons, Reasons, Reasons]
-Kept = npt.NDArray[np.bool_]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
@@ -53,13 +52,14 @@ def refine(
     paraphrases: pd.DataFrame,
     scores: pd.DataFrame,
     *,
-    scorers: tuple[str, str],
+    scorers: Sequence[str],
     cell: float,
+    within: Within,
     exempt: Sequence[str],
     folds: int,
     seed: int,
 ) -> Refined:
-    """Return formatted captions without duplicates, on which neither scorer tells right from wrong.
+    """Return formatted captions without duplicates, on which no scorer tells right from wrong.
 
     A pair that loses all its negatives is kept: it is still an image with its true caption.
 
@@ -67,10 +67,11 @@ def refine(
         pairs: table ``pairs``.
         negatives: table ``negatives``.
         paraphrases: table ``paraphrases``.
-        scores: table ``scores`` of the captions as they came. It is used where it holds both scorers
+        scores: table ``scores`` of the captions as they came. It is used where it holds all scorers
             and formatting changed no text; else the formatted captions are scored anew.
-        scorers: the two scorers of the grid.
+        scorers: the scorers of the grid; two as published, or any number.
         cell: side of a grid cell.
+        within: whether each subtype has a grid of its own.
         exempt: types that the grid leaves as they are.
         folds: of the cross-validation, where captions are scored anew.
         seed: of the draw and of the folds.
@@ -78,26 +79,36 @@ def refine(
     The order of the rows changes nothing but the order of the rows.
 
     Raises:
-        ConfigError: the two scorers are one and the same, or ``cell`` is not in [1e-6, 1].
+        ConfigError: there is no scorer or one stands twice, or ``cell`` is not in [1e-6, 1].
     """
-    if scorers[0] == scorers[1] or not 1 / UNIT <= cell <= 1:
-        raise ConfigError(
-            f"refine.scorers = {scorers!r} and refine.cell = {cell!r}: give two different scorers, and a "
-            f"cell in [{1 / UNIT}, 1]."
-        )
+    check_grid(scorers, cell)
     found = _formatted(pairs, negatives, paraphrases)
     reasons = find_faults(*found)
     usable = reasons[1] == ""
     rows = found[1][usable]
-    gaps = _gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
+    gaps = score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
     if gaps is None:
         scores = score_pairs(found[0], rows, scorers=scorers, folds=folds, seed=seed)
-        gaps = _gaps(scores, rows["negative_id"], scorers)
+        gaps = score_gaps(scores, rows["negative_id"], scorers)
     assert gaps is not None
-    names, subtypes = rows["negative_id"].tolist(), rows["subtype"].tolist()
-    kept = balanced(gaps, names, subtypes, cell=cell, seed=seed) | rows["type"].isin(exempt).to_numpy()
+    kept = balanced(gaps, rows["negative_id"].tolist(), strata(rows, within), cell=cell, seed=seed)
+    kept |= rows["type"].isin(exempt).to_numpy()
     reasons[1][np.flatnonzero(usable)[~kept]] = UNBALANCED
     return _split(found, reasons)
+
+
+def check_grid(scorers: Sequence[str], cell: float) -> None:
+    """Raise a ConfigError where there is no scorer, one stands twice, or ``cell`` is not in [1e-6, 1]."""
+    if not scorers or len(set(scorers)) < len(scorers) or not 1 / UNIT <= cell <= 1:
+        raise ConfigError(
+            f"The grid's scorers are {list(scorers)!r} and its cell is {cell!r}: give one or more different "
+            f"scorers, and a cell in [{1 / UNIT}, 1]."
+        )
+
+
+def strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
+    """Return the part of each row that has a grid of its own; None where one grid holds all."""
+    return rows["subtype"].tolist() if within == "subtype" else None
 
 
 def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
@@ -162,56 +173,15 @@ def _stands_elsewhere(
     return rows.duplicated(["caption", "negative"]).reindex(names.index)
 
 
-def balanced(gaps: Ints, names: Sequence[str], subtypes: Sequence[str], *, cell: float, seed: int) -> Kept:
-    """Return which pairs to keep so that each of two scorers is right on half of them. (n,).
-
-    Within a subtype the gaps (g¹, g²) of a pair, positive less negative score, lie in [−1, 1]².
-
-    - Both not zero: of each cell of the grid and its mirror image through the origin the same number
-      is kept, all of the smaller and a random part of the larger. No cell reaches over an axis.
-    - Exactly one zero: the same for the sign of the other, in 10 bins per side.
-    - Both zero: kept.
-
-    Args:
-        gaps: (n, 2) in units of 1e-6, so that a gap and its mirror image are exactly opposite.
-        names: n unique names; with the seed they decide the draw, whatever the order of the rows.
-        subtypes: n subtypes.
-        cell: side of a cell.
-        seed: of the draw.
-    """
-    zeros = (gaps == 0).sum(axis=1)
-    step = np.where(zeros == 1, UNIT // ZERO_BINS, round(cell * UNIT))[:, None]
-    cells = np.sign(gaps) * ((np.abs(gaps) - 1) // step + 1)
-    side = np.where(cells[:, 0] != 0, np.sign(cells[:, 0]), np.sign(cells[:, 1]))
-    subtype = np.unique(np.array(subtypes, dtype=str), return_inverse=True)[1]
-    place = np.column_stack([subtype, zeros, cells * side[:, None]])
-    place = np.unique(place, axis=0, return_inverse=True)[1].reshape(-1)
-    count = int(place.max(initial=-1)) + 1
-    sizes = np.stack([np.bincount(place[side == s], minlength=count) for s in (1, -1)])
-    rank = _rank_within(place * 2 + (side > 0), stable_keys(names, seed))
-    kept: Kept = (zeros == 2) | (rank < sizes.min(axis=0)[place])
-    return kept
-
-
-def _rank_within(groups: Ints, keys: npt.NDArray[np.uint64]) -> Ints:
-    """Return each row's rank by its key among the rows of its group, from 0. (n,)."""
-    order = np.lexsort((keys, groups))
-    ordered, at = groups[order], np.arange(len(groups))
-    starts = np.r_[True, ordered[1:] != ordered[:-1]][: len(groups)]
-    rank = np.empty(len(groups), dtype=np.int64)
-    rank[order] = at - np.maximum.accumulate(np.where(starts, at, 0))
-    return rank
-
-
-def _gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: tuple[str, str]) -> Ints | None:
-    """Return the gaps under both scorers in units of 1e-6, (n, 2); None if one is missing or NaN."""
+def score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
+    """Return the gaps under all scorers in units of 1e-6, (n, k); None if one is missing or NaN."""
     gap = (scores["positive_score"] - scores["negative_score"]).astype(float) * UNIT
     columns = []
     for scorer in scorers:
         mine = (scores["scorer"] == scorer).to_numpy()
         columns.append(gap[mine].set_axis(scores.loc[mine, "negative_id"]).reindex(names).to_numpy())
-    both = np.stack(columns, axis=1)
-    return None if np.isnan(both).any() else np.rint(both).astype(np.int64)
+    gaps = np.stack(columns, axis=1)
+    return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
 
 
 def _split(found: Tables, reasons: Faults) -> Refined:

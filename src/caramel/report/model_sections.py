@@ -11,8 +11,9 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.evaluation.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.metrics import METRICS
-from caramel.evaluation.summary import BASE, DIFFERENCE_COLUMNS, VARIANT_COLUMNS, variant_of
+from caramel.evaluation.summary import BASE, VARIANT_COLUMNS, variant_of
 from caramel.report.blocks import (
     MISSING,
     Block,

@@ -1,0 +1,82 @@
+import numpy as np
+import pytest
+
+from caramel.quality import probe as probes
+from caramel.quality.blind import assign_folds, places
+from caramel.quality.crossfit import cross_fitted, pair_weights
+
+
+def drawn(seed: int = 0, rows: int = 200) -> tuple[list[str], list[str], list[str]]:
+    rng = np.random.default_rng(seed)
+    positives = [f"p{i} q{i % 7}" for i in rng.integers(80, size=rows)]
+    negatives = [f"n{i} q{i % 5}" for i in rng.integers(120, size=rows)]
+    return positives, negatives, [f"i{i}" for i in rng.integers(60, size=rows)]
+
+
+def test_it_is_the_procedure_of_the_probe():
+    positives, negatives, groups = drawn()
+    texts, sides = places(positives, negatives)
+    features = probes._features(texts)
+
+    def learn(learned, scored):
+        return features[scored] @ probes._learn(features, learned, 3)
+
+    found = cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=probes.CAP)
+    expected = probes.probe(positives, negatives, groups, folds=5, seed=3)
+    assert [side.tolist() for side in found] == [side.tolist() for side in expected]
+
+
+def test_an_item_and_a_group_never_stand_on_both_sides():
+    positives, negatives, groups = drawn()
+    texts, sides = places(positives, negatives)
+    fold = assign_folds(groups, folds=5, seed=3)
+    seen = []
+
+    def learn(learned, scored):
+        seen.append((learned, scored))
+        return np.zeros(len(scored))
+
+    cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=10**6)
+    images = {}
+    for group, pair in zip(groups, map(tuple, sides.T.tolist()), strict=True):
+        images.setdefault(pair, set()).add(group)
+    for k, (learned, scored) in enumerate(seen):
+        held_out = {group for group, at in zip(groups, fold, strict=True) if at == k}
+        assert learned.size
+        assert scored.tolist() == sorted(set(sides[:, fold == k].ravel().tolist()))
+        assert not np.isin(learned, scored).any()
+        assert all(images[pair] - held_out for pair in map(tuple, learned.T.tolist()))
+
+
+def test_it_learns_from_so_many_pairs_at_most():
+    positives, negatives, groups = drawn()
+    texts, sides = places(positives, negatives)
+    sizes = []
+
+    def learn(learned, scored):
+        sizes.append(learned.shape[1])
+        return np.zeros(len(scored))
+
+    cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=20)
+    assert sizes == [20] * 5
+
+
+def test_weights_are_those_at_which_the_loss_is_least():
+    """Against a plain minimiser of the penalised loss on rescaled features."""
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(0)
+    differences = rng.normal(size=(60, 4)) * [1, 5, 0.1, 1] + [0.3, 0, 0.05, 0]
+    scale = np.sqrt((differences**2).mean(0))
+
+    def loss(weights):
+        return 0.5 * np.logaddexp(0, -(differences / scale) @ weights).sum() + weights @ weights / 2
+
+    expected = minimize(loss, np.zeros(4), tol=1e-10).x / scale
+    assert pair_weights(differences, cost=0.5) == pytest.approx(expected, rel=1e-3, abs=1e-3)
+
+
+def test_features_without_a_difference_and_too_few_pairs_have_no_weight():
+    assert pair_weights(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]]), cost=1.0)[1] == 0
+    assert pair_weights(np.zeros((0, 3)), cost=1.0).tolist() == [0, 0, 0]
+    assert pair_weights(np.ones((1, 3)), cost=1.0).tolist() == [0, 0, 0]
