@@ -14,12 +14,16 @@ SUMMARY = Path("data/validate_captions/summary.json")
 
 
 def validate_captions(config: Config) -> None:
-    """Run the suites on pairs, negatives and paraphrases; write what they found."""
+    """Run the suites on pairs, negatives, paraphrases and blind accuracy; write what they found."""
+    knobs = config.validate_captions
     summaries = gates.validate_captions(
         tables.read(tables.PAIRS, INPUTS / "pairs.parquet"),
         tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
         tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
-        min_pairs=config.validate_captions.min_pairs,
+        tables.read(tables.SCORES, INPUTS / "scores.parquet"),
+        min_pairs=knobs.min_pairs,
+        blind_tolerance=knobs.blind_tolerance,
+        blind_exempt=knobs.blind_exempt,
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),
     )

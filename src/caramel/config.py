@@ -99,6 +99,8 @@ class ValidateCaptions(Section):
     """Stage ``validate_captions``."""
 
     min_pairs: int = Positive
+    blind_tolerance: float = Share
+    blind_exempt: tuple[Type, ...]
 
 
 class TrainGenerator(Section):

@@ -11,9 +11,9 @@ import pytest
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.evaluation.evaluate import benchmark
 from caramel.evaluation.published_files import metrics_of, read_runs, read_scores
 from caramel.evaluation.summary import summarise
+from caramel.evaluation.tasks import benchmark
 
 SUGARCREPE, PAIRS = benchmark("sugarcrepe"), benchmark("bivlc")
 BIVLC = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1", "text_score", "image_score")

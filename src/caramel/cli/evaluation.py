@@ -11,6 +11,8 @@ import click
 from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from caramel.evaluation.evaluate import Source
 
 STORE, TRIALS = "work/embeddings", "work/eval"
@@ -26,7 +28,7 @@ _bootstrap = click.option(
 _seed = click.option("--seed", default=0, show_default=True, help="Seed of the resamples.")
 
 
-class _BatchSize(click.ParamType):
+class _BatchSize(click.ParamType):  # type: ignore[type-arg]
     """A whole number from 1, or ``auto``."""
 
     name = "N|auto"
@@ -157,7 +159,7 @@ def benchmarks(name: str | None) -> None:
       caramel benchmarks
       caramel benchmarks sugarcrepe
     """
-    from caramel.evaluation.evaluate import benchmark
+    from caramel.evaluation.tasks import benchmark
     from caramel.registry import BACKENDS
 
     if name is None:
@@ -165,7 +167,9 @@ def benchmarks(name: str | None) -> None:
             click.echo(f"{known:22}{', '.join(benchmark(known).metrics)}")
         return
     found = benchmark(name)
-    click.echo(f"{found.name}\nmetrics: {', '.join(found.metrics)}\n{found.layout}\nChecked against: {found.confirmed}.")
+    click.echo(
+        f"{found.name}\nmetrics: {', '.join(found.metrics)}\n{found.layout}\nChecked against: {found.confirmed}."
+    )
 
 
 @click.command()
@@ -185,13 +189,15 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     Example:
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
     """
-    from caramel.evaluation.evaluate import benchmark as named
     from caramel.evaluation.published_files import metrics_of
+    from caramel.evaluation.tasks import benchmark as named
     from caramel.report.terminal import metrics_text
 
     found = metrics_of(list(files), named(benchmark), bootstrap=bootstrap, seed=seed)
     _write_metrics(found, out)
     click.echo(metrics_text(found))
+    for note in found.attrs["notes"]:
+        click.echo(f"Note: {note}")
     click.echo(f"\nWritten to {out}.")
 
 
@@ -239,6 +245,8 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
     help="Form of the table.",
 )
 @click.option("--published/--no-published", default=True, show_default=True, help="Rows of the papers too.")
+@click.option("--seeds", is_flag=True, help="Models NAME-1, NAME-2 … are training seeds of NAME: one row.")
+@click.option("--intervals", is_flag=True, help="Show 95 % intervals.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; left out: the terminal.")
 @_bootstrap
 @_seed
@@ -249,6 +257,8 @@ def table(
     subsets: tuple[str, ...],
     style: str,
     published: bool,
+    seeds: bool,
+    intervals: bool,
     out: Path | None,
     bootstrap: int,
     seed: int,
@@ -261,21 +271,21 @@ def table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
-    import pandas as pd
-
-    from caramel.evaluation.evaluate import benchmark as named
-    from caramel.evaluation.published_files import read_runs
+    from caramel.evaluation.tasks import benchmark as named
     from caramel.report.paper_table import paper_table
 
     text = paper_table(
-        pd.concat(read_runs([str(run) for run in runs]), ignore_index=True),
+        _scored(runs),
         named(benchmark),
         metrics=metrics,
         subsets=subsets,
         published=published,
-        style=style,
+        style=style,  # type: ignore[arg-type]
         resamples=bootstrap,
         seed=seed,
+        further=_answered(runs),
+        seeds=seeds,
+        intervals=intervals,
     )
     if out is None:
         click.echo(text)
@@ -285,9 +295,43 @@ def table(
     click.echo(f"Wrote {out}.")
 
 
+def _scored(runs: tuple[Path, ...]) -> pd.DataFrame:
+    """Return the similarities of all runs but those that hold answers alone."""
+    import pandas as pd
+
+    from caramel import tables
+    from caramel.evaluation.published_files import read_runs
+
+    named = [
+        str(run)
+        for run in runs
+        if (run / "similarities.parquet").exists() or not (run / "answers.parquet").exists()
+    ]
+    empty = tables.frame(tables.SIMILARITIES, [])
+    return pd.concat(read_runs(named), ignore_index=True) if named else empty
+
+
+def _answered(runs: tuple[Path, ...]) -> pd.DataFrame | None:
+    """Return the metrics of models that answer in words: they have no scores; None if there are none."""
+    import pandas as pd
+
+    from caramel import tables
+
+    found = [
+        tables.read(tables.METRICS, run / "metrics.parquet")
+        for run in runs
+        if (run / "answers.parquet").exists()
+    ]
+    if not found:
+        return None
+    rows = pd.concat(found, ignore_index=True)
+    return rows[rows["metric"].str.startswith("choice_")]
+
+
 def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
     """Return where each benchmark lies: ``data/NAME``, or ``data`` itself where there is no such folder."""
-    from caramel.evaluation.evaluate import Source, benchmark
+    from caramel.evaluation.evaluate import Source
+    from caramel.evaluation.tasks import benchmark
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):

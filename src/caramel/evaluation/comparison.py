@@ -31,7 +31,7 @@ from caramel.evaluation.statistics import (
     standard_errors,
 )
 from caramel.evaluation.summary import Layout, aligned, by_subset, clusters_of, subset_masks, variant_of
-from caramel.evaluation.tasks import Benchmark
+from caramel.evaluation.tasks import Benchmark, benchmark
 
 COMPARISON_COLUMNS: Mapping[str, str] = {
     "benchmark": "benchmark",
@@ -279,11 +279,7 @@ def _share(part: Floats, whole: Floats) -> Floats:
 
 
 def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:
-    if benchmarks is not None:
-        return benchmarks[name]
-    from caramel.evaluation.evaluate import benchmark
-
-    return benchmark(name)
+    return benchmark(name) if benchmarks is None else benchmarks[name]
 
 
 def _check_one_model(rows: pd.DataFrame) -> None:

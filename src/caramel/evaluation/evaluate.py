@@ -17,9 +17,8 @@ from caramel.errors import DataError, shown
 from caramel.evaluation.image_files import check_images, content_keys
 from caramel.evaluation.scoring import Run, similarities
 from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Benchmark, Task, limited
+from caramel.evaluation.tasks import Task, benchmark, limited
 from caramel.models.specs import content_of, missing_of, open_model, parse_spec
-from caramel.registry import backend
 
 
 @dataclass(frozen=True)
@@ -47,17 +46,6 @@ class Evaluation(NamedTuple):
     similarities: pd.DataFrame  # table ``similarities``
     answers: pd.DataFrame  # table ``answers``: of models that answer in words
     metrics: pd.DataFrame  # table ``metrics``
-
-
-def benchmark(name: str) -> Benchmark:
-    """Return the benchmark of that name.
-
-    Raises:
-        BackendError: there is none; the message lists the choices.
-    """
-    found: Any = backend("benchmark", name)
-    assert isinstance(found, Benchmark)
-    return found
 
 
 def evaluate(

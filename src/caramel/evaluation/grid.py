@@ -11,8 +11,9 @@ import pandas as pd
 from caramel import parallel
 from caramel.errors import BackendError
 from caramel.evaluation.comparison import compare_variants
-from caramel.evaluation.evaluate import Source, benchmark, evaluate
+from caramel.evaluation.evaluate import Source, evaluate
 from caramel.evaluation.summary import BASE, summarise_variants
+from caramel.evaluation.tasks import benchmark
 
 ASSEMBLED = "data/assemble"
 

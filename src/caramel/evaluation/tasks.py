@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from caramel.evaluation.image_files import ImageFile
+from caramel.registry import backend
 
 Index = npt.NDArray[np.int64]
 ABSENT = -1  # place of an item that the instance does not have
@@ -98,6 +99,17 @@ class Benchmark:
     metrics: tuple[str, ...]
     confirmed: str
     macro: Callable[[str], bool] = _none
+
+
+def benchmark(name: str) -> Benchmark:
+    """Return the benchmark of that name.
+
+    Raises:
+        BackendError: there is none; the message lists the choices.
+    """
+    found: Any = backend("benchmark", name)
+    assert isinstance(found, Benchmark)
+    return found
 
 
 def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:

@@ -88,7 +88,9 @@ def aflite(
             break
         order.append(first[alive[worst]])
         alive = np.delete(alive, worst)
-    return Filtered(len(rows), np.concatenate(order), np.array(left, dtype=np.int64), np.array(predictability))
+    return Filtered(
+        len(rows), np.concatenate(order), np.array(left, dtype=np.int64), np.array(predictability)
+    )
 
 
 def _differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Ints) -> Any:

@@ -44,10 +44,15 @@ def balanced(
         cell: side of a cell of the full grid, in [1 / UNIT, 1]; 1 leaves the signs alone.
         seed: of the draw.
     """
+    return mirrored(grid_cells(gaps, cell=cell), names, strata, seed=seed)
+
+
+def grid_cells(gaps: Ints, *, cell: float) -> Ints:
+    """Return the coordinates of each pair's cell, as in ``balanced``: 0 where a gap is zero. (n, k)."""
     full = (gaps != 0).all(axis=1)
     step = np.where(full, round(cell * UNIT), UNIT // ZERO_BINS)[:, None]
-    cells = np.sign(gaps) * ((np.abs(gaps) - 1) // step + 1)
-    return mirrored(cells, names, strata, seed=seed)
+    cells: Ints = np.sign(gaps) * ((np.abs(gaps) - 1) // step + 1)
+    return cells
 
 
 def mirrored(cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, seed: int) -> Kept:
@@ -70,6 +75,42 @@ def mirrored(cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *,
     keys = stable_keys([names[i] for i in drawn.tolist()], seed)
     kept[drawn] = _rank_within(place[drawn], keys) < quota[drawn]
     return kept
+
+
+def thinned(
+    kept: Kept, cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, rows: int, seed: int
+) -> Kept:
+    """Return ``rows`` of the rows that ``mirrored`` kept, or one fewer, as evenly balanced as they were. (n,).
+
+    Rows of mirrored cells leave in random couples, one of each cell; rows of the origin leave alone.
+
+    Args:
+        kept: what ``mirrored`` returned for the cells, names and strata.
+        cells: (n, k) as there.
+        names: n unique names, for the draw.
+        strata: as there.
+        rows: number to keep; where fewer are kept already, they are returned.
+        seed: of the draw.
+    """
+    here = np.flatnonzero(kept)
+    side = _first_sign(cells[here])
+    place = _places(
+        cells[here] * side[:, None], None if strata is None else [strata[i] for i in here.tolist()]
+    )
+    keys = stable_keys([names[i] for i in here.tolist()], seed)
+    rank = _rank_within(2 * place + (side > 0), keys)
+    couple = pd.factorize(place * (len(here) + 1) + rank)[0]
+    # A couple is drawn by the key of its row on the positive side.
+    lead = side >= 0
+    key = np.empty(int(couple.max(initial=-1)) + 1, dtype=np.uint64)
+    key[couple[lead]] = keys[lead]
+    order = np.argsort(key, kind="stable")
+    fits = np.cumsum(np.bincount(couple)[order]) <= rows
+    chosen = np.zeros(len(key), dtype=np.bool_)
+    chosen[order[fits]] = True
+    result: Kept = np.zeros(len(kept), dtype=np.bool_)
+    result[here[chosen[couple]]] = True
+    return result
 
 
 def _first_sign(cells: Ints) -> Ints:

@@ -1,12 +1,31 @@
 """Expectations on captions, splits, blind accuracy and images, for any Great Expectations suite.
 
-Import this module and its expectations can be used by name in any suite over a pandas frame:
+Import this module, and its expectations can be used in any suite over a pandas frame, by class or by name:
 
-    import caramel.quality.expectations
-    {"type": "expect_caption_to_differ_from_its_negative", "kwargs": {"column_A": "caption", …}}
+    import great_expectations as gx
+    import pandas as pd
+    from caramel.quality import expectations as e
 
-Each is a condition on two columns of a row, so that a failure names the rows. A row with a
-missing value in either column is left out: emptiness is for other expectations.
+    suite = gx.ExpectationSuite(
+        name="pairs",
+        expectations=[
+            e.ExpectCaptionToDifferFromItsNegative(column_A="text", column_B="foil"),
+            e.ExpectNegativeToChangeMoreThanWordOrder(
+                column_A="text", column_B="foil", row_condition="kind != 'swap'", condition_parser="pandas"
+            ),
+            e.ExpectBlindAccuracyToBeAtMost(
+                max_accuracy=0.55, column_caption="text", column_negative="foil", column_group="file"
+            ),
+        ],
+    )
+    frame = pd.read_csv("pairs.csv")  # columns text, foil, kind and file
+    asset = gx.get_context().data_sources.add_pandas("mine").add_dataframe_asset("pairs")
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    print(batch.validate(suite).success)
+
+Nothing else of caramel is needed. Each but that on blind accuracy is a condition on two columns of a row, so
+that a failure names the rows. A row with a missing value in either column is left out: emptiness is for other
+expectations. Texts are compared by their words in order: case, white space and punctuation do not count.
 """
 
 # Great Expectations has types, but following them takes mypy minutes: its classes are Any here.
@@ -25,11 +44,31 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 )
 
 from caramel.quality.blind import words_only
+from caramel.quality.blind_expectation import ExpectBlindAccuracyToBeAtMost
 from caramel.quality.intervals import wilson
+
+__all__ = [
+    "ExpectBlindAccuracyToBeAtMost",
+    "ExpectCaptionToDifferFromItsNegative",
+    "ExpectCaptionsToBeFormattedAlike",
+    "ExpectImagesToDecode",
+    "ExpectNegativeToChangeMoreThanWordOrder",
+    "ExpectNoDuplicatePair",
+    "ExpectNoImageInTwoSplits",
+    "ExpectParaphraseToDifferFromCaption",
+    "ExpectParaphraseToDifferFromItsCaption",
+    "ExpectSubtypeShareToBeAtMost",
+]
 
 Number = float | dict[str, str]  # or {"$PARAMETER": name}, given when the suite runs
 DOMAIN = ("column_A", "column_B", "row_condition", "condition_parser", "ignore_row_if")
 IGNORE = "either_value_is_missing"
+
+
+def form(text: str) -> tuple[bool, str, bool]:
+    """Return a text's form: a lower-case letter first, the sign that ends it, and irregular white space."""
+    end = text.rstrip()[-1:]
+    return text.lstrip()[:1].islower(), "" if end.isalnum() else end, text != " ".join(text.split())
 
 
 class _TextsDiffer(ColumnPairMapMetricProvider):
@@ -48,13 +87,29 @@ class _InOneSplit(ColumnPairMapMetricProvider):
         return column_B.groupby(column_A).transform("nunique") == 1
 
 
-class _AtMostChance(ColumnPairMapMetricProvider):
-    condition_metric_name = "column_pair_values.caramel_at_most_chance"
-    condition_value_keys = ("tolerance",)
+class _OtherWords(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_other_words"
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
-    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, tolerance: float, **_: Any) -> pd.Series:
-        return column_B <= 0.5 + tolerance
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        a, b = column_A.map(words_only), column_B.map(words_only)
+        return (a.map(sorted) != b.map(sorted)) | (a == b)
+
+
+class _StandsOnce(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_stands_once"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return ~pd.DataFrame({"a": column_A.map(words_only), "b": column_B.map(words_only)}).duplicated(keep=False)
+
+
+class _FormattedAlike(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_formatted_alike"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return column_A.map(form) == column_B.map(form)
 
 
 class _ShareAtMost(ColumnPairMapMetricProvider):
@@ -91,7 +146,45 @@ class ExpectCaptionToDifferFromItsNegative(ColumnPairMapExpectation):
     domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
 
 
-class ExpectParaphraseToDifferFromCaption(ColumnPairMapExpectation):
+class ExpectNegativeToChangeMoreThanWordOrder(ColumnPairMapExpectation):
+    """Expect a negative not to be its caption's words in another order.
+
+    That is what a swap is: leave swaps out by ``row_condition``. In other types it shows that nothing
+    was replaced or added. A negative that keeps the order as well is for
+    ``expect_caption_to_differ_from_its_negative``.
+    """
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _OtherWords.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectNoDuplicatePair(ColumnPairMapExpectation):
+    """Expect no two rows with the same caption and the same negative, on whatever images."""
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _StandsOnce.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectCaptionsToBeFormattedAlike(ColumnPairMapExpectation):
+    """Expect caption and negative to begin, end and be spaced alike; see ``form``.
+
+    Otherwise the form of a text gives the answer away.
+    """
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _FormattedAlike.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectParaphraseToDifferFromItsCaption(ColumnPairMapExpectation):
     """Expect caption and paraphrase to differ in more than case, white space and punctuation."""
 
     column_A: str = "caption"
@@ -101,6 +194,10 @@ class ExpectParaphraseToDifferFromCaption(ColumnPairMapExpectation):
     domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
 
 
+class ExpectParaphraseToDifferFromCaption(ExpectParaphraseToDifferFromItsCaption):
+    """The same by its former name, for suites that have it."""
+
+
 class ExpectNoImageInTwoSplits(ColumnPairMapExpectation):
     """Expect each image to stand in one split only, over all rows of the table."""
 
@@ -108,22 +205,6 @@ class ExpectNoImageInTwoSplits(ColumnPairMapExpectation):
     column_B: str = "split"
     ignore_row_if: str = IGNORE
     map_metric: ClassVar[str] = _InOneSplit.condition_metric_name
-    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
-
-
-class ExpectBlindAccuracyToBeAtMost(ColumnPairMapExpectation):
-    """Expect no blind scorer to be surely better than chance by more than ``tolerance``.
-
-    One row per scorer. It fails where the lower end of the 95 % interval of its accuracy is
-    above 0.5 + tolerance, so that few rows alone never fail it.
-    """
-
-    column_A: str = "scorer"
-    column_B: str = "ci_low"
-    tolerance: Number
-    ignore_row_if: str = IGNORE
-    map_metric: ClassVar[str] = _AtMostChance.condition_metric_name
-    success_keys: ClassVar[tuple[str, ...]] = ("tolerance", "mostly")
     domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
 
 

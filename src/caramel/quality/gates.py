@@ -10,12 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError, GateError
 from caramel.pictures import open_picture
-from caramel.quality.scores import interval
 from caramel.quality.suites import Summary, validate
 
 
@@ -23,22 +21,37 @@ def validate_captions(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
     paraphrases: pd.DataFrame,
+    scores: pd.DataFrame,
     *,
     min_pairs: int,
+    blind_tolerance: float,
+    blind_exempt: Sequence[str],
     folder: Path,
     docs_folder: Path,
 ) -> list[Summary]:
-    """Return what the suites ``pairs``, ``negatives`` and ``paraphrases`` in ``folder`` found.
+    """Return what the suites on the captions in ``folder`` found.
+
+    Args:
+        pairs, negatives, paraphrases: tables of those names.
+        scores: of the blind scorers, for the negatives at least.
+        min_pairs: see suite ``pairs``.
+        blind_tolerance: see suite ``blind_captions``.
+        blind_exempt: types that the gate on blind accuracy leaves out.
+        folder: of the suites.
+        docs_folder: of the data docs.
 
     Raises:
-        GateError: one of them failed.
+        GateError: a suite failed.
     """
+    joined = with_captions(negatives, pairs)
     looked_at = {
         "pairs": pairs,
-        "negatives": with_captions(negatives, pairs),
+        "negatives": joined,
         "paraphrases": with_captions(paraphrases, pairs),
+        "blind_captions": with_scores(joined, scores, exempt=blind_exempt),
     }
-    return _validate_all(looked_at, {"min_pairs": min_pairs}, folder, docs_folder)
+    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance)}
+    return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
 def validate_benchmark(
@@ -60,7 +73,7 @@ def validate_benchmark(
         training: training sets by name.
         images: every image that they name.
         scores: of the blind scorers, for the instances' ids at least.
-        blind_tolerance: see suite ``blind_accuracy``.
+        blind_tolerance: see suite ``blind_benchmark``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         max_subtype_share: see suite ``instances``.
         folder: of the suites.
@@ -75,9 +88,11 @@ def validate_benchmark(
         "training": pd.concat(sets, ignore_index=True),
         "image_uses": image_uses(instances, training, images),
         "images": images_that_open(images),
-        "blind_accuracy": blind_accuracy(instances, scores, exempt=blind_exempt),
+        "blind_benchmark": with_scores(
+            instances.assign(negative_id=instances["instance_id"]), scores, exempt=blind_exempt
+        ),
     }
-    parameters = {"blind_tolerance": blind_tolerance, "max_subtype_share": max_subtype_share}
+    parameters = {"max_subtype_share": max_subtype_share, **_blind_parameters(scores, blind_tolerance)}
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
@@ -97,11 +112,19 @@ def _validate_all(
     return summaries
 
 
+def _blind_parameters(scores: pd.DataFrame, tolerance: float) -> dict[str, Any]:
+    """Return the parameters of the suites on blind accuracy."""
+    return {"blind_scorers": sorted(scores["scorer"].unique()), "max_blind_accuracy": 0.5 + tolerance}
+
+
 def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows with their pair's ``caption``, and ``missing_pair``: the pair that is not there."""
-    captions = pairs.drop_duplicates("pair_id").set_index("pair_id")["caption"]
-    known = rows["pair_id"].isin(captions.index)
-    return rows.assign(caption=rows["pair_id"].map(captions), missing_pair=rows["pair_id"].mask(known))
+    """Return the rows with their pair's ``caption`` and ``image_id``, and ``missing_pair``.
+
+    The last is the pair that is not there; it is empty where the pair is.
+    """
+    known = pairs.drop_duplicates("pair_id").set_index("pair_id")
+    of_pair = {column: rows["pair_id"].map(known[column]) for column in ("caption", "image_id")}
+    return rows.assign(**of_pair, missing_pair=rows["pair_id"].mask(rows["pair_id"].isin(known.index)))
 
 
 def image_uses(
@@ -119,9 +142,9 @@ def image_uses(
 
 
 def images_that_open(images: pd.DataFrame) -> pd.DataFrame:
-    """Return the images without their bytes, with ``image_ok``: it decodes to its row's size."""
+    """Return the images with ``image_ok``: it decodes to its row's size."""
     ok = [_opens(*row) for row in zip(images["image"], images["width"], images["height"], strict=True)]
-    return images.drop(columns="image").assign(image_ok=pd.Series(ok, index=images.index, dtype="bool"))
+    return images.assign(image_ok=pd.Series(ok, index=images.index, dtype="bool"))
 
 
 def _opens(image: Mapping[str, Any], width: int, height: int) -> bool:
@@ -131,21 +154,15 @@ def _opens(image: Mapping[str, Any], width: int, height: int) -> bool:
         return False
 
 
-def blind_accuracy(instances: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
-    """Return one row per blind scorer: how often it prefers the caption to its negative.
+def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
+    """Return the rows that are not of the exempt types, each with its scores under every blind scorer.
 
-    Columns: scorer, instances (those to be scored), scored, ties, accuracy, ci_low, ci_high (95 %
-    interval, clustered on the image). A tie counts as half a hit: a scorer that cannot tell is at
-    chance. Accuracy is null, and the interval (0, 1), where nothing was scored.
+    A scorer NAME gives the columns ``NAME_positive_score`` and ``NAME_negative_score``; NaN: not scored.
     """
-    judged = instances.loc[~instances["type"].isin(list(exempt)), ["instance_id", "image_id"]]
-    rows = []
-    for scorer, scored in scores.groupby("scorer", sort=True):
-        own = scored.merge(judged, left_on="negative_id", right_on="instance_id", validate="m:1")
-        gap = (own["positive_score"] - own["negative_score"]).to_numpy(dtype=np.float64)
-        image = np.unique(own["image_id"].to_numpy(dtype=str), return_inverse=True)[1]
-        hits, one_stratum = (gap > 0) + 0.5 * (gap == 0), np.zeros(len(own), dtype=np.int64)
-        accuracy, low, high = interval(hits, one_stratum, image) if len(own) else (None, 0.0, 1.0)
-        rows.append((scorer, len(judged), len(own), int((gap == 0).sum()), accuracy, low, high))
-    columns = ["scorer", "instances", "scored", "ties", "accuracy", "ci_low", "ci_high"]
-    return pd.DataFrame(rows, columns=columns)
+    judged = rows[~rows["type"].isin(list(exempt))]
+    columns = {}
+    for name, scored in scores.groupby("scorer", sort=True):
+        found = scored.drop_duplicates("negative_id").set_index("negative_id")
+        for side in ("positive_score", "negative_score"):
+            columns[f"{name}_{side}"] = judged["negative_id"].map(found[side])
+    return judged.assign(**columns)

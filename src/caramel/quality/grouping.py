@@ -13,7 +13,7 @@ from caramel.quality.minhash import Hashes, band_keys, bands, hash_functions, ja
 
 ALIKE = 0.6  # similarity from which on captions nearly agree: one word of ten differs
 HASHES, SEED = 64, 0  # of the signatures; the similarity itself is checked
-LARGEST = 0.1  # share of the rows that one group may hold
+LARGEST, SMALL = 0.1, 10  # share of the rows, and number, that one group may hold
 
 NEAR, EXACT, IMAGE = "image and near-duplicate captions", "image and equal captions", "image"
 
@@ -48,7 +48,7 @@ def grouped(rows: pd.DataFrame) -> Grouping:
     owner = np.array([i for i, _ in texts], dtype=np.int64)
     words = [words_only(text) for _, text in texts]
     names, number = np.unique(image, return_inverse=True)
-    allowed = max(LARGEST * len(rows), np.bincount(number).max(initial=0))
+    allowed = max(LARGEST * len(rows), SMALL, np.bincount(number).max(initial=0))
     _, same = np.unique(np.array([" ".join(w) for w in words], dtype=str), return_inverse=True)
     edges = np.stack([number[owner], len(names) + same])
     kinds = len(names) + int(same.max(initial=-1)) + 1

@@ -7,10 +7,10 @@ import math
 Z = 1.959963984540054  # 97.5th percentile of the normal distribution
 
 
-def wilson(hits: float, n: int) -> tuple[float, float]:
+def wilson(hits: float, n: float) -> tuple[float, float]:
     """Return the 95 % score interval of a share (Wilson 1927); (0, 1) where nothing was counted.
 
-    Half hits, such as ties, may be counted.
+    Half hits, such as ties, may be counted, and n may be an effective number.
     """
     if n == 0:
         return 0.0, 1.0

@@ -86,7 +86,9 @@ def refine(
     reasons = find_faults(*found)
     usable = reasons[1] == ""
     rows = found[1][usable]
-    gaps = score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
+    gaps = (
+        score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
+    )
     if gaps is None:
         scores = score_pairs(found[0], rows, scorers=scorers, folds=folds, seed=seed)
         gaps = score_gaps(scores, rows["negative_id"], scorers)

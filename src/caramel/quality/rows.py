@@ -53,7 +53,7 @@ def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: in
     With a paraphrase the positive's score is the mean of both captions' (Dumpala et al. 2024).
     """
     second = rows["caption2"].notna().to_numpy()
-    again = rows[second].assign(caption=rows["caption2"], pair_id=rows["pair_id"] + SECOND)
+    again = rows[second].assign(caption=lambda r: r["caption2"], pair_id=lambda r: r["pair_id"] + SECOND)
     both = pd.concat([rows, again], ignore_index=True)
     negatives = both[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=both["pair_id"])
     pairs = both[["pair_id", "image_id", "caption"]]

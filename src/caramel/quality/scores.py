@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError, shown
 from caramel.quality.blind import DECIMALS, Floats, Scorer
-from caramel.quality.intervals import Z
+from caramel.quality.intervals import wilson
 from caramel.quality.scorer_specs import scorer
 
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
@@ -100,11 +100,20 @@ def blind_accuracy(scores: pd.DataFrame, negatives: pd.DataFrame, *, pairs: pd.D
 
 
 def _subsets(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return the named subsets of the rows that are not empty, in the order of the taxonomy."""
-    found = [("all", rows), ("macro", rows)]
-    found += [(kind, rows[rows["type"] == kind]) for kind in tables.TYPES]
-    found += [(subtype, rows[rows["subtype"] == subtype]) for subtype in tables.SUBTYPES]
-    return [(name, part) for name, part in found if len(part)]
+    """Return the named subsets of the rows that are not empty, in the order of the taxonomy.
+
+    Where a type and a subtype have the same name, it is the subtype's.
+    """
+    found = {"all": rows, "macro": rows}
+    for column, usual in (("type", tables.TYPES), ("subtype", tables.SUBTYPES)):
+        found |= {name: rows[rows[column] == name] for name in in_order(rows[column].unique(), usual)}
+    return [(name, part) for name, part in found.items() if len(part)]
+
+
+def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
+    """Return distinct names: the usual ones in their order, then the others by name."""
+    distinct = set(names)
+    return [*(name for name in usual if name in distinct), *sorted(distinct - set(usual))]
 
 
 def _figures(rows: pd.DataFrame, macro: bool) -> dict[str, float | int]:
@@ -121,7 +130,7 @@ def _figures(rows: pd.DataFrame, macro: bool) -> dict[str, float | int]:
 
 
 def interval(
-    values: Floats, strata: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64]
+    values: Floats, strata: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64], *, factor: float = 1.0
 ) -> tuple[float, float, float]:
     """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
 
@@ -132,13 +141,13 @@ def interval(
         values: (n,) in [0, 1].
         strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
         clusters: (n,) cluster of each row, in [0, m).
+        factor: by which v is multiplied.
     """
     sizes = np.bincount(strata)
     means = np.bincount(strata, values) / sizes
     share = float(means.mean())
     residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
-    variance = float((np.bincount(clusters, residuals) ** 2).sum())
-    rows = share * (1 - share) / variance if variance > 1e-12 else float(clusters.max() + 1)
-    middle = (share + Z**2 / (2 * rows)) / (1 + Z**2 / rows)
-    half = Z / (1 + Z**2 / rows) * (share * (1 - share) / rows + Z**2 / (4 * rows**2)) ** 0.5
-    return share, min(share, max(0.0, middle - half)), max(share, min(1.0, middle + half))
+    variance = factor * float((np.bincount(clusters, residuals) ** 2).sum())
+    rows = share * (1 - share) / variance if variance > 1e-12 else (clusters.max() + 1) / factor
+    low, high = wilson(share * rows, rows)
+    return share, min(share, low), max(share, high)

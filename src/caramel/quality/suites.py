@@ -1,9 +1,10 @@
 """Run a Great Expectations suite on a table, and say plainly what failed.
 
-A suite is a JSON file ``{name, table, key, expectations: [{type, kwargs, meta, severity}]}``. A
-value in ``kwargs`` may be ``{"$PARAMETER": name}`` and is then given when the suite runs. Data
-docs are left beside the data, on failure as on success; what goes on is a summary without
-times, so that equal data give equal bytes.
+A suite is a JSON file ``{name, table, key, expectations: [{type, kwargs, meta, severity}]}``. Where
+``table`` has a contract in ``tables.py``, the expectations that follow from it come first and are
+not in the file. A value in ``kwargs`` may be ``{"$PARAMETER": name}`` and is then given when the
+suite runs. Data docs are left beside the data, on failure as on success; what goes on is a summary
+without times, so that equal data give equal bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ from typing import Any
 
 import pandas as pd
 
+from caramel import tables
 from caramel.errors import DataError, GateError, shown
 from caramel.parallel import write_atomically
+from caramel.quality.contract_expectations import contract_expectations
 from caramel.quality.data_docs import write_page
 from caramel.stages import be_quiet
 
 EXAMPLES = 5
-COLUMNS = ("column", "column_A", "column_B", "column_list")
+COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def validate(
 
 
 def read_suite(path: Path) -> dict[str, Any]:
-    """Return a suite file, checked for its form.
+    """Return a suite: its file, checked for its form, with the expectations of its table's contract.
 
     Raises:
         DataError: it is missing, is not JSON, or lacks one of its keys.
@@ -106,7 +109,9 @@ def read_suite(path: Path) -> dict[str, Any]:
             f"Suite {str(path)!r} has missing, wrong or empty entries: {wrong or ['expectations']}. "
             f"It needs name, table, key (a list of columns) and expectations (a list)."
         )
-    return dict(suite)
+    contract = tables.TABLES.get(suite["table"])
+    derived = contract_expectations(contract, suite["key"]) if contract else []
+    return {**suite, "expectations": [*derived, *suite["expectations"]]}
 
 
 def write_summaries(summaries: Sequence[Summary], path: str | Path) -> None:
@@ -191,8 +196,8 @@ def _finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> Finding:
     config, result = part.expectation_config, part.result
     columns = _columns(config.type, config.kwargs)
     observed = result.get("observed_value")
-    if not part.success and not result:
-        observed = _exception(part.exception_info)
+    if not part.success and not result and (raised := _raised(part.exception_info)):
+        observed = f"could not be evaluated: {raised}"
     names = list(dict.fromkeys(c for c in (*key, *columns) if c in rows.columns))
     failing = rows.loc[result.get("partial_unexpected_index_list") or [], names]
     return Finding(
@@ -207,11 +212,11 @@ def _finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> Finding:
     )
 
 
-def _exception(info: Mapping[str, Any]) -> str:
-    """Return why an expectation could not be evaluated, from GX's two forms of saying so."""
+def _raised(info: Mapping[str, Any]) -> str:
+    """Return why an expectation could not be evaluated, from GX's two forms of saying so; "" if it was."""
     messages = [info.get("exception_message")]
     messages += [v["exception_message"] for v in info.values() if isinstance(v, Mapping)]
-    return "could not be evaluated: " + "; ".join(dict.fromkeys(m for m in messages if m))
+    return "; ".join(dict.fromkeys(m for m in messages if m))
 
 
 def _shown_row(row: Mapping[Any, Any]) -> str:
@@ -226,10 +231,10 @@ def _message(summary: Summary, failed: Sequence[Finding], suite_path: Path, page
     ]
     for finding in failed:
         on = f" on {', '.join(finding.columns)}" if finding.columns else ""
-        if finding.failing_rows is None:
-            lines.append(f"{finding.expectation}{on}: {finding.observed}")
-        else:
-            lines.append(f"{finding.expectation}{on}: {finding.failing_rows} of {summary.rows} rows fail")
+        said = [] if finding.observed is None else [str(finding.observed)]
+        if finding.failing_rows is not None:
+            said.append(f"{finding.failing_rows} of {summary.rows} rows fail")
+        lines.append(f"{finding.expectation}{on}: {'; '.join(said) or 'it is not so'}")
         if finding.notes:
             lines.append(f"  {finding.notes}")
         if finding.examples:

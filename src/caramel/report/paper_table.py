@@ -32,6 +32,7 @@ def paper_table(
     resamples: int,
     seed: int,
     further: pd.DataFrame | None = None,
+    seeds: bool = False,
     intervals: bool = False,
 ) -> str:
     """Return the table, in per cent.
@@ -39,8 +40,7 @@ def paper_table(
     The best measured model of a column is bold only where it is better than every other measured one by
     ``comparison.compare``, corrected by Holm over all these comparisons of the table. That keeps any false bold
     in the table to 5 %: a column's is false only if a model beats the truly best one, which is no more than one
-    comparison per other model. Models labelled ``name-1``, ``name-2`` … are seeds of one training: mean ± standard
-    deviation.
+    comparison per other model.
 
     Args:
         similarities: table ``similarities`` of the measured models.
@@ -53,6 +53,8 @@ def paper_table(
         seed: of the bootstrap and of the tests.
         further: table ``metrics`` of measured models without scores, such as those that answer in words. Where
             they have a value nothing is bold: it cannot be compared.
+        seeds: whether models labelled ``name-1``, ``name-2`` … are training seeds of ``name``: one row with mean ±
+            standard deviation. A name alone cannot say so: ViT-B-16 and ViT-B-32 are two models.
         intervals: whether 95 % intervals are shown, of models with one seed.
 
     Raises:
@@ -69,7 +71,7 @@ def paper_table(
     if measured is None:
         raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}: there is nothing to show.")
     columns = _columns(measured, metrics, subsets)
-    rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))))
+    rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
     known = _published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
     digits = 2 if len(known) else 1  # papers print two
     bold = _best(measured, scores, rows, columns, benchmark, resamples=resamples, seed=seed)
@@ -115,12 +117,11 @@ def _columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[s
     return [(subset, metric) for subset in subsets for metric in metrics if (subset, metric) in pairs]
 
 
-def _seeds(models: Sequence[str]) -> Seeds:
-    """Return the models of each row. Only labels can say that a model is a seed: a spec may end in any number."""
+def _seeds(models: Sequence[str], together: bool) -> Seeds:
+    """Return the models of each row: those of one variant together, or each alone."""
     found: dict[str, list[str]] = {}
     for model in models:
-        label = ":" not in model and "/" not in model
-        found.setdefault(variant_of(model) if label else model, []).append(model)
+        found.setdefault(variant_of(model) if together else model, []).append(model)
     return {(name if len(group) > 1 else group[0]): group for name, group in found.items()}
 
 

@@ -41,20 +41,17 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         "detectable",
     ]
     lines = [head]
-    for row in rows.itertuples():
-        mark = "*" if row.significant else " "
+    for row in rows.to_dict("records"):
+        mark = "*" if row["significant"] else " "
         lines.append(
             [
-                row.benchmark,
-                row.subset,
-                row.metric,
-                f"{100 * row.value_a:.1f}",
-                f"{100 * row.value_b:.1f}",
-                f"{100 * row.difference:+.1f}{mark}",
-                f"[{100 * row.ci_low:+.1f}, {100 * row.ci_high:+.1f}]",
-                f"{row.p_holm:.4f}",
-                f"{row.effect:+.2f}",
-                f"{100 * row.detectable:.1f}",
+                *(str(row[name]) for name in ("benchmark", "subset", "metric")),
+                *(f"{100 * row[name]:.1f}" for name in ("value_a", "value_b")),
+                f"{100 * row['difference']:+.1f}{mark}",
+                f"[{100 * row['ci_low']:+.1f}, {100 * row['ci_high']:+.1f}]",
+                f"{row['p_holm']:.4f}",
+                f"{row['effect']:+.2f}",
+                f"{100 * row['detectable']:.1f}",
             ]
         )
     notes = [

@@ -50,7 +50,7 @@ def read_instances(data: Path, images: Path, split: str | None = None) -> Compar
             {
                 "instance_id": row.instance_id,
                 "image_id": row.image_id,
-                "subsets": subsets_of(row.type, row.subtype),
+                "subsets": subsets_of(str(row.type), str(row.subtype)),
                 "image": at[row.image_id],
                 "negative_image": at.get(row.negative_image_id, ABSENT),
                 "caption": row.caption,

@@ -1,0 +1,129 @@
+"""Captions and hard negatives from one file with named columns: CSV, JSON, JSON Lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caramel.errors import DataError
+from caramel.evaluation.benchmarks.reading import brief, csv_rows, json_rows
+from caramel.quality.blind import words_only
+from caramel.tables import SUBTYPES
+
+Texts = list[str | None]
+SUFFIXES = (".csv", ".jsonl", ".json", ".parquet")
+ALL = "all"  # type and subtype of rows that have none
+TEXTS = ("caption", "caption2", "negative_caption")
+REQUIRED = ("caption", "negative_caption")
+# Ours -> names in the file, the first that is there.
+OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "caption2": ("caption2",),
+    "pair_id": ("id", "pair_id", "instance_id"),
+    "image_id": ("image_id", "filename", "image"),
+    "image": ("image", "filename", "image_id"),
+    "negative_image": ("negative_image",),
+    "type": ("type",),
+    "subtype": ("subtype",),
+    "split": ("split",),
+}
+
+
+def named_columns() -> str:
+    """Return which columns there must be and may be, for messages."""
+    others = dict.fromkeys(name for names in OPTIONAL.values() for name in names)
+    return f"{', '.join(REQUIRED)}; optional {', '.join(others)}"
+
+
+def read_named(path: Path) -> pd.DataFrame:
+    """Return pair_id, image_id, type, subtype, caption, caption2, negative_caption, image, negative_image.
+
+    And ``split``, where there is such a column. Other columns are left out, and so are pictures that stand in
+    the file. A caption that is missing is empty text, any other value that is missing None. Without ids the rows
+    are counted; without images, rows with the same words in their captions count as of one image; without
+    types, all rows are of type ``all``.
+
+    Raises:
+        DataError: the file is broken or holds no row, a column is missing, or a value is not text.
+    """
+    given = _read(path)
+    lacking = [name for name in REQUIRED if name not in given.columns]
+    if lacking:
+        raise DataError(
+            f"{str(path)!r} lacks the columns {lacking}; it has {brief(list(given.columns))}.\n"
+            f"Named columns are {named_columns()}. Of a benchmark's release give the folder."
+        )
+    if given.empty:
+        raise DataError(f"{str(path)!r} holds no row.")
+    columns: dict[str, Texts] = {name: [None] * len(given) for name in OPTIONAL if name != "split"}
+    columns |= {name: [text or "" for text in _texts(given, name, path)] for name in REQUIRED}
+    for name, others in OPTIONAL.items():
+        column = next((other for other in others if other in given.columns), None)
+        if column is not None:
+            columns[name] = _texts(given, column, path)
+    return _completed(columns)
+
+
+def _read(path: Path) -> pd.DataFrame:
+    """Return the columns of the file, or of a Parquet file those that are wanted and hold text or numbers."""
+    if path.suffix == ".parquet":
+        known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
+        try:
+            names = [field.name for field in pq.read_schema(path) if not pa.types.is_nested(field.type)]
+            wanted = [name for name in names if name in known]
+            rows: pd.DataFrame = pq.read_table(path, columns=wanted).to_pandas(integer_object_nulls=True)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{str(path)!r} is no Parquet file: {error}.") from error
+        return rows if {*REQUIRED} <= {*wanted} else pd.DataFrame(columns=names)
+    if path.suffix == ".csv":
+        return pd.DataFrame([row for _, row in csv_rows(path, REQUIRED)], dtype=object)
+    listed = json_rows(path)
+    for where, row in listed:
+        if not isinstance(row, dict):
+            raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+    return pd.DataFrame([row for _, row in listed], dtype=object)
+
+
+def _texts(rows: pd.DataFrame, column: str, path: Path) -> Texts:
+    """Return the values of a column as texts; whole numbers are names, and empty or missing ones None.
+
+    Raises:
+        DataError: a value is something else, or no Unicode text.
+    """
+    found: Texts = []
+    for number, value in enumerate(rows[column].tolist()):
+        named = isinstance(value, int) and not isinstance(value, bool) and column not in TEXTS
+        text = str(value) if named else value
+        if text is None or text == "" or value != value:
+            found.append(None)
+        elif isinstance(text, str) and not any("\ud800" <= sign <= "\udfff" for sign in text):
+            found.append(text)
+        else:
+            raise DataError(
+                f"{str(path)!r}, row {number}: column {column!r} must be text, not {brief(value)}."
+            )
+    return found
+
+
+def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
+    """Return the rows with names, images and types where the file has none."""
+    numbers = range(len(columns["caption"]))
+    columns["pair_id"] = [name or f"row-{n}" for n, name in zip(numbers, columns["pair_id"], strict=True)]
+    first: dict[object, str] = {}
+    own = [first.setdefault(words_only(str(text)), f"row-{n}") for n, text in enumerate(columns["caption"])]
+    columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
+    labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
+    columns["type"], columns["subtype"] = ([label[side] for label in labels] for side in (0, 1))
+    return pd.DataFrame(columns, dtype=object)
+
+
+def _label(kind: str | None, subtype: str | None) -> tuple[str, str]:
+    """Return type and subtype; ``add`` and ``obj`` are ``add`` and ``add_obj``, as in SugarCrepe."""
+    if f"{kind}_{subtype}" in SUBTYPES:
+        subtype = f"{kind}_{subtype}"
+    if kind is None:
+        kind = str(subtype).partition("_")[0] if subtype in SUBTYPES else ALL
+    return kind, subtype or kind

@@ -1,0 +1,182 @@
+"""The best blind attacker: all blind scorers together, never judged on what any of them was learned from.
+
+The scorers' gaps (score of one caption less that of the other) are the features of a logistic regression
+that says which of the two is true: stacking (Wolpert 1992). For honest figures it is nested:
+
+- Rows are dealt into folds by groups (``grouping``): an image, or a near-duplicate caption, is in one fold.
+- The rows of fold k have gaps from scorers that were learned on the other folds.
+- The combination that judges fold k is learned on the other folds alone, from gaps that come from a cross-
+  validation *within* them. So no row of fold k had a part in any number that the combination was learned
+  from. Gaps from the outer cross-validation would not do: those of the other folds come from scorers
+  that had learned on fold k.
+
+Which of the two captions stands first is drawn by lot, so that no method can gain from the order.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+
+from caramel.errors import ConfigError
+from caramel.quality.attack_figures import Figures, figures
+from caramel.quality.blind import DECIMALS, Floats, Scorer, assign_folds, stable_keys
+from caramel.quality.grouping import grouped
+from caramel.quality.scorer_specs import scorer
+from caramel.quality.surface import Rule
+from caramel.registry import BACKENDS, backend
+
+BEST = "best_blind_attacker"
+COST = 0.1  # inverse strength of the L2 penalty of the combination
+MOST = 50_000  # rows of one type that are attacked; of larger types a random part is
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What blind attackers make of a data set.
+
+    Attributes:
+        rows: the audit rows that were attacked, by pair_id.
+        gaps: scorer -> (n,) gap in [-1, 1], true caption less negative, out of fold; ``BEST`` is one of them,
+            with 2·P(true) − 1.
+        figures: scorer -> figures, see ``attack_figures``.
+        grouped_by: what was never in two folds.
+        groups: number of groups.
+    """
+
+    rows: pd.DataFrame
+    gaps: Mapping[str, Floats]
+    figures: Mapping[str, Figures]
+    grouped_by: str
+    groups: int
+
+
+def best_blind_attacker(
+    rows: pd.DataFrame,
+    scorers: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    corpus: Sequence[str] | None = None,
+) -> Attack:
+    """Return what each scorer, and all together, make of the audit rows.
+
+    Types are attacked one by one. The order of the rows changes nothing.
+
+    Args:
+        rows: audit rows: pair_id, image_id, type, subtype, caption, caption2 (or None), negative_caption.
+        scorers: see ``found_scorer``; at least one.
+        folds: of the cross-validation; one less within the other folds.
+        seed: of folds and draws.
+        corpus: texts that language models learn from, instead of the other folds.
+
+    Raises:
+        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        ConfigError: no scorer is named.
+    """
+    if not scorers:
+        raise ConfigError("No blind scorer is named. Name one at least, such as 'length'.")
+    attackers = {name: found_scorer(name, corpus) for name in dict.fromkeys(scorers)}
+    rows = _drawn(rows.sort_values("pair_id", ignore_index=True), seed)
+    groups, by = grouped(rows)
+    names = np.array(groups, dtype=object)
+    gaps = {name: np.zeros(len(rows)) for name in (*attackers, BEST)}
+    for kind in rows["type"].unique():
+        here = (rows["type"] == kind).to_numpy()
+        part = _attacked(rows[here], names[here].tolist(), attackers, folds, seed)
+        for name, values in part.items():
+            gaps[name][here] = values.round(DECIMALS)
+    number = np.unique(names.astype(str), return_inverse=True)[1]
+    found = figures(rows, gaps, number, folds=folds, seed=seed)
+    return Attack(rows, gaps, found, by, len(set(groups)))
+
+
+def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
+    """Return the scorer of a spec (``scorer_specs``), or the one of that name that sees both captions.
+
+    Raises:
+        BackendError: there is no such scorer.
+    """
+    if spec in BACKENDS["pair_scorer"]:
+        return cast(Scorer, backend("pair_scorer", spec))
+    found = scorer(spec)
+    if corpus is not None and "corpus" in inspect.signature(found).parameters:
+        return cast(Scorer, functools.partial(cast(Any, found), corpus=corpus))
+    return found
+
+
+def _drawn(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """Return all rows of types of at most ``MOST`` rows, and of larger ones whole images up to it."""
+    kept = []
+    for kind in rows["type"].unique():
+        part = rows[rows["type"] == kind]
+        if len(part) > MOST:
+            sizes = part["image_id"].value_counts().sort_index()
+            sizes = sizes.iloc[np.argsort(stable_keys(sizes.index.tolist(), seed), kind="stable")]
+            part = part[part["image_id"].isin(sizes.index[sizes.cumsum() <= MOST])]
+        kept.append(part)
+    return pd.concat(kept).sort_values("pair_id", ignore_index=True) if kept else rows
+
+
+def _attacked(
+    rows: pd.DataFrame, groups: Sequence[str], attackers: Mapping[str, Scorer], folds: int, seed: int
+) -> dict[str, Floats]:
+    """Return the gaps of the rows of one type under each scorer and under their combination."""
+    fold = assign_folds(groups, folds=folds, seed=seed)
+    subtype = rows["subtype"].to_numpy(dtype=str)
+    kinds = np.unique(subtype)
+    signs = np.where(stable_keys(rows["pair_id"].tolist(), seed) % 2, 1.0, -1.0)
+    outer = _gaps(rows, groups, attackers, folds, seed)
+    best = np.zeros(len(rows))
+    for k in np.unique(fold):
+        out, here = fold != k, fold == k
+        if not out.any():
+            continue
+        mine = [group for group, used in zip(groups, out, strict=True) if used]
+        inner = _gaps(rows[out], mine, attackers, max(2, folds - 1), seed)
+        weights = _learned(_by_subtype(inner, subtype[out], kinds), signs[out])
+        logits = (_by_subtype(outer[here], subtype[here], kinds) * signs[here, None]) @ weights
+        best[here] = np.tanh(logits / 2) * signs[here]
+    return {**dict(zip(attackers, outer.T, strict=True)), BEST: best}
+
+
+def _gaps(
+    rows: pd.DataFrame, groups: Sequence[str], attackers: Mapping[str, Scorer], folds: int, seed: int
+) -> Floats:
+    """Return the gaps of the rows under each scorer. (n, scorers)."""
+    captions, negatives = rows["caption"].tolist(), rows["negative_caption"].tolist()
+    sides = [f(captions, negatives, groups, folds=folds, seed=seed) for f in attackers.values()]
+    return np.stack([positive - negative for positive, negative in sides], axis=1)
+
+
+def _by_subtype(gaps: Floats, subtype: Any, kinds: Any) -> Floats:
+    """Return the gaps, and once more for each subtype, zero elsewhere: weights of all, and of its own."""
+    if len(kinds) == 1:
+        return gaps
+    return np.hstack([gaps, *(gaps * (subtype == kind)[:, None] for kind in kinds)])
+
+
+def _learned(features: Floats, signs: Floats) -> Floats:
+    """Return weights w with P(the first is true) = σ(w·x) where x is the first's less the second's.
+
+    Args:
+        features: (n, d), of the true caption less the negative.
+        signs: (n,) 1 where the true caption stands first, −1 where it stands second.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    scale = np.sqrt((features**2).mean(axis=0))
+    used = scale > 0
+    weights = np.zeros(features.shape[1])
+    if not used.any() or len(set(signs.tolist())) < 2:
+        return weights
+    model = LogisticRegression(C=COST, fit_intercept=False, tol=1e-6, max_iter=1000)
+    model.fit(features[:, used] / scale[used] * signs[:, None], signs)
+    weights[used] = model.coef_[0] / scale[used]
+    return weights

@@ -1,0 +1,68 @@
+"""The expectations that follow from a table's contract in ``tables.py``.
+
+They are derived when a suite runs, so that a contract is written once: the suites in ``expectations/``
+hold only what a contract cannot say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from caramel.tables import BOOL, FLOAT, IMAGE, INT, TEXT, TEXTS, Column, Table
+
+# Great Expectations' names of the Python types that a frame holds.
+TYPES: dict[pa.DataType, str] = {
+    TEXT: "str",
+    FLOAT: "float",
+    INT: "int",
+    BOOL: "bool",
+    TEXTS: "ndarray",
+    IMAGE: "dict",
+}
+
+
+def contract_expectations(table: Table, key: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a contract as expectations, each as in a suite file.
+
+    Every column stands at its place, has its type, no empty value where it may have none, and only the
+    values of its closed set; the key names one row. Columns that a gate adds come after.
+
+    Args:
+        table: the contract.
+        key: the columns that name one row of the table at hand.
+    """
+    return [*_of_columns(table), _unique(list(key))]
+
+
+def _of_columns(table: Table) -> Iterator[dict[str, Any]]:
+    for place, (name, column) in enumerate(table.columns.items()):
+        says = f"Contract of table {table.name}: {name} is {column.doc}."
+        yield _part("expect_column_to_exist", says, column=name, column_index=place)
+        yield _typed(name, column, says)
+        if not column.null:
+            yield _part("expect_column_values_to_not_be_null", says, column=name)
+        if column.choices is not None:
+            yield _part(
+                "expect_column_values_to_be_in_set", says, column=name, value_set=list(column.choices)
+            )
+
+
+def _typed(name: str, column: Column, says: str) -> dict[str, Any]:
+    if column.null and column.type == INT:  # pandas makes floats of integers with empty values
+        kinds = [TYPES[INT], TYPES[FLOAT]]
+        return _part("expect_column_values_to_be_in_type_list", says, column=name, type_list=kinds)
+    return _part("expect_column_values_to_be_of_type", says, column=name, type_=TYPES[column.type])
+
+
+def _unique(key: list[str]) -> dict[str, Any]:
+    says = "The key names one row."
+    if len(key) == 1:
+        return _part("expect_column_values_to_be_unique", says, column=key[0])
+    return _part("expect_compound_columns_to_be_unique", says, column_list=key)
+
+
+def _part(kind: str, notes: str, **kwargs: Any) -> dict[str, Any]:
+    return {"type": kind, "kwargs": kwargs, "meta": {"notes": notes}, "severity": "critical"}
