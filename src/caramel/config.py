@@ -87,10 +87,11 @@ class Scores(Section):
 
 
 class Refine(Section):
-    """Stage ``refine``: adversarial refinement over two scorers."""
+    """Stage ``refine``: adversarial refinement over blind scorers."""
 
-    scorers: tuple[str, str]
+    scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
     cell: float = Field(gt=0, le=1)
+    within: Literal["subtype", "all"]
     exempt: tuple[Type, ...]
     seed: int
 

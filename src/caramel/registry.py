@@ -50,6 +50,10 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "pixart": "caramel.training.text_to_image:train_pixart",
         "pretrained": "caramel.images.pipelines:adopt_pipeline",
     },
+    "parser": {
+        "world": "caramel.quality.world_trees:world_parser",
+        "given": "caramel.quality.parses:given_parser",
+    },
     "judge": {
         "world": "caramel.images.judges:reading_judge",
         "clip": "caramel.images.judges:clip_judge",

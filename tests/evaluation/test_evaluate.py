@@ -122,6 +122,15 @@ def test_all_missing_and_corrupt_images_are_listed_before_a_model_is_opened(sour
     assert encoders.opened == {}
 
 
+def test_a_model_that_is_shown_no_image_needs_none(source: Source) -> None:
+    for path in Path("images").iterdir():
+        path.unlink()
+    found = run(source, "blind:length")
+    assert found.metrics.set_index("subset").loc["all", "n"] == 24
+    assert missing(["blind:length"], [source]) == []
+    assert len(missing(["blind:length", "a=counting:16"], [source])) == 1
+
+
 def test_missing_says_all_at_once_and_loads_nothing(source: Source) -> None:
     assert missing(["a=counting:16"], [source]) == []
     Path("images", f"{1:012}.jpg").unlink()

@@ -5,7 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-WORDS = "a the dog cat on under red blue car two men runs sits and holds big small ball purple".split()
+WORDS = [
+    "a",
+    "the",
+    "dog",
+    "cat",
+    "on",
+    "under",
+    "red",
+    "blue",
+    "car",
+    "two",
+    "men",
+    "runs",
+    "sits",
+    "and",
+    "holds",
+    "big",
+    "small",
+    "ball",
+    "purple",
+]
 BERT_WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", *"abcdefghijklmnopqrstuvwxyz"]
 VERA_VOCABULARY = 32128  # rows of T5's word embeddings; Vera keeps its layer in the last of use
 SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}

@@ -16,10 +16,10 @@ def drawn(seed: int = 0, rows: int = 200) -> tuple[list[str], list[str], list[st
 def test_it_is_the_procedure_of_the_probe():
     positives, negatives, groups = drawn()
     texts, sides = places(positives, negatives)
-    features = probes._features(texts)
+    features, _ = probes.counted(texts, probes.words_of)
 
     def learn(learned, scored):
-        return features[scored] @ probes._learn(features, learned, 3)
+        return features[scored] @ probes.learn(features, learned, probes.COST, 3)
 
     found = cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=probes.CAP)
     expected = probes.probe(positives, negatives, groups, folds=5, seed=3)

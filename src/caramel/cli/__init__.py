@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from caramel.cli import evaluation, project
+from caramel.cli import evaluation, project, refinement
 from caramel.errors import CaramelError
 
 
@@ -42,6 +42,7 @@ for _command in (
     project.profile,
     project.doctor,
     project.audit,
+    refinement.refine,
     evaluation.evaluate,
     evaluation.benchmarks,
     evaluation.metrics,

@@ -80,7 +80,15 @@ here: nothing tells them, and they have no hard negatives."""
 
 
 def detected(folder: Path, name: str | None) -> str:
-    """Return the format of a folder."""
+    """Return the format of a folder.
+
+    Args:
+        folder: of the data set.
+        name: of the format, where there may be several.
+
+    Raises:
+        DataError: there is none (the message lists what was looked for), not the named one, or several.
+    """
     if name is not None and name not in SIGNS:
         raise DataError(f"There is no format {name!r}. Formats: {', '.join(SIGNS)}.")
     formats = [one for one in SIGNS if _has(folder, SIGNS[one])]
@@ -112,6 +120,7 @@ def _parquet_columns(path: Path) -> set[str]:
 
 
 def looked_for() -> str:
+    """Return what a data set is known by, for messages."""
     lines = [f"{name}: {_described(sign)}" for name, sign in SIGNS.items()]
     return (
         f"Looked for, in a folder:\n{shown(lines, len(lines))}\n"
@@ -122,5 +131,3 @@ def looked_for() -> str:
 def _described(sign: Sign) -> str:
     columns = f" (Parquet with columns {', '.join(sign.columns)})" if sign.columns else ""
     return f"{', '.join(sign.patterns)}{columns}"
-
-

@@ -21,8 +21,7 @@ from caramel.evaluation.benchmarks.reading import image_folder
 from caramel.evaluation.benchmarks.sugarcrepe import FOLDERS
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.named_columns import ALL, SUFFIXES, read_named
-from caramel.evaluation.tasks import ABSENT, Benchmark, Comparisons, Rankings
-from caramel.registry import backend
+from caramel.evaluation.tasks import ABSENT, Comparisons, Rankings, benchmark
 from caramel.sources.sugarcrepe import read_captions
 from caramel.tables import SUBTYPES
 
@@ -39,6 +38,7 @@ COLUMNS = (
 )
 NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
 OTHER = "other"  # subtype of rows that belong to none, where others do
+PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
 MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
 # Benchmarks whose subsets are a type and its subtypes; the subsets of others divide all rows in one way.
 NESTED = ("bivlc", "valse", "vl_checklist", "crepe_productivity")
@@ -167,7 +167,7 @@ def _named(path: Path, images: Path) -> Found:
 
 def _benchmark_rows(name: str, path: Path, images: Path) -> Found:
     """Return the rows of a registered benchmark."""
-    task = chosen_benchmark(name).read(path, images)
+    task = benchmark(name).read(path, images)
     files = _at_hand(task.images)
     rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
     if rows is None:
@@ -209,25 +209,18 @@ def _candidates(task: Rankings) -> pd.DataFrame | None:
     most = max(map(len, task.pools))
     if set(rows["direction"]) != {"i2t"} or rows["pool"].duplicated().any() or most > MOST_CANDIDATES:
         return None
-    seen: dict[tuple[object, ...], str] = {}  # a question and its number within a subset -> its first subset
+    seen: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
     found = []
-    for row in rows.itertuples():
-        true, subset = row.true[0], str(row.subsets[0] if row.subsets else ALL)
-        false = [place for place in task.pools[row.pool].tolist() if place not in row.true]
-        for number, place in enumerate(false):
-            caption, negative = task.texts[true][0], task.texts[place][0]
-            if seen.setdefault((row.query, caption, negative), subset) != subset:
-                continue
-            found.append(
-                {
-                    "pair_id": f"{row.instance_id}-{number}",
-                    "image_id": row.image_id,
-                    "subsets": row.subsets,
-                    "caption": caption,
-                    "negative_caption": negative,
-                    "image": row.query,
-                }
-            )
+    columns = (
+        rows[name].tolist() for name in ("instance_id", "image_id", "subsets", "query", "pool", "true")
+    )
+    for name, image_id, subsets, query, pool, true in zip(*columns, strict=True):
+        caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ALL
+        false = [task.texts[place][0] for place in task.pools[pool].tolist() if place not in true]
+        for number, negative in enumerate(false):
+            if seen.setdefault((query, caption, negative), subset) == subset:
+                pair = f"{name}-{number}", image_id, subsets, caption, negative, query
+                found.append(dict(zip(PAIR, pair, strict=True)))
     return pd.DataFrame(found).assign(caption2=None, negative_image=ABSENT)
 
 

@@ -18,7 +18,7 @@ from caramel.evaluation.image_files import check_images, content_keys
 from caramel.evaluation.scoring import Run, similarities
 from caramel.evaluation.summary import summarise
 from caramel.evaluation.tasks import Task, benchmark, limited
-from caramel.models.specs import content_of, missing_of, open_model, parse_spec
+from caramel.models.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,8 @@ def evaluate(
 ) -> Evaluation:
     """Score every model on every benchmark; each is a trial and an MLflow run.
 
-    All captions are read and all images decoded before any model is loaded. With Ray, several trials are
+    All captions are read and all images decoded before any model is loaded; models that are shown no image need
+    none. With Ray, several trials are
     a Ray Tune experiment; a single one spreads its own shards over the cluster.
 
     Args:
@@ -87,14 +88,19 @@ def evaluate(
         BackendError: a model is unknown, missing or broken.
         ResourceError: a trial failed on Ray; the message holds its error.
     """
-    contents = {source.benchmark: _content(source, limit) for source in sources}
+    shown = {looks_at_images(model) for model in models}
+    contents = {
+        (source.benchmark, with_images): _content(source, limit, with_images)
+        for source in sources
+        for with_images in shown
+    }
     points = [
         {
             "model": model,
             "weights": content_of(model),
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
             "source": asdict(source),
-            "content": contents[source.benchmark],
+            "content": contents[source.benchmark, looks_at_images(model)],
         }
         for model in models
         for source in sources
@@ -172,7 +178,7 @@ def evaluate_model(
     source = Source(**point["source"])
     found = benchmark(source.benchmark)
     task = read_task(source, limit)
-    keys = content_keys(task.images)
+    keys = _keys(task, looks_at_images(point["model"]))
     run = Run(point["model"], device, precision, batch, store, executor)
     model = open_model(run.model, device, precision)
     paths: dict[str, str | None] = {"similarities": None, "answers": None}
@@ -223,7 +229,9 @@ def missing(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
     found = [f"model {model!r}: {line}" for model in models for line in missing_of(model)]
     for source in sources:
         try:
-            check_images(read_task(source).images, source.benchmark)
+            task = read_task(source)
+            if any(map(looks_at_images, models)):
+                check_images(task.images, source.benchmark)
         except DataError as error:
             found.append(f"benchmark {source.benchmark!r}: {error}")
     return found
@@ -243,10 +251,15 @@ def automatic_executor() -> parallel.Executor:
     return "ray" if "RAY_ADDRESS" in os.environ or torch.cuda.device_count() > 1 else "inline"
 
 
-def _content(source: Source, limit: int | None) -> str:
+def _keys(task: Task, with_images: bool) -> list[bytes]:
+    """Return the content key of each image; its number where no image is looked at."""
+    return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
+
+
+def _content(source: Source, limit: int | None, with_images: bool) -> str:
     """Return a hash of the instances and the images of a benchmark, after checking all of them."""
     task = read_task(source, limit)
-    keys = check_images(task.images, source.benchmark)
+    keys = check_images(task.images, source.benchmark) if with_images else []
     twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
     if len(twice):
         raise DataError(

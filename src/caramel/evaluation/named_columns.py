@@ -72,7 +72,7 @@ def _read(path: Path) -> pd.DataFrame:
     if path.suffix == ".parquet":
         known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
         try:
-            names = [field.name for field in pq.read_schema(path) if not pa.types.is_nested(field.type)]
+            names = [field.name for field in pq.read_schema(path) if _is_plain(field.type)]
             wanted = [name for name in names if name in known]
             rows: pd.DataFrame = pq.read_table(path, columns=wanted).to_pandas(integer_object_nulls=True)
         except (pa.ArrowInvalid, OSError) as error:
@@ -87,6 +87,11 @@ def _read(path: Path) -> pd.DataFrame:
     return pd.DataFrame([row for _, row in listed], dtype=object)
 
 
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether a type holds no pictures: those are structs or bytes."""
+    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
 def _texts(rows: pd.DataFrame, column: str, path: Path) -> Texts:
     """Return the values of a column as texts; whole numbers are names, and empty or missing ones None.
 
@@ -99,7 +104,7 @@ def _texts(rows: pd.DataFrame, column: str, path: Path) -> Texts:
         text = str(value) if named else value
         if text is None or text == "" or value != value:
             found.append(None)
-        elif isinstance(text, str) and not any("\ud800" <= sign <= "\udfff" for sign in text):
+        elif isinstance(text, str) and (text.isascii() or not any("\ud800" <= s <= "\udfff" for s in text)):
             found.append(text)
         else:
             raise DataError(
@@ -116,7 +121,7 @@ def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
     own = [first.setdefault(words_only(str(text)), f"row-{n}") for n, text in enumerate(columns["caption"])]
     columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
     labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
-    columns["type"], columns["subtype"] = ([label[side] for label in labels] for side in (0, 1))
+    columns |= {name: [label[side] for label in labels] for side, name in enumerate(("type", "subtype"))}
     return pd.DataFrame(columns, dtype=object)
 
 

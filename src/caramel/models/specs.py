@@ -6,7 +6,8 @@
     open_clip:hf-hub:OWNER/REPO  open_clip's format on the Hugging Face hub
     dual:FOLDER|OWNER/REPO       a dual encoder of transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA
     itm:…                        a matching head of transformers: BLIP, BLIP-2, ViLT
-    vqascore:… vgptscore:… vgptscore_blind:…   a generative model of transformers: LLaVA, InstructBLIP, Qwen-VL
+    vqascore:… vgptscore:… vgptscore_blind:… vgptscore_noise:…
+                                 a generative model of transformers: LLaVA, InstructBLIP, Qwen-VL
     text:…                       a text encoder: sentence-transformers or transformers
     chat:MODEL@URL               a chat endpoint of OpenAI's form
     blind:SCORER                 a scorer that sees no image
@@ -130,6 +131,11 @@ def open_model(text: str, device: str, precision: str) -> Any:
     return load(spec.target, device=resolve_device(device), precision=precision, name=spec.name)
 
 
+def looks_at_images(text: str) -> bool:
+    """Return whether the model of a spec is shown images; blind models and text encoders are not."""
+    return parse_spec(text).family not in ("blind", "text")
+
+
 def content_of(text: str) -> str:
     """Return a hash of the spec's file or folder; of a name on a hub or a server, the name.
 
@@ -146,7 +152,7 @@ def content_of(text: str) -> str:
 
 def _local_path(target: str) -> Path | None:
     """Return the file or folder that a target names, as a whole or after its first colon."""
-    plain = _OPTION.sub("", target)
+    plain = target if Path(target).exists() else target.partition("?")[0]
     for part in (plain, plain.partition(":")[2]):
         if part and Path(part).exists():
             return Path(part)

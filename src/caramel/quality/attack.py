@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -132,27 +132,41 @@ def _attacked(
     subtype = rows["subtype"].to_numpy(dtype=str)
     kinds = np.unique(subtype)
     signs = np.where(stable_keys(rows["pair_id"].tolist(), seed) % 2, 1.0, -1.0)
-    outer = _gaps(rows, groups, attackers, folds, seed)
+    # What a rule measures is not learned, and which way it points the combination finds itself.
+    rules = {name: f for name, f in attackers.items() if isinstance(f, Rule)}
+    others = {name: f for name, f in attackers.items() if name not in rules}
+    measured = _gaps(rows, [rule.measured for rule in rules.values()])
+    outer = _gaps(rows, _calls(others, groups, folds, seed))
     best = np.zeros(len(rows))
     for k in np.unique(fold):
         out, here = fold != k, fold == k
         if not out.any():
             continue
         mine = [group for group, used in zip(groups, out, strict=True) if used]
-        inner = _gaps(rows[out], mine, attackers, max(2, folds - 1), seed)
-        weights = _learned(_by_subtype(inner, subtype[out], kinds), signs[out])
-        logits = (_by_subtype(outer[here], subtype[here], kinds) * signs[here, None]) @ weights
+        inner = _gaps(rows[out], _calls(others, mine, max(2, folds - 1), seed))
+        learned = _by_subtype(np.hstack([measured[out], inner]), subtype[out], kinds)
+        judged = _by_subtype(np.hstack([measured[here], outer[here]]), subtype[here], kinds)
+        logits = (judged * signs[here, None]) @ _learned(learned, signs[out])
         best[here] = np.tanh(logits / 2) * signs[here]
-    return {**dict(zip(attackers, outer.T, strict=True)), BEST: best}
+    oriented = _gaps(rows, _calls(rules, groups, folds, seed))
+    return {**dict(zip([*others, *rules], [*outer.T, *oriented.T], strict=True)), BEST: best}
 
 
-def _gaps(
-    rows: pd.DataFrame, groups: Sequence[str], attackers: Mapping[str, Scorer], folds: int, seed: int
-) -> Floats:
-    """Return the gaps of the rows under each scorer. (n, scorers)."""
-    captions, negatives = rows["caption"].tolist(), rows["negative_caption"].tolist()
-    sides = [f(captions, negatives, groups, folds=folds, seed=seed) for f in attackers.values()]
-    return np.stack([positive - negative for positive, negative in sides], axis=1)
+Call = Callable[[Sequence[str], Sequence[str]], Any]  # (positives, negatives) -> their scores, (2, n)
+
+
+def _calls(attackers: Mapping[str, Scorer], groups: Sequence[str], folds: int, seed: int) -> list[Call]:
+    """Return the scorers with all but their texts."""
+    return [functools.partial(f, groups=groups, folds=folds, seed=seed) for f in attackers.values()]
+
+
+def _gaps(rows: pd.DataFrame, calls: Sequence[Call]) -> Floats:
+    """Return the gaps of the rows, score of the true caption less that of the negative. (n, calls)."""
+    found = np.zeros((len(rows), len(calls)))
+    for i, call in enumerate(calls):
+        positive, negative = call(rows["caption"].tolist(), rows["negative_caption"].tolist())
+        found[:, i] = positive - negative
+    return found
 
 
 def _by_subtype(gaps: Floats, subtype: Any, kinds: Any) -> Floats:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import torch
 
 PAIRS = 2000  # to learn from, per fold, at most
-EPOCHS = 3
+EPOCHS = 2
 BATCH = 16  # pairs per step
 RATE = 5e-5  # of the encoder; falls linearly to 0 after a tenth of the steps
 HEAD_RATE = 1e-3  # of the new linear layer

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,11 +17,12 @@ import pandas as pd
 
 from caramel.parallel import threaded
 from caramel.pictures import open_picture
+from caramel.quality.attack_figures import figures
 from caramel.quality.blind import Floats, Ints, assign_folds, places
 from caramel.quality.crossfit import cross_fitted, pair_weights
-from caramel.quality.scores import interval
 
 CAP = 20_000  # pairs to learn from, per fold
+ALL = "all features"
 COST = 1.0  # inverse strength of the L2 penalty
 WINDOW = 256  # pixels: side of the centre square whose detail is measured
 FINE = 0.25  # cycles per pixel above which detail is fine; half of what pixels can hold
@@ -53,19 +54,16 @@ class ImageShortcuts(NamedTuple):
     Attributes:
         positive: (n,) scores in [0, 1] of the true images, learned out of fold.
         negative: (n,) scores of the negative images.
-        accuracy: share of pairs whose true image scores higher, a tie counted half.
-        ci_low: of its 95 % interval, over groups.
-        ci_high: of the same.
+        figures: of these scores: ``accuracy`` (share of pairs whose true image scores higher, a tie counted
+            half), ``ci_low`` and ``ci_high`` (95 %, clustered on groups), ``p_value``; see ``attack_figures``.
         features: one row per feature, most telling first: ``feature``; ``more_in``, the side on which it
-            is larger more often (``true``, ``negative``, or ``neither``); ``accuracy`` of this feature
-            alone, its direction learned on the other folds, with ``ci_low`` and ``ci_high``.
+            is larger more often (``true``, ``negative``, or ``neither``); and the figures of this feature
+            alone, its direction learned on the other folds.
     """
 
     positive: Floats
     negative: Floats
-    accuracy: float
-    ci_low: float
-    ci_high: float
+    figures: Mapping[str, float]
     features: pd.DataFrame
 
 
@@ -104,12 +102,12 @@ def image_shortcuts(
     positive, negative = cross_fitted(names, sides, groups, learn, folds=folds, seed=seed, cap=CAP)
     gaps = table[sides[0]] - table[sides[1]]
     fold = assign_folds(groups, folds=folds, seed=seed)
-    rows = [
-        {"feature": name, "more_in": _side(gap), **_figures(_oriented(gap, fold), groups)}
-        for name, gap in zip(FEATURES, gaps.T, strict=True)
-    ]
-    features = pd.DataFrame(rows).sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
-    return ImageShortcuts(positive, negative, **_figures(positive - negative, groups), features=features)
+    oriented = {name: _oriented(gap, fold) for name, gap in zip(FEATURES, gaps.T, strict=True)}
+    found = _figures({ALL: positive - negative, **oriented}, groups, folds, seed)
+    sides_of = {name: _side(gap) for name, gap in zip(FEATURES, gaps.T, strict=True)}
+    features = pd.DataFrame([{"feature": f, "more_in": sides_of[f], **found[f]} for f in FEATURES])
+    order = {"by": "accuracy", "ascending": False, "kind": "stable", "ignore_index": True}
+    return ImageShortcuts(positive, negative, found[ALL], features.sort_values(**order))
 
 
 def measure(data: bytes, name: str) -> Floats:
@@ -170,9 +168,12 @@ def _side(gap: Floats) -> str:
     return "true" if lead > 0 else "negative" if lead < 0 else "neither"
 
 
-def _figures(gap: Floats, groups: Sequence[str]) -> dict[str, float]:
-    """Return the share of positive gaps, ties counted half, with its interval over groups."""
-    cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1]
-    wins = (gap > 0) + 0.5 * (gap == 0)
-    accuracy, low, high = interval(wins, np.zeros(len(gap), dtype=np.int64), cluster)
-    return {"accuracy": accuracy, "ci_low": low, "ci_high": high}
+def _figures(
+    gaps: Mapping[str, Floats], groups: Sequence[str], folds: int, seed: int
+) -> dict[str, dict[str, float]]:
+    """Return accuracy, interval and p-value of each attacker's gaps (n,)."""
+    number = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
+    rows = pd.DataFrame({"type": "all", "subtype": "all"}, index=range(len(number)))
+    found = figures(rows, gaps, number, folds=folds, seed=seed)
+    names = {"micro": "accuracy", "ci_low": "ci_low", "ci_high": "ci_high", "p_value": "p_value"}
+    return {name: {new: found[name]["overall"][old] for old, new in names.items()} for name in gaps}

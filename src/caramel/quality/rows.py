@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 
 from caramel.captions.formatting import format_caption
+from caramel.quality.attack import found_scorer
+from caramel.quality.balance import UNIT
 from caramel.quality.blind import Ints
-from caramel.quality.refine import STAGE, TEXTS, Reasons, find_faults, score_gaps
-from caramel.quality.scores import score_pairs
-
-SECOND = "\n2"  # ending of a pair's name where its paraphrase stands for the caption
+from caramel.quality.refine import STAGE, TEXTS, Reasons, find_faults
 
 
 def repair(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -50,16 +49,21 @@ def rejected(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
 def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int) -> Ints:
     """Return the rows' gaps under the scorers, positive less negative score, in units of 1e-6. (n, k).
 
-    With a paraphrase the positive's score is the mean of both captions' (Dumpala et al. 2024).
+    Types are scored one by one, as in ``scores.score_pairs``. With a paraphrase the positive's score is the
+    mean of both captions' (Dumpala et al. 2024).
+
+    Raises:
+        BackendError: there is no scorer of that name.
     """
     second = rows["caption2"].notna().to_numpy()
-    again = rows[second].assign(caption=lambda r: r["caption2"], pair_id=lambda r: r["pair_id"] + SECOND)
-    both = pd.concat([rows, again], ignore_index=True)
-    negatives = both[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=both["pair_id"])
-    pairs = both[["pair_id", "image_id", "caption"]]
-    scores = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)
-    found = score_gaps(scores, negatives["negative_id"], scorers)
-    assert found is not None
+    both = pd.concat([rows, rows[second].assign(caption=lambda r: r["caption2"])], ignore_index=True)
+    found = np.zeros((len(both), len(scorers)))
+    for column, scorer in enumerate(map(found_scorer, scorers)):
+        for kind in both["type"].unique():
+            here = (both["type"] == kind).to_numpy()
+            sides = (both.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
+            positive, negative = scorer(*sides, folds=folds, seed=seed)
+            found[here, column] = positive - negative
     gaps = found[: len(rows)].copy()
-    gaps[second] = np.rint((gaps[second] + found[len(rows) :]) / 2).astype(np.int64)
-    return gaps
+    gaps[second] = (gaps[second] + found[len(rows) :]) / 2
+    return np.rint(gaps * UNIT).astype(np.int64)

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from caramel.errors import ConfigError, DataError
+from caramel.errors import DataError
 from caramel.quality.aflite import Filtered, aflite
+from caramel.quality.attack import BEST, best_blind_attacker
 from caramel.quality.balance import Kept, grid_cells, mirrored, thinned
-from caramel.quality.blind import Floats, Ints
+from caramel.quality.blind import Ints
 from caramel.quality.length_matching import length_gaps
 from caramel.quality.refine import UNBALANCED, Reasons, Within, check_grid, strata
 from caramel.quality.rows import row_gaps
-from caramel.quality.scores import interval
 
 # (audit rows) -> accuracy of a blind attacker, and its 95 % interval; all in [0, 1].
 Attack = Callable[[pd.DataFrame], tuple[float, float, float]]
@@ -159,36 +159,42 @@ def tradeoff(rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack) -> 
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def choose(curve: pd.DataFrame, *, target: float) -> int:
+def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> int:
     """Return the place of the candidate with the most rows whose accuracy is at most ``target``.
 
+    Without a target, that of the refinement (not ``none``) with the lowest accuracy.
+
+    Args:
+        curve: what ``tradeoff`` returned.
+        target: highest accuracy, in [0, 1], or None.
+        number: rows that a candidate must have, or one fewer, as ``thin`` leaves; None: at least one.
+
     Raises:
-        DataError: there is none; the message says how low accuracy went.
+        DataError: there is none; the message says what there is.
     """
-    low = curve[curve["accuracy"] <= target]
+    found = curve[curve["rows"] >= max(1, (number or 0) - 1)]
+    if target is None:
+        found = found[found["method"] != NONE]
+    if found.empty:
+        raise DataError(
+            f"No setting keeps {number or 1} rows: the most that a refinement keeps is "
+            f"{curve.loc[curve['method'] != NONE, 'rows'].max()}. Ask for fewer, or allow larger cells."
+        )
+    best = found.loc[found["accuracy"].idxmin()]
+    low = found[found["accuracy"] <= (best["accuracy"] if target is None else target)]
     if low.empty:
-        scored = curve.dropna(subset=["accuracy"])
-        best = scored.loc[scored["accuracy"].idxmin()]
         raise DataError(
             f"No setting brings the blind attacker to {target}: the lowest is {best['accuracy']:.3f} with "
-            f"{best['rows']} rows ({best['method']}). Allow more, add scorers, or mend what gives it away."
+            f"{best['rows']} rows ({best['method']}). Allow more, or refine with further scorers."
         )
     return int(low.sort_values(["rows", "accuracy"], ascending=[False, True], kind="stable").index[0])
 
 
-def best_scorer(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
-    """Return an attacker that is the best of the scorers by accuracy over all rows, ties counted half.
-
-    Raises:
-        ConfigError: no scorer is given.
-    """
-    if not scorers:
-        raise ConfigError("An attacker needs at least one scorer. Name one, as in --attacker probe.")
+def stacked(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
+    """Return the attacker that stacks the scorers (``attack.best_blind_attacker``), over all rows."""
 
     def attack(rows: pd.DataFrame) -> tuple[float, float, float]:
-        wins: Floats = 0.5 + 0.5 * np.sign(row_gaps(rows, scorers, folds=folds, seed=seed))
-        image = pd.factorize(rows["image_id"])[0].astype(np.int64)
-        one = np.zeros(len(rows), dtype=np.int64)
-        return max(interval(column, one, image) for column in wins.T)
+        overall = best_blind_attacker(rows, scorers, folds=folds, seed=seed).figures[BEST]["overall"]
+        return overall["micro"], overall["ci_low"], overall["ci_high"]
 
     return attack

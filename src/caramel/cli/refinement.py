@@ -1,0 +1,187 @@
+"""Command that refines a data set: refine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from caramel.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from caramel.quality.tradeoff import Candidate
+
+# Two families of attackers: what refinement is fitted on and chosen by, and what judges the result.
+FITTED = ("ngram", "probe", "words")
+FRESH = ("kneser_ney", "char_ngram", "char_probe", "edit_probe", "length", "rare_words", "articles")
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
+)
+@click.option(
+    "--method",
+    "methods",
+    multiple=True,
+    type=click.Choice(["length", "adversarial", "aflite", "aflite+adversarial"]),
+    help="Method to try, repeatable; all if left out.",
+)
+@click.option("--scorer", "scorers", multiple=True, help="Blind scorer to refine and choose by, repeatable.")
+@click.option(
+    "--attacker", "attackers", multiple=True, help="Blind scorer to judge the result by, repeatable."
+)
+@click.option("--target", type=click.FloatRange(0.5, 1), help="Highest accuracy of the blind attacker.")
+@click.option(
+    "--rows",
+    "number",
+    type=click.IntRange(1),
+    help="Rows to keep (or one fewer, where rows are balanced in couples).",
+)
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Side of a grid cell, repeatable; 0.02 is the published one.  [default: 1, 0.25, 0.1, 0.02]",
+)
+@click.option(
+    "--within",
+    default="subtype",
+    show_default=True,
+    type=click.Choice(["subtype", "all"]),
+    help="A grid per subtype, or one over all rows as published.",
+)
+@click.option(
+    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
+)
+@click.option("--seed", default=4, show_default=True, help="Of folds and draws.")
+def refine(
+    path: Path,
+    out: Path,
+    methods: tuple[str, ...],
+    scorers: tuple[str, ...],
+    attackers: tuple[str, ...],
+    target: float | None,
+    number: int | None,
+    cells: tuple[float, ...],
+    within: Any,
+    folds: int,
+    seed: int,
+) -> None:
+    """Refine a data set until blind models, that see no image, cannot solve it.
+
+    PATH is anything that `caramel audit` reads. Captions are formatted and rows without use rejected; then
+    every method is tried at several strengths, and an attacker made of the --scorer ones says how well each
+    result can still be solved. Taken is the one with the most rows whose accuracy is at most --target; with
+    --rows, each is thinned to so many rows first, and those with fewer are not taken. Without --target, the one
+    with the lowest accuracy is taken.
+
+    The result is then judged by a fresh attacker: other scorers (--attacker), other folds. Only its figure says
+    how good the refined set is.
+
+    Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet, curve.csv, curve.png and
+    refine.json to --out.
+
+    \b
+    Example:
+      caramel refine sugarcrepe_unrefined/ --out refined/ --target 0.52
+      caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
+    """
+    from caramel.evaluation.audit_inputs import read_rows
+    from caramel.quality import refined_files, tradeoff
+    from caramel.quality.rows import rejected, repair
+
+    fitted, fresh = scorers or FITTED, attackers or tuple(s for s in FRESH if s not in scorers)
+    if set(fitted) & set(fresh):
+        raise ConfigError(
+            f"{sorted(set(fitted) & set(fresh))} stand among both --scorer and --attacker: the result must be "
+            f"judged by scorers that it was not refined with."
+        )
+    rows, rejects = repair(read_rows(path).rows)
+    if rows.empty:
+        raise DataError(f"No row of {str(path)!r} is of use: {rejects['reason'].value_counts().to_dict()}.")
+    found = tradeoff.candidates(
+        rows,
+        methods=methods or tradeoff.METHODS,
+        scorers=fitted,
+        folds=folds,
+        within=within,
+        seed=seed,
+        cells=cells or tradeoff.CELLS,
+    )
+    if number is not None:
+        found = [tradeoff.thin(c, rows, number=number, within=within, seed=seed) for c in found]
+    choosing = tradeoff.stacked(fitted, folds=folds, seed=seed + 2)
+    curve = tradeoff.tradeoff(rows, found, choosing)
+    refined_files.write_curve(curve, out)
+    click.echo(_table(curve))
+    chosen = found[tradeoff.choose(curve, target=target, number=number)]
+    kept = rows[chosen.kept].reset_index(drop=True)
+    rejects = _together(rejects, rejected(rows, chosen.reasons))
+    refined_files.write_refined(kept, rejects, out)
+    judge = tradeoff.stacked(fresh, folds=folds, seed=seed + 3)
+    before, after = judge(rows), judge(kept)
+    settings = {"source": str(path), "scorers": fitted, "attackers": fresh, "target": target, "rows": number}
+    settings |= {"within": within, "folds": folds, "seed": seed}
+    refined_files.write_report(_report(settings, chosen, len(rows), len(kept), before, after), out)
+    click.echo(
+        f"\nTaken: {_name(chosen)}, {len(kept)} of {len(rows)} rows ({len(rejects)} rejected).\n"
+        f"A fresh attacker ({', '.join(fresh)}): {_percent(before)} before, {_percent(after)} after.\n"
+        f"Written to {out}."
+    )
+
+
+def _together(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat([first, second], ignore_index=True)
+
+
+def _name(candidate: Candidate) -> str:
+    strength = "" if candidate.strength != candidate.strength else f" at {candidate.strength:g}"
+    return f"{candidate.method}{strength}"
+
+
+def _percent(figures: tuple[float, float, float]) -> str:
+    return f"{100 * figures[0]:.1f} % ({100 * figures[1]:.1f}–{100 * figures[2]:.1f})"
+
+
+def _report(
+    settings: dict[str, Any],
+    chosen: Candidate,
+    rows: int,
+    kept: int,
+    before: tuple[float, float, float],
+    after: tuple[float, float, float],
+) -> dict[str, Any]:
+    """Return what ``refine.json`` holds."""
+    names = ("accuracy", "ci_low", "ci_high")
+    strength = None if chosen.strength != chosen.strength else chosen.strength
+    return {
+        "settings": settings,
+        "method": chosen.method,
+        "strength": strength,
+        "rows_repaired": rows,
+        "rows_kept": kept,
+        "fresh_attacker": {
+            "before": dict(zip(names, before, strict=True)),
+            "after": dict(zip(names, after, strict=True)),
+        },
+    }
+
+
+def _table(curve: pd.DataFrame) -> str:
+    """Return the curve for the terminal, accuracy in per cent."""
+    lines = [f"{'method':20}{'strength':>10}{'rows':>10}{'share':>8}{'accuracy':>10}{'interval':>14}"]
+    for row in curve.itertuples():
+        strength = "" if row.strength != row.strength else f"{row.strength:g}"
+        figures = f"{100 * row.accuracy:10.1f}{f'{100 * row.ci_low:.1f}–{100 * row.ci_high:.1f}':>14}"
+        if row.accuracy != row.accuracy:
+            figures = f"{'–':>10}"
+        lines.append(f"{row.method:20}{strength:>10}{row.rows:>10}{100 * row.share:>7.1f}%{figures}")
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""The derived expectations hold of every table that keeps its contract, and find each breach of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from caramel import tables
+from caramel.quality.contract_expectations import contract_expectations
+from caramel.stages import be_quiet
+
+SAMPLES: dict[pa.DataType, tuple[Any, Any]] = {
+    tables.TEXT: ("a", "b"),
+    tables.FLOAT: (0.5, 1.0),
+    tables.INT: (1, 2),
+    tables.BOOL: (True, False),
+    tables.TEXTS: (["a"], []),
+    tables.IMAGE: ({"bytes": b"a", "path": None}, {"bytes": b"b", "path": None}),
+}
+
+
+def sample(table: tables.Table, folder: Path, empty: bool = False) -> pd.DataFrame:
+    """Return two rows as they come from disk; ``empty``: without values where there may be none."""
+    columns = {}
+    for name, column in table.columns.items():
+        values = column.choices[:2] if column.choices else SAMPLES[column.type]
+        columns[name] = [None, None] if column.null and empty else list(values)
+    path = tables.write(table, pd.DataFrame(columns), folder / "t.parquet")
+    return tables.read(table, path)
+
+
+def failing(table: tables.Table, rows: pd.DataFrame) -> list[tuple[str, Any]]:
+    """Return type and column of the derived expectations that fail."""
+    be_quiet()
+    import great_expectations as gx
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    asset = context.data_sources.add_pandas("p").add_dataframe_asset("a")
+    batch = asset.add_batch_definition_whole_dataframe("b").get_batch({"dataframe": rows})
+    parts = contract_expectations(table, table.key)
+    suite = gx.ExpectationSuite(name="s", expectations=parts)
+    assert len(suite.expectations) == len(parts)
+    results = batch.validate(suite).results
+    return [
+        (r.expectation_config.type.removeprefix("expect_column_"), r.expectation_config.kwargs.get("column"))
+        for r in results
+        if not r.success
+    ]
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+@pytest.mark.parametrize("rows", ["full", "empty cells", "no rows"])
+def test_a_table_that_keeps_its_contract_passes(name: str, rows: str, tmp_path: Path) -> None:
+    table = tables.TABLES[name]
+    found = sample(table, tmp_path, empty=rows == "empty cells")
+    found = found.head(0) if rows == "no rows" else found
+    assert failing(table, found.assign(added_by_a_gate=1)) == []
+
+
+@pytest.mark.parametrize("name", ["negatives", "instances", "images"])
+def test_each_breach_of_a_contract_is_found_in_its_column(name: str, tmp_path: Path) -> None:
+    table = tables.TABLES[name]
+    rows = sample(table, tmp_path)
+    for column in table.columns:
+        if not table.columns[column].null:
+            emptied = rows.astype({column: object}).assign(**{column: [rows[column].iloc[0], None]})
+            assert ("values_to_not_be_null", column) in failing(table, emptied)
+        wrong = failing(table, rows.assign(**{column: pd.Series([b"a", b"b"], dtype=object)}))
+        assert ("values_to_be_of_type", column) in wrong
+        if table.columns[column].choices:
+            assert ("values_to_be_in_set", column) in wrong
+        assert ("to_exist", column) in failing(table, rows.drop(columns=column))
+    twice = pd.concat([rows, rows], ignore_index=True)
+    assert failing(table, twice) == [("values_to_be_unique", table.key[0])]
+
+
+def test_a_key_of_several_columns_names_one_row(tmp_path: Path) -> None:
+    rows = sample(tables.SCORES, tmp_path)
+    assert failing(tables.SCORES, rows.assign(scorer="a")) == []
+    twice = rows.assign(negative_id="a", scorer="a")
+    assert failing(tables.SCORES, twice) == [("expect_compound_columns_to_be_unique", None)]
+
+
+def test_columns_in_another_order_are_found(tmp_path: Path) -> None:
+    rows = sample(tables.PAIRS, tmp_path)
+    order = list(np.roll(rows.columns, 1))
+    # Great Expectations takes place 0 for none: the first column is found by the places of the others.
+    assert failing(tables.PAIRS, rows[order]) == [("to_exist", name) for name in rows.columns[1:]]
