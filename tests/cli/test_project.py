@@ -177,32 +177,6 @@ def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(
     assert call("verify", "v1") == (1, "The data set on disk is not version v1:\n  - a: missing\n", "")
 
 
-def test_audit_prints_and_writes_what_blind_scorers_make_of_a_folder(call: Call) -> None:
-    rows = {
-        str(i): {
-            "filename": f"{i}.jpg",
-            "caption": f"a cat and {i} dogs",
-            "negative_caption": f"A dog, {i} cats too",
-        }
-        for i in range(12)
-    }
-    Path("bench").mkdir()
-    Path("bench", "swap_obj.json").write_text(json.dumps(rows), encoding="utf-8")
-    code, out, _ = call("audit", "bench", "--out", "audit", "--scorer", "casing", "--folds", "2")
-    assert code == 0
-    assert "casing" in out
-    assert list(Path("audit").iterdir())
-
-
-def test_audit_with_an_unknown_scorer_lists_the_choices(call: Call) -> None:
-    Path("bench").mkdir()
-    rows = {"0": {"filename": "a.jpg", "caption": "a", "negative_caption": "b"}}
-    Path("bench", "swap_obj.json").write_text(json.dumps(rows), encoding="utf-8")
-    code, _, err = call("audit", "bench", "--out", "audit", "--scorer", "lenght")
-    assert code == 1
-    assert "Unknown scorer backend 'lenght'. Did you mean 'length'?" in err
-
-
 def test_doctor_exits_with_code_one_outside_a_project(call: Call) -> None:
     code, out, _ = call("doctor")
     assert code == 1

@@ -39,7 +39,7 @@ class Hashing:
     def __init__(self) -> None:
         self.calls: list[set[tuple[str, str, str]]] = []
 
-    def score(
+    def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
         self.calls.append(set(zip(groups, positives, negatives, strict=True)))

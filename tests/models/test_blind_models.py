@@ -25,7 +25,7 @@ def test_every_scorer_is_a_blind_model_that_gives_each_caption_a_score(scorer):
     assert isinstance(model, BlindModel)
     assert model.name == f"blind:{scorer}"
     assert missing_of(f"blind:{scorer}") == []
-    true, false = model.score(POSITIVES, NEGATIVES, GROUPS)
+    true, false = model.score_texts(POSITIVES, NEGATIVES, GROUPS)
     assert true.shape == false.shape == (40,)
     assert ((true >= 0) & (true <= 1) & (false >= 0) & (false <= 1)).all()
 
@@ -37,7 +37,7 @@ def test_a_text_has_one_score_per_image_wherever_it_stands(scorer):
     negatives = NEGATIVES + POSITIVES[::-1] + NEGATIVES[::-1]
     groups = GROUPS * 3
     seen: dict[tuple[str, str], set[float]] = {}
-    sides = zip((positives, negatives), blind(scorer).score(positives, negatives, groups), strict=True)
+    sides = zip((positives, negatives), blind(scorer).score_texts(positives, negatives, groups), strict=True)
     for texts, values in sides:
         for group, text, value in zip(groups, texts, values.tolist(), strict=True):
             seen.setdefault((group, text), set()).add(value)
@@ -46,7 +46,7 @@ def test_a_text_has_one_score_per_image_wherever_it_stands(scorer):
 
 
 def test_a_learned_scorer_finds_what_gives_the_negatives_away():
-    true, false = blind("probe").score(POSITIVES, NEGATIVES, GROUPS)
+    true, false = blind("probe").score_texts(POSITIVES, NEGATIVES, GROUPS)
     assert (true > false).mean() > 0.9
 
 
@@ -56,7 +56,7 @@ def test_what_is_learned_for_an_image_is_learned_on_other_folds():
     odd = fold == fold[0]
     positives = [p if o else f"{p} on a long long day" for p, o in zip(POSITIVES, odd, strict=True)]
     negatives = [f"{n} on a long long long day" if o else n for n, o in zip(NEGATIVES, odd, strict=True)]
-    true, false = blind("length").score(positives, negatives, GROUPS)
+    true, false = blind("length").score_texts(positives, negatives, GROUPS)
     assert (true > false)[~odd].all()
     assert (true < false)[odd].all()
 

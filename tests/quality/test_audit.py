@@ -1,81 +1,139 @@
 import json
 import os
+import re
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from caramel.errors import BackendError, DataError
-from caramel.quality.audit import audit, best_single_scorer, table, write_audit
+from caramel.errors import BackendError
+from caramel.quality.attack import BEST
+from caramel.quality.audit import audit, badge, badge_svg, broken, table, write_audit
+from caramel.registry import BACKENDS
+from caramel.sources.sugarcrepe import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
+ALL = (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
 
 
-def benchmark(folder: Path, **more: dict[str, dict[str, str]]) -> Path:
-    """Write a benchmark of two subtypes on which only the length of the texts gives anything away."""
-    for subtype in ("add_obj", "swap_obj"):
-        rows = {}
-        for i in range(30):
-            negative = f"Dog {i} sees cat." if subtype == "swap_obj" else f"Cat {i} sees dog and bus."
-            rows[str(i)] = {
-                "filename": f"{i}.jpg",
-                "caption": f"Cat {i} sees dog.",
-                "negative_caption": negative,
-            }
-        (folder / f"{subtype}.json").write_text(json.dumps(rows | more.get(subtype, {})))
-    return folder
-
-
-def test_an_audit_shows_what_each_scorer_can_do_by_subtype(tmp_path):
-    result = audit(benchmark(tmp_path), scorers=("length", "casing"), folds=5, seed=3)
-    assert result.rows == 60
-    assert result.accuracies["length"]["add_obj"]["accuracy"] == 1
-    assert result.accuracies["length"]["swap_obj"]["accuracy"] == 0.5
-    assert best_single_scorer(result)["all"]["scorer"] == "length"
-
-
-def test_defects_name_their_rows(tmp_path):
-    row = {"filename": "x.jpg", "caption": "A cat.", "negative_caption": "A dog."}
-    swap = {
-        "a": {**row, "negative_caption": "a CAT"},
-        "b": row,
-        "c": {**row, "filename": "y.jpg"},
-        "d": {**row, "caption2": "A cat!"},
+def row(name, subtype, caption, negative, second=None, image=None):
+    return {
+        "pair_id": f"{subtype}-{name}",
+        "image_id": image or f"{name}.jpg",
+        "type": subtype.partition("_")[0],
+        "subtype": subtype,
+        "caption": caption,
+        "caption2": second,
+        "negative_caption": negative,
     }
-    defects = audit(benchmark(tmp_path, swap_obj=swap), scorers=("length",), folds=5, seed=3).defects
-    assert defects["negative_equals_caption"] == ["swap_obj-a"]
-    assert defects["paraphrase_equals_caption"] == ["swap_obj-d"]
-    assert defects["duplicate_pair"] == ["swap_obj-c", "swap_obj-d"]
-    assert defects["word_order_only"] == [f"swap_obj-{i}" for i in range(30)]
 
 
-def test_the_written_audit_holds_scorers_best_scorer_and_defects(tmp_path):
-    result = audit(benchmark(tmp_path), scorers=("length", "casing"), folds=5, seed=3)
-    path = write_audit(result, tmp_path / "out" / "deep")
+def benchmark(*more):
+    """Return audit rows of two subtypes on which only the length of the texts gives anything away."""
+    names = [f"{a}{b}" for a in "bcdfgh" for b in "aeiou"]
+    rows = [row(n, "add_obj", f"Cat {n} sees dog.", f"Cat {n} sees dog and bus.") for n in names]
+    rows += [row(n, "swap_obj", f"Cat {n} sees dog.", f"Dog {n} sees cat.") for n in names]
+    return pd.DataFrame([*rows, *more]).astype(object)
+
+
+def done(rows=None, scorers=("length", "casing")):
+    return audit(benchmark() if rows is None else rows, scorers=scorers, folds=5, seed=3, name="bench")
+
+
+def test_an_audit_shows_what_each_scorer_and_all_together_can_do_by_subtype():
+    result = done()
+    assert result.rows == 60
+    assert list(result.attack.figures) == ["length", "casing", BEST]
+    assert result.attack.figures["length"]["by_subtype"]["add_obj"]["accuracy"] == 1
+    assert result.attack.figures["length"]["by_subtype"]["swap_obj"]["accuracy"] == 0.5
+    assert result.attack.figures[BEST]["by_subtype"]["add_obj"]["accuracy"] == 1
+    assert result.giveaways["add"]["properties"][0]["true_caption_is"] == "shorter"
+
+
+def test_the_written_audit_holds_scorers_best_attacker_giveaways_and_defects(tmp_path):
+    path = write_audit(done(), tmp_path / "out" / "deep")
     assert path.name == "audit.json"
     data = json.loads(path.read_text())
-    overall = data["scorers"]["length"]["overall"]
-    assert overall["ci_low"] <= overall["micro"] == 0.75 <= overall["ci_high"]
-    assert overall["macro"] == 0.75
-    assert data["scorers"]["length"]["by_subtype"]["add_obj"]["n"] == 30
+    for figures in (data["scorers"]["length"], data["best_blind_attacker"]):
+        overall = figures["overall"]
+        assert overall["ci_low"] <= overall["micro"] == 0.75 <= overall["ci_high"]
+        assert overall["macro"] == 0.75
+        assert 0 < overall["p_value"] < 0.05
+        assert figures["by_subtype"]["add_obj"]["n"] == 30
     assert data["best_single_scorer"]["scorer"] == "length"
-    assert data["best_single_scorer_by_subtype"]["add_obj"]["accuracy"] == 1
     assert data["defects"]["word_order_only"]["count"] == 30
     assert len(data["defects"]["word_order_only"]["rows"]) == 30
+    assert set(data["giveaways"]) == {"add", "swap"}
+    assert data["giveaways"]["add"]["terms"][0]["examples"]
 
 
-def test_the_table_has_a_line_per_scorer_and_defect(tmp_path):
-    text = table(audit(benchmark(tmp_path), scorers=("length", "casing"), folds=5, seed=3))
-    lines = [line.split()[0] for line in text.splitlines() if line.strip()]
-    for name in ("length", "casing", "negative_equals_caption", "word_order_only"):
-        assert lines.count(name) == 1
-    assert "Best single scorer: length, 75.0" in text
+def test_the_gaps_of_every_pair_and_scorer_are_written(tmp_path):
+    result = done()
+    write_audit(result, tmp_path)
+    gaps = pd.read_parquet(tmp_path / "pairs.parquet")
+    assert list(gaps.columns) == ["pair_id", "image_id", "type", "subtype", "scorer", "gap"]
+    assert gaps.groupby("scorer").size().to_dict() == {"length": 60, "casing": 60, BEST: 60}
+    mine = gaps[gaps["scorer"] == "length"]
+    accuracy = ((mine["gap"] > 0) + 0.5 * (mine["gap"] == 0)).groupby(mine["subtype"]).mean()
+    assert accuracy.to_dict() == {"add_obj": 1, "swap_obj": 0.5}
 
 
-def test_a_wrong_scorer_or_folder_is_an_error(tmp_path):
-    with pytest.raises(BackendError, match="vera"):
-        audit(benchmark(tmp_path), scorers=("vera",), folds=5, seed=3)
-    with pytest.raises(DataError, match="does not exist"):
-        audit(tmp_path / "nowhere", scorers=("length",), folds=5, seed=3)
+def test_rows_with_defects_are_counted_once_and_swaps_may_reorder_words():
+    more = (
+        row("a", "swap_obj", "A cat.", "a CAT", second="A cat!"),
+        row("b", "add_obj", "A mat on cat.", "A cat on mat."),
+    )
+    result = done(benchmark(*more))
+    assert result.defects["negative_equals_caption"] == ["swap_obj-a"]
+    assert result.defects["paraphrase_equals_caption"] == ["swap_obj-a"]
+    assert len(result.defects["word_order_only"]) == 31
+    assert result.faulty == 2
+
+
+def test_thresholds_break_by_the_lower_end_of_the_interval_and_by_the_rows_with_defects():
+    result = done(benchmark(row("a", "swap_obj", "A cat.", "a CAT")))
+    low = result.attack.figures[BEST]["overall"]["ci_low"]
+    assert broken(result, max_accuracy=low, max_defects=1) == []
+    assert broken(result, max_accuracy=None, max_defects=None) == []
+    accuracy, defects = broken(result, max_accuracy=low - 0.01, max_defects=0)
+    assert re.search(r"right on 7\d\.\d % \[\d\d\.\d, \d\d\.\d\] of the rows; at most \d\d\.\d %", accuracy)
+    assert defects == "1 rows have a defect; at most 0 are allowed."
+
+
+def test_the_table_has_a_line_per_scorer_and_defect_and_what_stands_beside_it():
+    text = table(done(), beside={"add_obj": 0.8125, "all": 0.9}, beside_name="CLIP")
+    lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
+    assert (
+        lines["scorer"][1:5] == ["micro", "macro", "add_obj", "swap_obj"] or lines["scorer"][3] == "swap_obj"
+    )
+    for name in ("length", "casing", BEST, "negative_equals_caption", "word_order_only"):
+        assert name in lines
+    assert lines["length"][1:3] == ["75.0", "75.0"]
+    assert lines["CLIP"][1:] == ["90.0", "–", "–", "81.2"]
+    assert "shorter" in text
+
+
+def test_the_badge_is_an_image_and_a_line_that_shows_it(tmp_path):
+    result = done()
+    write_audit(result, tmp_path)
+    assert badge(result) == "![blind accuracy 75.0 % (chance 50 %)](badge.svg)"
+    assert (tmp_path / "badge.md").read_text() == badge(result) + "\n"
+    image = ET.fromstring(badge_svg(result))
+    assert image.attrib["aria-label"] == "blind accuracy: 75.0 %"
+    assert (tmp_path / "badge.svg").read_text() == badge_svg(result)
+
+
+def test_subtypes_that_are_not_of_the_taxonomy_are_audited_alike():
+    rows = benchmark().assign(type="all", subtype="all")
+    result = done(rows)
+    assert list(result.attack.figures[BEST]["by_subtype"]) == ["all"]
+    assert "all" in table(result)
+
+
+def test_an_unknown_scorer_is_an_error():
+    with pytest.raises(BackendError, match="veera"):
+        done(scorers=("veera",))
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
@@ -84,7 +142,21 @@ def test_a_wrong_scorer_or_folder_is_an_error(tmp_path):
     [("sugarcrepe", 0, 0, 9), ("sugarcrepe_pp", 2, 3, 8)],
 )
 def test_the_defects_of_the_public_files_are_found(name, negative_equals, paraphrase_equals, duplicates):
-    defects = audit(Path(str(DATA)) / name, scorers=("length",), folds=5, seed=3).defects
+    rows = read_captions(Path(str(DATA)) / name)
+    rows["type"] = rows["subtype"].str.partition("_")[0]
+    defects = done(rows, ("length",)).defects
     assert len(defects["negative_equals_caption"]) == negative_equals
     assert len(defects["paraphrase_equals_caption"]) == paraphrase_equals
     assert len(defects["duplicate_pair"]) == duplicates
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
+@pytest.mark.parametrize(("name", "least"), [("sugarcrepe", 0.86), ("sugarcrepe_pp", 0.78)])
+def test_the_best_blind_attacker_solves_most_of_the_public_files(name, least):
+    rows = read_captions(Path(str(DATA)) / name)
+    rows["type"] = rows["subtype"].str.partition("_")[0]
+    figures = done(rows, ALL).attack.figures
+    overall = figures[BEST]["overall"]
+    assert overall["ci_low"] > least
+    assert overall["micro"] > max(f["overall"]["micro"] for n, f in figures.items() if n != BEST) + 0.01

@@ -28,11 +28,15 @@ PAIRS = pd.DataFrame(
         "image_ok": True,
     }
 )
+ASKED = [f"Is a cat by {i} trees?" for i in range(N)]
 MESSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "expect_caption_to_differ_from_its_negative": ({"negative_caption": PAIRS["caption"].str.lower()}, {}),
     "expect_paraphrase_to_differ_from_caption": ({"caption2": PAIRS["caption"]}, {}),
     "expect_paraphrase_to_differ_from_its_caption": ({"caption2": PAIRS["caption"]}, {}),
-    "expect_negative_to_change_more_than_word_order": ({"negative_caption": PAIRS["caption2"]}, {}),
+    "expect_negative_to_change_more_than_word_order": (
+        {"caption": ASKED, "negative_caption": PAIRS["caption2"]},
+        {},
+    ),
     "expect_no_duplicate_pair": ({"caption": "A cat.", "negative_caption": "A dog."}, {}),
     "expect_captions_to_be_formatted_alike": ({"negative_caption": "a dog"}, {}),
     "expect_no_image_in_two_splits": ({"split": [f"s{i}" for i in range(N)]}, {}),
@@ -43,9 +47,6 @@ MESSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"max_accuracy": 0.7, "scorers": ["ngram"]},
     ),
 }
-MESSED["expect_negative_to_change_more_than_word_order"][0]["caption"] = [
-    f"Is a cat by {i} trees." for i in range(N)
-]
 
 
 def checked(rows: pd.DataFrame, kind: str, kwargs: dict[str, Any], folder: Path) -> None:
@@ -71,11 +72,13 @@ def test_a_failure_names_five_rows_and_the_number_of_all(kind: str, tmp_path: Pa
         checked(PAIRS.assign(**changes), kind, kwargs, tmp_path)
     said = str(stopped.value)
     assert f"{kind} on " in said
-    assert f"; {N} of {N} rows fail\n" in said.replace(": 40 of", "; 40 of"), said
+    assert f"{N} of {N} rows fail\n" in said
     assert said.count("  - pair_id='p") == 5
     assert f"… and {N - 5} more" in said
     assert "  why\n" in said
-    assert kind in (tmp_path / "s" / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "s" / "index.html").read_text(encoding="utf-8")
+    assert kind in page
+    assert f"{N} unexpected values found" in " ".join(page.split())
 
 
 @pytest.mark.parametrize("kind", MESSED)

@@ -246,3 +246,20 @@ def test_a_broken_file_of_the_store_is_named(folders):
     with pytest.raises(Exception, match="Remove it") as stopped:
         scored("cola", folders["cola"], TEXTS)
     assert file.name in str(stopped.value)
+
+
+@pytest.mark.parametrize("settings", [{"add_bos_token": True}, {"bos_token": None}])
+def test_a_text_has_one_token_before_it_whatever_the_tokenizer_adds(settings, folders, tmp_path):
+    from transformers import AutoTokenizer
+
+    folder = small.gpt2_folder(tmp_path / "model", **settings)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.bos_token_id is None or tokenizer("runs")["input_ids"][0] == tokenizer.bos_token_id
+    expected = open_model(kind="causal_lm", target=str(folders["causal_lm"])).values(TEXTS)
+    assert open_model(kind="causal_lm", target=str(folder)).values(TEXTS).tolist() == expected.tolist()
+
+
+def test_a_causal_model_without_a_token_to_begin_with_is_refused(tmp_path):
+    folder = small.gpt2_folder(tmp_path / "model", bos_token=None, eos_token=None)
+    with pytest.raises(BackendError, match="neither a token that begins a text nor one that ends it"):
+        scored("causal_lm", folder, TEXTS)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from caramel.quality import probe as probes
-from caramel.quality.probe import probe
+from caramel.quality.probe import char_probe, edit_probe, edits_of, probe
 
 
 def planted(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
@@ -42,11 +42,11 @@ def test_a_caption_and_an_image_never_stand_on_both_sides(monkeypatch):
     fold = probes.assign_folds(groups, folds=5, seed=3)
     learned = []
 
-    def spy(features, sides, seed):
+    def spy(features, sides, cost, seed):
         learned.append(sides)
         return np.zeros(features.shape[1])
 
-    monkeypatch.setattr(probes, "_learn", spy)
+    monkeypatch.setattr(probes, "learn", spy)
     probe(positives, negatives, groups, folds=5, seed=3)
     rows = {
         (p, n): {g for g, a, b in zip(groups, *sides.tolist(), strict=True) if (a, b) == (p, n)}
@@ -62,12 +62,12 @@ def test_a_caption_and_an_image_never_stand_on_both_sides(monkeypatch):
 def test_a_large_set_is_learned_from_a_random_part(monkeypatch):
     sizes = []
 
-    def spy(features, sides, seed):
+    def spy(features, sides, cost, seed):
         sizes.append(sides.shape[1])
         return np.zeros(features.shape[1])
 
     monkeypatch.setattr(probes, "CAP", 50)
-    monkeypatch.setattr(probes, "_learn", spy)
+    monkeypatch.setattr(probes, "learn", spy)
     probe(*planted(200), folds=5, seed=3)
     assert sizes == [50] * 5
 
@@ -80,3 +80,67 @@ def test_equal_input_gives_equal_scores_in_any_order():
     second = probe(*mixed, folds=5, seed=3)
     for a, b in zip(first, second, strict=True):
         assert np.array_equal(a[order], b)
+
+
+def test_misspelt_words_that_were_never_seen_give_themselves_away_by_their_signs():
+    positives = [f"walking and running {i}" for i in range(80)]
+    negatives = [text.replace("ing", "ign", 1) + str(i) for i, text in enumerate(positives)]
+    groups = [str(i) for i in range(80)]
+    assert share_right(char_probe(positives, negatives, groups, folds=5, seed=3)) > 0.98
+
+
+def edited(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
+    """Return pairs of which the false one has a word more: near the start, or in the second half by lot.
+
+    Where the word is added only the pair of texts says; the words themselves are drawn from one list.
+    """
+    rng = np.random.default_rng(seed)
+    positives, negatives = [], []
+    for _ in range(rows):
+        text = [f"w{i}" for i in rng.integers(30, size=10)]
+        late = [*text[:9], f"w{rng.integers(30)}", *text[9:]]
+        early = [text[0], f"w{rng.integers(30)}", *text[1:]]
+        sides = (late, text) if rng.random() < 0.5 else (text, early)
+        positives.append(" ".join(sides[0]))
+        negatives.append(" ".join(sides[1]))
+    return positives, negatives, [f"i{i}" for i in range(rows)]
+
+
+def test_the_place_of_the_edit_tells_what_the_texts_alone_do_not():
+    """An added word is true near the end and false near the start: length and words say nothing."""
+    assert share_right(edit_probe(*edited(600), folds=5, seed=3)) > 0.95
+    assert share_right(probe(*edited(600), folds=5, seed=3)) < 0.8
+
+
+def test_where_the_sides_are_drawn_by_lot_edits_are_at_chance():
+    first, second, groups = edited(800)
+    heads = np.random.default_rng(1).random(800) < 0.5
+    positives = [a if h else b for a, b, h in zip(first, second, heads, strict=True)]
+    negatives = [b if h else a for a, b, h in zip(first, second, heads, strict=True)]
+    assert share_right(edit_probe(positives, negatives, groups, folds=5, seed=3)) == pytest.approx(
+        0.5, abs=0.07
+    )
+
+
+@pytest.mark.parametrize(
+    ("mine", "other", "found"),
+    [
+        ("a cat sits", "a dog sits", ["cat", "after a: cat", "before sits: cat", "edit of 1"]),
+        ("a big cat", "a cat", ["big", "after a: big", "before cat: big", "edit of 1"]),
+        ("a cat", "a big cat", ["after a: ", "before cat: ", "edit of 0"]),
+        ("b a", "a b", ["b", "a", "after <s>: b", "before </s>: a", "edit of 2"]),
+        ("a a a", "a a", ["a", "after a: a", "before </s>: a", "edit of 1"]),
+        ("same", "Same", ["after </s>: ", "before : ", "edit of 0"]),
+    ],
+)
+def test_an_edit_is_what_differs_between_the_two_texts(mine, other, found):
+    *terms, place = edits_of((mine, other))
+    assert terms == found
+    assert place.startswith(f"{found[-1]} in tenth ")
+
+
+def test_texts_that_repeat_in_other_pairs_are_not_learned_from_by_edits():
+    """A negative that stands against another caption elsewhere is the same text: it is left out."""
+    positives = [f"a cat {i}" for i in range(30)]
+    scores = edit_probe(positives, ["a dog"] * 30, [str(i) for i in range(30)], folds=5, seed=3)
+    assert len(np.unique(scores)) == 1

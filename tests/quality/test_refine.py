@@ -4,20 +4,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError
 from caramel.quality import refine as refinement
-from caramel.quality.refine import UNIT, balanced, find_faults, refine
+from caramel.quality.balance import UNIT, balanced
+from caramel.quality.refine import find_faults, refine
 from caramel.quality.scores import blind_accuracy, score_pairs
 
 DATA = os.environ.get("CARAMEL_DATA")
 GRID = ("ngram", "probe")
-GAPS = st.one_of(
-    st.just(0), st.integers(-UNIT, UNIT), st.sampled_from([-30_000, -20_000, -1, 1, 20_000, 30_000])
-)
 
 
 def data(captions: list[str], negatives: list[str], subtypes: list[str] | None = None):
@@ -49,10 +45,9 @@ def data(captions: list[str], negatives: list[str], subtypes: list[str] | None =
     )
 
 
-def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02):
-    found = refine(
-        pairs, negatives, paraphrases, scores, scorers=GRID, cell=cell, exempt=exempt, folds=3, seed=4
-    )
+def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02, scorers=GRID, within="subtype"):
+    settings = {"scorers": scorers, "cell": cell, "within": within, "exempt": exempt, "folds": 3, "seed": 4}
+    found = refine(pairs, negatives, paraphrases, scores, **settings)
     for name in found._fields:
         tables.check(tables.TABLES[name], getattr(found, name), "test")
     assert sum(map(len, found)) == len(pairs) + len(negatives) + len(paraphrases)
@@ -61,30 +56,6 @@ def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02):
 
 def reasons(found) -> dict[str, str]:
     return dict(zip(found.rejects["id"], found.rejects["reason"], strict=True))
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.tuples(GAPS, GAPS, st.sampled_from("ab")), max_size=80), st.integers(0, 5))
-def test_refinement_leaves_both_scorers_at_one_half_within_each_subtype(rows, seed):
-    gaps = np.array([row[:2] for row in rows], dtype=np.int64).reshape(-1, 2)
-    subtypes, names = [row[2] for row in rows], [f"n{i}" for i in range(len(rows))]
-    kept = balanced(gaps, names, subtypes, cell=0.02, seed=seed)
-    for subtype in set(subtypes):
-        mine = gaps[kept & (np.array(subtypes) == subtype)]
-        assert (mine > 0).sum(axis=0).tolist() == (mine < 0).sum(axis=0).tolist()
-    assert kept[(gaps == 0).all(axis=1)].all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(GAPS, GAPS, st.sampled_from("ab")), min_size=1, max_size=60), st.randoms())
-def test_refinement_keeps_the_same_rows_whatever_their_order(rows, random):
-    gaps = np.array([row[:2] for row in rows], dtype=np.int64)
-    subtypes, names = [row[2] for row in rows], [f"n{i}" for i in range(len(rows))]
-    order = list(range(len(rows)))
-    random.shuffle(order)
-    kept = balanced(gaps, names, subtypes, cell=0.02, seed=4)
-    again = balanced(gaps[order], [names[i] for i in order], [subtypes[i] for i in order], cell=0.02, seed=4)
-    assert kept[order].tolist() == again.tolist()
 
 
 @pytest.mark.parametrize(
@@ -209,10 +180,28 @@ def test_refine_gives_the_same_rows_in_any_order():
         pd.testing.assert_frame_equal(*(t.sort_values(key, ignore_index=True) for t in (a, b)))
 
 
-@pytest.mark.parametrize(("scorers", "cell"), [(("ngram", "ngram"), 0.02), (GRID, 0.0), (GRID, 1.5)])
+def test_three_scorers_are_balanced_at_once():
+    pairs, rows, paraphrases, scores = planted()
+    three = ("ngram", "probe", "words")
+    found = refined(pairs, rows, paraphrases, scores, cell=1, scorers=three, within="all")
+    fitted = score_pairs(pairs, rows, scorers=three, folds=3, seed=4)
+    left = fitted[fitted["negative_id"].isin(found.negatives["negative_id"])]
+    gap = np.sign(left["positive_score"] - left["negative_score"])
+    assert len(found.negatives) > 10
+    assert gap.groupby(left["scorer"]).sum().tolist() == [0, 0, 0]
+
+
+def test_one_grid_over_all_subtypes_keeps_more_than_one_for_each():
+    each, one = (refined(*planted(), cell=0.25, within=w) for w in ("subtype", "all"))
+    assert len(each.negatives) < len(one.negatives) < 120
+
+
+@pytest.mark.parametrize(
+    ("scorers", "cell"), [(("ngram", "ngram"), 0.02), ((), 0.02), (GRID, 0.0), (GRID, 1.5)]
+)
 def test_a_senseless_grid_is_an_error(scorers, cell):
-    with pytest.raises(ConfigError, match="two different scorers"):
-        refine(*data(["A cat."], ["A dog."]), scorers=scorers, cell=cell, exempt=(), folds=2, seed=4)
+    with pytest.raises(ConfigError, match="different scorers"):
+        refined(*data(["A cat."], ["A dog."]), scorers=scorers, cell=cell)
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")

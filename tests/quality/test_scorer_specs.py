@@ -5,8 +5,8 @@ import small_language_models as small
 
 from caramel.errors import BackendError
 from caramel.quality.scorer_specs import scorer
-from caramel.quality.surface import length
 from caramel.quality.scores import score_pairs
+from caramel.quality.surface import length
 from caramel.registry import BACKENDS
 
 

@@ -113,6 +113,11 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
     assert "image_id='scene-1', split='val'" in page.sections["gate-benchmark"]
 
 
+def test_each_suite_leads_to_its_data_docs(report: Report) -> None:
+    for suite in ("pairs", "instances"):
+        assert f'<a href="../../work/data_docs/{suite}/index.html">{suite}</a>' in report.html
+
+
 def test_best_of_each_column_is_marked(report: Report) -> None:
     assert len(re.findall(r'class="best"', report.html)) >= 7
 

@@ -10,7 +10,7 @@ import sys
 
 import click
 
-from caramel.cli import evaluation, project, refinement
+from caramel.cli import evaluation, project, quality, refinement
 from caramel.errors import CaramelError
 
 
@@ -41,7 +41,7 @@ def cli() -> None:
 for _command in (
     project.profile,
     project.doctor,
-    project.audit,
+    quality.audit,
     refinement.refine,
     evaluation.evaluate,
     evaluation.benchmarks,

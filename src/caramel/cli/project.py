@@ -1,4 +1,4 @@
-"""Commands around the pipeline: profile, doctor, audit, pin, verify, ui, timings."""
+"""Commands around the pipeline: profile, doctor, pin, verify, ui, timings."""
 
 from __future__ import annotations
 
@@ -80,51 +80,6 @@ def doctor() -> None:
         click.echo(str(finding))
     if any(finding.state == FAIL for finding in findings):
         sys.exit(1)
-
-
-@click.command()
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
-)
-@click.option(
-    "--scorer",
-    "scorers",
-    multiple=True,
-    help="Blind scorer, repeatable; all of the default battery if left out.",
-)
-@click.option(
-    "--folds",
-    default=5,
-    show_default=True,
-    type=click.IntRange(2),
-    help="Cross-validation folds of learned scorers.",
-)
-@click.option("--seed", default=3, show_default=True, help="Seed of the folds.")
-def audit(path: Path, out: Path, scorers: tuple[str, ...], folds: int, seed: int) -> None:
-    """Audit any benchmark's texts: can blind models, that see no image, tell right from wrong?
-
-    PATH is a folder of SugarCrepe-format JSON, or one such file.
-
-    \b
-    Example:
-      caramel audit sugarcrepe/ --out audit/
-      caramel audit sugarcrepe/ --out audit/ --scorer length --scorer ngram
-    """
-    from caramel.quality import audit as audits
-
-    chosen = scorers or _default_scorers()
-    result = audits.audit(path, scorers=chosen, folds=folds, seed=seed)
-    audits.write_audit(result, out)
-    click.echo(audits.table(result))
-    click.echo(f"\nWritten to {out}.")
-
-
-def _default_scorers() -> tuple[str, ...]:
-    """Return every blind scorer that the registry knows."""
-    from caramel.registry import BACKENDS
-
-    return tuple(BACKENDS["scorer"])
 
 
 @click.command()

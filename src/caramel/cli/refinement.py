@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,11 @@ if TYPE_CHECKING:
 
     from caramel.quality.tradeoff import Candidate
 
-# Two families of attackers: what refinement is fitted on and chosen by, and what judges the result.
-FITTED = ("ngram", "probe", "words")
-FRESH = ("kneser_ney", "char_ngram", "char_probe", "edit_probe", "length", "rare_words", "articles")
+# What refinement is fitted on and chosen by, and the further scorers that judge the result.
+FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
+FURTHER = ("kneser_ney", "char_ngram", "words", "articles")
+
+Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high
 
 
 @click.command()
@@ -33,7 +36,7 @@ FRESH = ("kneser_ney", "char_ngram", "char_probe", "edit_probe", "length", "rare
 )
 @click.option("--scorer", "scorers", multiple=True, help="Blind scorer to refine and choose by, repeatable.")
 @click.option(
-    "--attacker", "attackers", multiple=True, help="Blind scorer to judge the result by, repeatable."
+    "--attacker", "attackers", multiple=True, help="Further blind scorer to judge the result by, repeatable."
 )
 @click.option("--target", type=click.FloatRange(0.5, 1), help="Highest accuracy of the blind attacker.")
 @click.option(
@@ -81,8 +84,8 @@ def refine(
     --rows, each is thinned to so many rows first, and those with fewer are not taken. Without --target, the one
     with the lowest accuracy is taken.
 
-    The result is then judged by a fresh attacker: other scorers (--attacker), other folds. Only its figure says
-    how good the refined set is.
+    The result is then judged with other folds: by the --attacker scorers, which had no part in it, and by these
+    and the --scorer ones together. Only these figures say how good the refined set is.
 
     Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet, curve.csv, curve.png and
     refine.json to --out.
@@ -96,11 +99,12 @@ def refine(
     from caramel.quality import refined_files, tradeoff
     from caramel.quality.rows import rejected, repair
 
-    fitted, fresh = scorers or FITTED, attackers or tuple(s for s in FRESH if s not in scorers)
-    if set(fitted) & set(fresh):
+    fitted = scorers or FITTED
+    further = attackers or tuple(s for s in FURTHER if s not in fitted)
+    if not further or set(fitted) & set(further):
         raise ConfigError(
-            f"{sorted(set(fitted) & set(fresh))} stand among both --scorer and --attacker: the result must be "
-            f"judged by scorers that it was not refined with."
+            f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: the result must be judged by one scorer "
+            f"at least that it was not refined with. Name others."
         )
     rows, rejects = repair(read_rows(path).rows)
     if rows.empty:
@@ -124,16 +128,24 @@ def refine(
     kept = rows[chosen.kept].reset_index(drop=True)
     rejects = _together(rejects, rejected(rows, chosen.reasons))
     refined_files.write_refined(kept, rejects, out)
-    judge = tradeoff.stacked(fresh, folds=folds, seed=seed + 3)
-    before, after = judge(rows), judge(kept)
-    settings = {"source": str(path), "scorers": fitted, "attackers": fresh, "target": target, "rows": number}
-    settings |= {"within": within, "folds": folds, "seed": seed}
-    refined_files.write_report(_report(settings, chosen, len(rows), len(kept), before, after), out)
-    click.echo(
-        f"\nTaken: {_name(chosen)}, {len(kept)} of {len(rows)} rows ({len(rejects)} rejected).\n"
-        f"A fresh attacker ({', '.join(fresh)}): {_percent(before)} before, {_percent(after)} after.\n"
-        f"Written to {out}."
+    new, together = (
+        tradeoff.stacked(names, folds=folds, seed=seed + 3) for names in (further, (*fitted, *further))
     )
+    judged = {"new_scorers": (new(rows), new(kept)), "all_scorers": (together(rows), together(kept))}
+    settings = {
+        "source": str(path),
+        "scorers": fitted,
+        "attackers": further,
+        "target": target,
+        "rows": number,
+    }
+    settings |= {"within": within, "folds": folds, "seed": seed}
+    refined_files.write_report(_report(settings, chosen, len(rows), len(kept), judged), out)
+    click.echo(f"\nTaken: {_name(chosen)}, {len(kept)} of {len(rows)} rows ({len(rejects)} rejected).")
+    click.echo("Best blind attacker with other folds, before and after:")
+    for label, (before, after) in judged.items():
+        click.echo(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
+    click.echo(f"Written to {out}.")
 
 
 def _together(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
@@ -143,11 +155,11 @@ def _together(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
 
 
 def _name(candidate: Candidate) -> str:
-    strength = "" if candidate.strength != candidate.strength else f" at {candidate.strength:g}"
+    strength = "" if math.isnan(candidate.strength) else f" at {candidate.strength:g}"
     return f"{candidate.method}{strength}"
 
 
-def _percent(figures: tuple[float, float, float]) -> str:
+def _percent(figures: Figures) -> str:
     return f"{100 * figures[0]:.1f} % ({100 * figures[1]:.1f}–{100 * figures[2]:.1f})"
 
 
@@ -156,21 +168,23 @@ def _report(
     chosen: Candidate,
     rows: int,
     kept: int,
-    before: tuple[float, float, float],
-    after: tuple[float, float, float],
+    judged: dict[str, tuple[Figures, Figures]],
 ) -> dict[str, Any]:
     """Return what ``refine.json`` holds."""
     names = ("accuracy", "ci_low", "ci_high")
-    strength = None if chosen.strength != chosen.strength else chosen.strength
+    strength = None if math.isnan(chosen.strength) else chosen.strength
     return {
         "settings": settings,
         "method": chosen.method,
         "strength": strength,
         "rows_repaired": rows,
         "rows_kept": kept,
-        "fresh_attacker": {
-            "before": dict(zip(names, before, strict=True)),
-            "after": dict(zip(names, after, strict=True)),
+        "best_blind_attacker": {
+            label: {
+                "before": dict(zip(names, before, strict=True)),
+                "after": dict(zip(names, after, strict=True)),
+            }
+            for label, (before, after) in judged.items()
         },
     }
 
@@ -178,10 +192,9 @@ def _report(
 def _table(curve: pd.DataFrame) -> str:
     """Return the curve for the terminal, accuracy in per cent."""
     lines = [f"{'method':20}{'strength':>10}{'rows':>10}{'share':>8}{'accuracy':>10}{'interval':>14}"]
-    for row in curve.itertuples():
-        strength = "" if row.strength != row.strength else f"{row.strength:g}"
-        figures = f"{100 * row.accuracy:10.1f}{f'{100 * row.ci_low:.1f}–{100 * row.ci_high:.1f}':>14}"
-        if row.accuracy != row.accuracy:
-            figures = f"{'–':>10}"
-        lines.append(f"{row.method:20}{strength:>10}{row.rows:>10}{100 * row.share:>7.1f}%{figures}")
+    for _, row in curve.iterrows():
+        strength = "" if math.isnan(row["strength"]) else f"{row['strength']:g}"
+        accuracy, low, high = (100 * row[c] for c in ("accuracy", "ci_low", "ci_high"))
+        figures = f"{accuracy:10.1f}{f'{low:.1f}–{high:.1f}':>14}" if row["rows"] else f"{'–':>10}"
+        lines.append(f"{row['method']:20}{strength:>10}{row['rows']:>10}{100 * row['share']:>7.1f}%{figures}")
     return "\n".join(lines)

@@ -54,7 +54,7 @@ class _Contests:
         if not self.groups:
             return {}
         found: dict[tuple[str, str], float] = {}
-        true, false = model.score(self.positives, self.negatives, self.groups)
+        true, false = model.score_texts(self.positives, self.negatives, self.groups)
         for texts, values in ((self.positives, true), (self.negatives, false)):
             for group, text, value in zip(self.groups, texts, values.tolist(), strict=True):
                 assert found.setdefault((group, text), value) == value

@@ -93,7 +93,7 @@ def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark
         DataError: an image cannot be read, or the store is broken.
     """
     model = open_model(run.model, run.device, run.precision)
-    if isinstance(model, BlindModel) and not isinstance(model, Matcher):
+    if isinstance(model, BlindModel):
         from caramel.evaluation.blind import blind_columns
 
         columns = blind_columns(task, model)

@@ -137,7 +137,8 @@ def _of_transformers(
             f"which is refused. Remove it from tokenizer_kwargs."
         )
     try:
-        found = HFTokenizer(source, length, tokenizer_mode=text.get("tokenizer_mode"), **options)
+        mode = text.get("tokenizer_mode")
+        found = HFTokenizer(source, length, tokenizer_mode=mode, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError) as error:
         raise BackendError(
             f"Tokenizer {source!r} cannot be had: {first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."

@@ -18,7 +18,12 @@ Item = TypeVar("Item")
 Ready = TypeVar("Ready")
 LARGEST = {"cuda": 1024, "cpu": 64}  # more gives no further speed; a GPU finds what fits below it
 # What torch says where an allocation fails in main memory or inside a library of the GPU.
-FULL = ("can't allocate memory", "CUBLAS_STATUS_ALLOC_FAILED")
+FULL = (
+    "can't allocate memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 
 
 def in_batches(

@@ -24,7 +24,7 @@ class BlindScorer:
     name: str
     scorer: Scorer
 
-    def score(
+    def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
         """Return the scores of n true captions and of n false ones, (n,) each; see ``quality.blind``."""

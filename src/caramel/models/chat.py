@@ -199,15 +199,20 @@ def _message(question: Question) -> dict[str, Any]:
 
 
 def data_url(image: bytes) -> str:
-    """Return an encoded image as a data URL; as PNG, upright, where servers would not read it as we do."""
+    """Return an encoded image as a data URL; as PNG, upright, where servers would not read it as we do.
+
+    Raises:
+        DataError: it does not decode.
+    """
     from PIL import Image
 
+    upright = open_picture(image, "of a question")
     with Image.open(io.BytesIO(image)) as picture:
         kind = SENT.get(picture.format or "")
         turned = picture.getexif().get(_ORIENTATION, 1) != 1
     if kind is None or turned:
         buffer = io.BytesIO()
-        open_picture(image, "of a question").save(buffer, "PNG")
+        upright.save(buffer, "PNG")
         kind, image = "image/png", buffer.getvalue()
     return f"data:{kind};base64,{base64.b64encode(image).decode()}"
 

@@ -104,6 +104,11 @@ def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
     custom = model_cfg.pop("custom_text", False) or text.get("hf_model_name")
     kind = (CoCa if "multimodal_cfg" in model_cfg else CustomTextCLIP) if custom else CLIP
     try:
+        if text.get("hf_model_name"):
+            from transformers import AutoConfig
+
+            # Refuses what needs code of its own; open_clip would let transformers ask whether to run it.
+            AutoConfig.from_pretrained(text["hf_model_name"], trust_remote_code=False)
         model: torch.nn.Module = kind(**model_cfg)
     except OSError as error:  # from transformers, about the text tower's config
         raise BackendError(
@@ -194,7 +199,8 @@ def on_device(model: torch.nn.Module, device: str) -> torch.nn.Module:
     except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise ResourceError(
-                f"The model does not fit into the memory of {device!r}: {first_line(error)}."
+                f"The model does not fit into the memory of {device!r}: {first_line(error)}. Free it, or "
+                f"take another device or a smaller model."
             ) from error
         raise BackendError(
             f"Device {device!r} cannot be used: {first_line(error)}. Say auto, cpu, cuda or cuda:N."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
@@ -13,6 +12,7 @@ import numpy.typing as npt
 
 from caramel.errors import BackendError
 from caramel.models.batches import in_batches
+from caramel.models.identities import versions, weights_hash
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.trimming import text_vectors
 from caramel.parallel import threaded
@@ -49,7 +49,7 @@ def resolve_precision(precision: str, device: str) -> str:
     if precision != "auto":
         return precision
     if device.startswith("cuda"):
-        return "bf16" if torch.cuda.is_bf16_supported() else "fp32"
+        return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
     capable = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     return "bf16" if capable else "fp32"
 
@@ -128,11 +128,9 @@ class ClipEncoder:
     @cached_property
     def identity(self) -> Identity:
         """What determines the embeddings."""
-        import open_clip
-
         return {
             "family": "open_clip",
-            "version": open_clip.__version__,
+            "versions": versions("open_clip_torch", "timm", "torchvision", "transformers"),
             "weights": weights_hash(self._clip.model),
             "config": dict(self._clip.config),  # architecture, activation and preprocessing
             "vocabulary": self._clip.vocabulary,
@@ -197,17 +195,3 @@ def tokenize(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the tokens (n, context) of the texts, n at least 1."""
     tokens: npt.NDArray[np.int64] = clip.tokenize(list(texts)).numpy()
     return tokens
-
-
-def weights_hash(model: torch.nn.Module) -> str:
-    """Return the SHA-256 of all weights and buffers, with their names, types and shapes."""
-    import torch
-
-    digest = hashlib.sha256()
-    for name, value in sorted(model.state_dict().items()):
-        if not isinstance(value, torch.Tensor):
-            continue
-        digest.update(f"{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        data = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(data.numpy().data)
-    return digest.hexdigest()

@@ -33,7 +33,7 @@ import numpy as np
 
 from caramel.errors import BackendError
 from caramel.models.batches import in_batches
-from caramel.models.clip import resolve_precision
+from caramel.models.clip import resolve_device, resolve_precision
 from caramel.models.generative_inputs import Batch, answered, continued, prompt_of
 from caramel.models.protocols import Floats, Identity, Index
 from caramel.models.transformers_files import (
@@ -119,11 +119,16 @@ class GenerativeMatcher:
         return size if isinstance(size, int) else NOISE_SIZE
 
     def _prior(self, texts: Sequence[str], text_of: Index, batch: int | None) -> Floats:
-        """Return the log-likelihood of each pair's text without its image (n,)."""
+        """Return the log-likelihood of each pair's text without its image (n,).
+
+        Where that alone is the score, each forward pass is over one pair: in a larger batch a text's
+        score would depend, in its last digits, on the others, and so would ties between two images.
+        """
         used, place = np.unique(text_of, return_inverse=True)
         noise = noise_images(self._noise_size)
         grid = np.meshgrid(np.arange(len(noise)), used, indexing="ij")
-        each = self._likelihoods(noise, texts, grid[0].reshape(-1), grid[1].reshape(-1), batch)
+        size = 1 if self._family == "vgptscore_noise" else batch
+        each = self._likelihoods(noise, texts, grid[0].reshape(-1), grid[1].reshape(-1), size)
         means: Floats = np.logaddexp.reduce(each.reshape(grid[0].shape), axis=0) - np.log(len(noise))
         return means[place.reshape(-1)]
 
@@ -231,6 +236,7 @@ def _load(family: str, target: str, device: str, precision: str, name: str) -> G
         processor = AutoProcessor.from_pretrained(target, trust_remote_code=False)
     # With Pillow, as the authors do; AutoProcessor itself would take torchvision.
     processor.image_processor = load_image_processor(target)
+    device = resolve_device(device)
     precision = resolve_precision(precision, device)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     model = load_pretrained(AutoModelForImageTextToText, target, device=device, dtype=dtype)

@@ -38,7 +38,7 @@ from caramel.models.transformers_files import (
 if TYPE_CHECKING:
     import torch
 
-IMAGES_AT_ONCE = 128  # whose places are kept in memory: up to 2 MB each
+IMAGES_AT_ONCE = 128  # whose places are kept in memory: up to 4 MB each
 Row = tuple[int, ...]  # tokens of a text
 Places = npt.NDArray[np.float32]  # what a model made of an image, (places, d)
 

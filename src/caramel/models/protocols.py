@@ -86,7 +86,7 @@ class BlindModel(Protocol):
 
     name: str
 
-    def score(
+    def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
         """Return the scores of n true captions and of n false ones, (n,) each.

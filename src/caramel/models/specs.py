@@ -126,6 +126,7 @@ def open_model(text: str, device: str, precision: str) -> Any:
     """
     from caramel.models.clip import resolve_device
 
+    open_model.cache_clear()  # before the next one is loaded: two may not fit into memory
     spec = parse_spec(text)
     load = backend("model", spec.family)
     return load(spec.target, device=resolve_device(device), precision=precision, name=spec.name)

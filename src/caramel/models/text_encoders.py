@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from caramel.errors import BackendError
-from caramel.models.clip import autocast, resolve_device, resolve_precision, weights_hash
+from caramel.models.clip import autocast, resolve_device, resolve_precision
+from caramel.models.identities import weights_hash
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.sentence_modules import Layout, checked_poolings, layers_of, layout_of, pool
 from caramel.models.transformers_dual import distinct_rows, padded, tokens

@@ -62,6 +62,8 @@ class TransformersDual:
             tokenizer.model_max_length,
             model.config.text_config.max_position_embeddings,
         )
+        # SigLIP's own tokenizers lower-case. SigLIP 2 was trained so, too, and comes with Gemma's, which do not.
+        self._lower = self._kind in SEES_PADDING and "Siglip" not in type(tokenizer).__name__
 
     @cached_property
     def identity(self) -> Identity:
@@ -73,6 +75,7 @@ class TransformersDual:
             precision=self._precision,
             device=self._device,
             length=self._length,
+            lower_case=self._lower,
         )
 
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
@@ -97,7 +100,7 @@ class TransformersDual:
         sees = self._kind in SEES_PADDING
         width, left = (self._length, self._tokenizer.padding_side == "left") if sees else (None, False)
         return distinct_rows(
-            tokens(self._tokenizer, texts, self._length),
+            tokens(self._tokenizer, [t.lower() for t in texts] if self._lower else texts, self._length),
             lambda rows: padded(rows, self._tokenizer.pad_token_id, width=width, left=left),
             self._embed_texts,
             batch=batch,

@@ -7,11 +7,10 @@ would fill it with random numbers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from caramel.errors import BackendError, ResourceError, shown
 from caramel.models.batches import out_of_memory
 from caramel.models.checkpoints import on_device
-from caramel.models.clip import weights_hash
+from caramel.models.identities import settings_hash, settings_of, versions, weights_hash
 from caramel.models.protocols import Identity
+from caramel.models.state_dicts import first_line
 
 if TYPE_CHECKING:
     import torch
@@ -46,10 +46,6 @@ TOKENIZERS = (
     "sentencepiece.bpe.model",
 )
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
-# What settings say of where they were written, not of what they do.
-_RECORDED = re.compile(
-    "_?name_or_path|transformers_version|(torch_)?dtype|_commit_hash|is_local|local_files_only|.*_file"
-)
 
 
 def model_type(target: str) -> str:
@@ -108,8 +104,7 @@ def read_json(target: str, name: str) -> Any:
 def _absent(target: str, name: str) -> str:
     """Return what to say of a checkpoint without a file."""
     if not Path(target).is_dir():
-        hub = "in the hub's cache, and HF_HUB_OFFLINE is set" if _offline() else f"a repository with {name}"
-        return f"{target!r} is neither a folder nor {hub}."
+        return f"{target!r} is no folder, and the repository {target!r} on the hub has no {name}."
     other = find_file(target, "open_clip_config.json")
     cure = f"It is open_clip's: write open_clip:{target}" if other else "Save it with save_pretrained()"
     return f"{target!r} is no checkpoint of transformers: {name} is missing. {cure}."
@@ -125,14 +120,22 @@ def find_file(target: str, name: str) -> Path | None:
         path = Path(target) / name
         return path if path.is_file() else None
     _check_repository(target)
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
 
     with explained(target):
         try:
             return Path(hf_hub_download(target, name))
-        except EntryNotFoundError:
+        except RemoteEntryNotFoundError:
             return None
+        except LocalEntryNotFoundError as error:
+            if _known_to_lack(target, name):
+                return None
+            why = "HF_HUB_OFFLINE is set" if _offline() else "the hub cannot be reached"
+            raise BackendError(
+                f"{target!r} is no folder. {name} of the repository {target!r} is not in the hub's cache "
+                f"({constants.HF_HUB_CACHE}), and {why}. Fetch it before, or give the folder of a whole copy."
+            ) from error
 
 
 def load_pretrained(
@@ -233,20 +236,15 @@ def identity_of(
     """
     return {
         "family": family,
+        "versions": versions("transformers", "tokenizers"),
         "class": type(model).__name__,
         "weights": weights_hash(model),
-        "config": hash_of(model.config.to_dict()),
-        "processor": [hash_of(_settings(part)) for part in parts],
+        "config": settings_hash(model.config.to_dict()),
+        "processor": [settings_hash(settings_of(part)) for part in parts],
         "precision": precision,
         "device": device.partition(":")[0],
         **further,
     }
-
-
-def hash_of(settings: Any) -> str:
-    """Return the SHA-256 of JSON-like settings, without paths and versions of who wrote them."""
-    text = json.dumps(_clean(settings), sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @contextmanager
@@ -259,25 +257,25 @@ def explained(target: str) -> Iterator[None]:
     except pickle.UnpicklingError as error:
         raise BackendError(
             f"{target!r}: a pickle holds more than tensors and is not read, since it could run any code. "
-            f"Convert it to safetensors. ({_first_line(error)})"
+            f"Convert it to safetensors. ({first_line(error)}.)"
         ) from error
     except (SafetensorError, EOFError) as error:
         raise BackendError(
-            f"Weights of {target!r} are broken: {_first_line(error)}. Fetch them again."
+            f"Weights of {target!r} are broken: {first_line(error)}. Fetch them again."
         ) from error
     except ImportError as error:
         raise BackendError(
-            f"{target!r} needs a package that is not installed: {_first_line(error)}"
+            f"{target!r} needs a package that is not installed: {first_line(error)}."
         ) from error
     except OSError as error:
         cure = "Fetch it before, or unset HF_HUB_OFFLINE" if _offline() else "Check the name and the network"
         cure = "Fetch it again" if Path(target).is_dir() else cure
-        raise BackendError(f"{target!r} cannot be loaded: {_first_line(error)} {cure}.") from error
+        raise BackendError(f"{target!r} cannot be loaded: {first_line(error)}. {cure}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and out_of_memory(error):
-            raise ResourceError(f"{target!r} does not fit into memory: {_first_line(error)}") from error
+            raise ResourceError(f"{target!r} does not fit into memory: {first_line(error)}.") from error
         raise BackendError(
-            f"transformers refuses {target!r}: {_first_line(error)} Its files do not fit together, or it "
+            f"transformers refuses {target!r}: {first_line(error)}. Its files do not fit together, or it "
             f"needs code of its own, which is never run."
         ) from error
 
@@ -328,6 +326,17 @@ def _missing_shards(folder: Path) -> list[str]:
     return [f"no {name} in {str(folder)!r}" for name in files if not (folder / name).is_file()]
 
 
+def _known_to_lack(target: str, name: str) -> bool:
+    """Return whether the cache says that a repository has no such file: its absence alone does not.
+
+    It may not have been fetched yet. A whole copy has all files, of which ``.gitattributes`` is one that is
+    never fetched alone.
+    """
+    from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
+
+    return try_to_load_from_cache(target, name) is _CACHED_NO_EXIST or _cached(target, ".gitattributes")
+
+
 def _cached(target: str, name: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
@@ -338,34 +347,3 @@ def _offline() -> bool:
     from huggingface_hub import constants
 
     return bool(constants.HF_HUB_OFFLINE)
-
-
-def _first_line(error: BaseException) -> str:
-    """Return the first line of a message, as one sentence."""
-    line = str(error).strip().partition("\n")[0] or type(error).__name__
-    return line if line.endswith(".") else f"{line}."
-
-
-def _settings(part: Any) -> Any:
-    """Return all that a tokenizer or an image processor does, JSON-like."""
-    if not hasattr(part, "get_vocab"):
-        return part.to_dict()
-    fast, pieces = getattr(part, "backend_tokenizer", None), getattr(part, "sp_model", None)
-    if fast is not None:
-        # The last call's padding and truncation stand among the rules.
-        rules = {k: v for k, v in json.loads(fast.to_str()).items() if k not in ("padding", "truncation")}
-    elif pieces is not None:
-        rules = {"sentencepiece": hashlib.sha256(pieces.serialized_model_proto()).hexdigest()}
-    else:
-        rules = part.get_vocab()
-    settings = {k: v for k, v in part.init_kwargs.items() if k not in ("padding", "truncation")}
-    return {**settings, "class": type(part).__name__, "length": part.model_max_length, "rules": rules}
-
-
-def _clean(settings: Any) -> Any:
-    """Return the settings without what does not change a result."""
-    if isinstance(settings, Mapping):
-        return {str(k): _clean(v) for k, v in settings.items() if not _RECORDED.fullmatch(str(k))}
-    if isinstance(settings, list | tuple):
-        return [_clean(v) for v in settings]
-    return settings

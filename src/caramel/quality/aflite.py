@@ -76,7 +76,8 @@ def aflite(
     features = _differences(ordered["caption"], ordered["negative_caption"], gaps[first])
     ties = stable_keys(names.tolist(), seed)
     alive, order = np.arange(len(rows)), [np.empty(0, dtype=np.int64)]
-    left, predictability = [], []
+    left: list[int] = []
+    predictability: list[float] = []
     while len(alive) > 1:
         right = _predicted(features[alive], groups[alive].tolist(), seed + PARTITIONS * len(left))
         left.append(len(alive))

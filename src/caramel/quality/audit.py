@@ -1,4 +1,4 @@
-"""Audit of a published benchmark's texts: what blind scorers make of it, and its defects."""
+"""Audit of a data set's texts: what blind attackers make of them, what gives them away, and their defects."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from caramel.parallel import write_atomically
-from caramel.quality.blind import words_only
-from caramel.quality.scores import Accuracies, blind_accuracy, score_pairs
-from caramel.sources.sugarcrepe import read_captions
-from caramel.tables import SUBTYPES
+from caramel.quality.attack import BEST, Attack, best_blind_attacker
+from caramel.quality.defects import find_defects
+from caramel.quality.giveaways import Giveaways, giveaways
+
+ORDER_ONLY = "word_order_only"
+REORDERED = ("swap", "shuffle")  # types whose negatives are the same words in another order, by design
 
 
 @dataclass(frozen=True)
@@ -22,138 +25,221 @@ class Audit:
     """What an audit found.
 
     Attributes:
-        source: the folder or file.
+        name: of the data set.
         rows: number of instances.
         folds: of the cross-validation.
         seed: of folds and draws.
-        accuracies: scorer -> subset -> figures, as in ``scores.blind_accuracy``.
+        attack: what blind attackers make of them.
+        giveaways: what they can go by.
         defects: name -> pair_ids of the rows that have it.
+        faulty: number of rows with a defect, but for ``word_order_only`` where that is the design.
     """
 
-    source: str
+    name: str
     rows: int
     folds: int
     seed: int
-    accuracies: Accuracies
+    attack: Attack
+    giveaways: Giveaways
     defects: Mapping[str, Sequence[str]]
+    faulty: int
 
 
-def audit(path: Path, *, scorers: Sequence[str], folds: int, seed: int) -> Audit:
-    """Return how well blind scorers do on a SugarCrepe(++) folder or file, and its defects.
+def audit(
+    rows: pd.DataFrame,
+    *,
+    scorers: Sequence[str],
+    folds: int,
+    seed: int,
+    name: str,
+    corpus: Sequence[str] | None = None,
+) -> Audit:
+    """Return how well blind attackers do on audit rows, by what, and the rows' defects.
 
     The texts are taken as they are written: final stops and capital letters are part of what
-    an attacker sees. Learned scorers are judged out of fold, grouped by image.
-
-    Raises:
-        DataError: the files are missing, broken, or not of the format.
-        BackendError: there is no scorer of that name.
-    """
-    rows = read_captions(path).rename(columns={"pair_id": "negative_id"})
-    rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
-    pairs = rows[["pair_id", "image_id", "caption"]]
-    negatives = rows[["negative_id", "pair_id", "type", "subtype", "negative_caption"]]
-    scores = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)
-    accuracies = blind_accuracy(scores, negatives, pairs=pairs)
-    return Audit(str(path), len(rows), folds, seed, accuracies, find_defects(rows))
-
-
-def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
-    """Return the pair_ids of the rows with each defect, in their order.
-
-    Texts are compared by their words in order: case, space and punctuation do not count.
-
-    - ``negative_equals_caption``: nothing is wrong with the negative.
-    - ``paraphrase_equals_caption``: the paraphrase changes nothing.
-    - ``duplicate_pair``: caption and negative stand in an earlier row, whatever its image.
-    - ``word_order_only``: the same words in another order. Right for a swap; in other types it
-      shows that nothing was replaced or added.
+    an attacker sees. Learned attackers are judged out of fold; see ``attack``.
 
     Args:
-        rows: columns pair_id, caption, caption2 (or None) and negative_caption.
+        rows: audit rows: pair_id, image_id, type, subtype, caption, caption2 (or None), negative_caption.
+        scorers: blind scorers, see ``attack.found_scorer``.
+        folds: of the cross-validation.
+        seed: of folds and draws.
+        name: of the data set.
+        corpus: texts that language models learn from, instead of the other folds.
+
+    Raises:
+        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        ConfigError: no scorer is named.
     """
-    caption, negative = (rows[name].map(words_only) for name in ("caption", "negative_caption"))
-    paraphrase = rows["caption2"].map(lambda text: words_only(text) if isinstance(text, str) else None)
-    same_words = caption.map(sorted) == negative.map(sorted)
-    found = {
-        "negative_equals_caption": caption == negative,
-        "paraphrase_equals_caption": caption == paraphrase,
-        "duplicate_pair": pd.DataFrame({"caption": caption, "negative": negative}).duplicated(),
-        "word_order_only": same_words & (caption != negative),
+    attack = best_blind_attacker(rows, scorers, folds=folds, seed=seed, corpus=corpus)
+    defects = find_defects(rows)
+    by_design = set(rows.loc[rows["type"].isin(REORDERED), "pair_id"])
+    faulty = {
+        pair
+        for defect, pairs in defects.items()
+        for pair in pairs
+        if defect != ORDER_ONLY or pair not in by_design
     }
-    return {name: rows.loc[holds, "pair_id"].tolist() for name, holds in found.items()}
+    found = giveaways(attack.rows, seed=seed)
+    return Audit(name, len(rows), folds, seed, attack, found, defects, len(faulty))
 
 
-def best_single_scorer(result: Audit) -> dict[str, dict[str, Any]]:
-    """Return the scorer that does best on each subset: subset -> scorer and its accuracy."""
-    best: dict[str, dict[str, Any]] = {}
-    for scorer, subsets in result.accuracies.items():
-        for subset, figures in subsets.items():
-            if subset not in best or figures["accuracy"] > best[subset]["accuracy"]:
-                best[subset] = {"scorer": scorer, **figures}
-    return best
+def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None) -> list[str]:
+    """Return what thresholds are broken, each with its figure.
+
+    Args:
+        result: of the audit.
+        max_accuracy: broken if the best blind attacker's whole 95 % interval (micro) lies above it.
+        max_defects: broken if more rows have a defect; see ``Audit.faulty``.
+    """
+    found = []
+    overall = result.attack.figures[BEST]["overall"]
+    if max_accuracy is not None and overall["ci_low"] > max_accuracy:
+        found.append(
+            f"The best blind attacker is right on {_percent(overall['micro'])} % "
+            f"[{_percent(overall['ci_low'])}, {_percent(overall['ci_high'])}] of the rows; at most "
+            f"{_percent(max_accuracy)} % are allowed."
+        )
+    if max_defects is not None and result.faulty > max_defects:
+        found.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
+    return found
 
 
 def write_audit(result: Audit, out: Path) -> Path:
-    """Write ``audit.json`` into the folder ``out`` and return its path."""
-    best = best_single_scorer(result)
-    data = {
-        "source": result.source,
-        "rows": result.rows,
-        "folds": result.folds,
-        "seed": result.seed,
-        "chance": 0.5,
-        "scorers": {scorer: _by_scope(subsets) for scorer, subsets in result.accuracies.items()},
-        "best_single_scorer": best.get("all"),
-        "best_single_scorer_by_subtype": {s: best[s] for s in SUBTYPES if s in best},
-        "defects": {name: {"count": len(ids), "rows": list(ids)} for name, ids in result.defects.items()},
-    }
+    """Write ``audit.json``, ``pairs.parquet``, ``badge.svg`` and ``badge.md`` to a folder; return the first's path.
+
+    ``pairs.parquet`` holds pair_id, image_id, type, subtype, scorer and gap: one row per pair and scorer,
+    ``best_blind_attacker`` among them.
+    """
     path = Path(out) / "audit.json"
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(as_json(result), indent=2, ensure_ascii=False) + "\n"
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    gaps = pair_gaps(result.attack)
+    write_atomically(
+        Path(out) / "pairs.parquet", lambda temporary: gaps.to_parquet(temporary, compression="zstd")
+    )
+    image, line = badge_svg(result), badge(result)
+    write_atomically(Path(out) / "badge.svg", lambda temporary: temporary.write_text(image, encoding="utf-8"))
+    write_atomically(Path(out) / "badge.md", lambda t: t.write_text(line + "\n", encoding="utf-8"))
     return path
 
 
-def _by_scope(subsets: Mapping[str, Mapping[str, float | int]]) -> dict[str, Any]:
-    """Return one scorer's figures, overall (micro: over rows; macro: over subtypes) and by subtype."""
-    micro, macro = subsets["all"], subsets["macro"]
-    overall = {
-        "micro": micro["accuracy"],
-        "ci_low": micro["ci_low"],
-        "ci_high": micro["ci_high"],
-        "macro": macro["accuracy"],
-        "macro_ci_low": macro["ci_low"],
-        "macro_ci_high": macro["ci_high"],
-        "strict": micro["strict"],
-        "ties": micro["ties"],
-        "n": micro["n"],
+def as_json(result: Audit) -> dict[str, Any]:
+    """Return the audit as JSON-like values."""
+    figures = {name: found for name, found in result.attack.figures.items() if name != BEST}
+    single = max(figures, key=lambda name: figures[name]["overall"]["micro"])
+    return {
+        "name": result.name,
+        "rows": result.rows,
+        "rows_attacked": len(result.attack.rows),
+        "folds": result.folds,
+        "seed": result.seed,
+        "chance": 0.5,
+        "grouped_by": result.attack.grouped_by,
+        "groups": result.attack.groups,
+        "scorers": figures,
+        "best_single_scorer": {"scorer": single, **figures[single]["overall"]},
+        BEST: result.attack.figures[BEST],
+        "defects": {name: {"count": len(ids), "rows": list(ids)} for name, ids in result.defects.items()},
+        "rows_with_defects": result.faulty,
+        "giveaways": result.giveaways,
     }
-    return {"overall": overall, "by_subtype": {s: dict(subsets[s]) for s in SUBTYPES if s in subsets}}
 
 
-def table(result: Audit) -> str:
-    """Return the audit for the terminal: per cent per scorer and subtype, then the defects."""
-    columns = ["all", "macro", *(s for s in SUBTYPES if any(s in a for a in result.accuracies.values()))]
-    names = ["micro", "macro", *columns[2:]]
-    lines = [
-        f"{result.rows} rows of {result.source}",
-        "Blind accuracy in per cent (chance 50, a tie counts half); 95 % interval of micro",
-        "",
-        f"{'scorer':18}{''.join(f'{n:>13}' for n in names)}{'interval':>14}{'ties':>8}",
-    ]
-    for scorer, subsets in result.accuracies.items():
-        shares = "".join(f"{100 * subsets[c]['accuracy']:13.1f}" for c in columns)
-        micro = subsets["all"]
-        interval = f"{100 * micro['ci_low']:.1f}–{100 * micro['ci_high']:.1f}"
-        lines.append(f"{scorer:18}{shares}{interval:>14}{micro['ties']:>8}")
-    best = best_single_scorer(result).get("all")
-    if best:
-        lines += [
+def pair_gaps(attack: Attack) -> pd.DataFrame:
+    """Return one row per scorer and pair: pair_id, image_id, type, subtype, scorer, gap."""
+    columns = attack.rows[["pair_id", "image_id", "type", "subtype"]]
+    parts = [columns.assign(scorer=name, gap=gaps) for name, gaps in attack.gaps.items()]
+    return pd.concat(parts, ignore_index=True)
+
+
+def badge(result: Audit) -> str:
+    """Return the line of Markdown that shows ``badge.svg``."""
+    overall = result.attack.figures[BEST]["overall"]
+    text = f"blind accuracy {_percent(overall['micro'])} % (chance 50 %)"
+    return f"![{text}](badge.svg)"
+
+
+def badge_svg(result: Audit) -> str:
+    """Return a badge of the best blind attacker's accuracy: green where it may be at chance, else amber or red."""
+    overall = result.attack.figures[BEST]["overall"]
+    left, right = "blind accuracy", f"{_percent(overall['micro'])} %"
+    low = overall["ci_low"]
+    colour = "#2e7d32" if low <= 0.5 else "#b26a00" if low <= 0.6 else "#b71c1c"
+    widths = [8 + 7 * len(text) for text in (left, right)]
+    total = sum(widths)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" '
+        f'aria-label="{left}: {right}"><title>{left}: {right}</title>'
+        f'<rect width="{widths[0]}" height="20" fill="#424242"/>'
+        f'<rect x="{widths[0]}" width="{widths[1]}" height="20" fill="{colour}"/>'
+        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
+        f'<text x="{widths[0] / 2}" y="14">{left}</text>'
+        f'<text x="{widths[0] + widths[1] / 2}" y="14">{right}</text></g></svg>\n'
+    )
+
+
+def table(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
+    """Return the audit for the terminal: per cent per scorer and subtype, what gives away, defects.
+
+    Args:
+        result: of the audit.
+        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
+        beside_name: of that model.
+    """
+    figures = result.attack.figures
+    subtypes = list(figures[BEST]["by_subtype"])
+    names = ["micro", "macro", *subtypes]
+    lines = [["scorer", *names, "interval", "p", "ties"]]
+    for name in [*(n for n in figures if n != BEST), BEST]:
+        overall, parts = figures[name]["overall"], figures[name]["by_subtype"]
+        shares = [overall["micro"], overall["macro"], *(parts[s]["accuracy"] for s in subtypes)]
+        interval = f"{_percent(overall['ci_low'])}–{_percent(overall['ci_high'])}"
+        tail = [interval, f"{overall['p_value']:.4f}", str(overall["ties"])]
+        lines.append([name, *map(_percent, shares), *tail])
+    if beside:
+        shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
+        lines.append([beside_name, *("–" if v is None else _percent(v) for v in shown), "", "", ""])
+    attacked = "" if len(result.attack.rows) == result.rows else f", {len(result.attack.rows)} of them attacked"
+    return "\n".join(
+        [
+            f"{result.rows} rows of {result.name}{attacked}; {result.attack.groups} groups by "
+            f"{result.attack.grouped_by}",
+            "Blind accuracy in per cent (chance 50, a tie counts half), 95 % interval and p-value of micro",
             "",
-            f"Best single scorer: {best['scorer']}, {100 * best['accuracy']:.1f} without any image.",
+            *_aligned(lines),
+            "",
+            *_given_away(result.giveaways),
+            "",
+            f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
+            *(f"  {name:28}{len(ids):>6}{_examples(ids)}" for name, ids in result.defects.items()),
         ]
-    lines += ["", "Defects (word_order_only is what a swap should be, and a defect of other types)"]
-    lines += [f"  {name:28}{len(ids):>6}{_examples(ids)}" for name, ids in result.defects.items()]
-    return "\n".join(lines)
+    )
+
+
+def _given_away(found: Giveaways) -> list[str]:
+    """Return a line for each type: the properties, and the first terms either way."""
+    lines = ["What gives the true caption away"]
+    for kind, parts in found.items():
+        ways = [p["true_caption_is"] for p in parts["properties"][:3]]
+        terms = [f"{t['term']!r} {'+' if t['weight'] > 0 else '-'}" for t in parts["terms"][:6]]
+        lines.append(f"  {kind:12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}")
+    return lines
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines with columns aligned, the first to the left, the others to the right."""
+    widths = np.array([[len(cell) for cell in line] for line in lines]).max(axis=0).tolist()
+    return [
+        "  ".join(
+            cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
 
 
 def _examples(ids: Sequence[str]) -> str:

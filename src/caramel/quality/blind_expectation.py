@@ -50,6 +50,13 @@ class Accuracy(NamedTuple):
         return f"{where}: {100 * self.accuracy:.1f} % [{low:.1f}, {high:.1f}] of {len(self.rows)} rows"
 
 
+class Judged(NamedTuple):
+    """What the metric hands on: the texts of each row, for examples, and what the scorers make of them."""
+
+    texts: list[str]
+    accuracies: list[Accuracy]
+
+
 class _BlindAccuracy(TableMetricProvider):
     metric_name = "table.caramel_blind_accuracy"
     value_keys = (
@@ -70,11 +77,16 @@ class _BlindAccuracy(TableMetricProvider):
         metric_value_kwargs: dict[str, Any],
         metrics: dict[str, Any],
         runtime_configuration: dict[str, Any],
-    ) -> list[Accuracy]:
+    ) -> Judged:
         rows, _, _ = execution_engine.get_compute_domain(
             domain_kwargs=metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE
         )
-        return accuracies(rows, **{key: metric_value_kwargs[key] for key in cls.value_keys})
+        settings = {key: metric_value_kwargs[key] for key in cls.value_keys}
+        sides = (rows[settings[column]] for column in ("column_caption", "column_negative"))
+        return Judged(
+            [f"{caption} / {negative}" for caption, negative in zip(*sides, strict=True)],
+            accuracies(rows, **settings),
+        )
 
 
 def accuracies(
@@ -178,7 +190,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         self, metrics: Mapping[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
     ) -> dict[str, Any]:
         limit = self._get_success_kwargs()["max_accuracy"]
-        found: list[Accuracy] = metrics[_BlindAccuracy.metric_name]
+        texts, found = metrics[_BlindAccuracy.metric_name]
         if not found and not self._get_success_kwargs()["scorers"]:
             return {"success": False, "result": {"observed_value": "no scorer is named"}}
         # An unknown accuracy is broken as well, and the worst.
@@ -186,19 +198,24 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         shown = broken or sorted(found, key=_least_likely_by_chance)[:1]
         said = "; ".join(str(accuracy) for accuracy in shown[:SUBSETS_SHOWN])
         more = f"; and {len(shown) - SUBSETS_SHOWN} more" if len(shown) > SUBSETS_SHOWN else ""
-        result: dict[str, Any] = {"observed_value": (said or "no rows") + more}
-        if broken:
-            failing = _plainest(broken[0])
-            result |= {
-                "unexpected_count": len(failing),
-                "partial_unexpected_index_list": failing[:MOST_SHOWN].tolist(),
-            }
-        return {"success": not broken, "result": result}
+        result = {"element_count": len(texts), "observed_value": (said or "no rows") + more}
+        return {"success": not broken, "result": result | (_failing(texts, broken[0]) if broken else {})}
 
 
 def _least_likely_by_chance(accuracy: Accuracy) -> tuple[float, str, str]:
     low = np.inf if np.isnan(accuracy.low) else accuracy.low
     return -low, accuracy.scorer, accuracy.subset
+
+
+def _failing(texts: Sequence[str], worst: Accuracy) -> dict[str, Any]:
+    """Return the failing rows in the words of Great Expectations."""
+    failing = _plainest(worst)
+    return {
+        "unexpected_count": len(failing),
+        "unexpected_percent": 100 * len(failing) / len(texts),
+        "partial_unexpected_list": [texts[row] for row in failing[:MOST_SHOWN]],
+        "partial_unexpected_index_list": failing[:MOST_SHOWN].tolist(),
+    }
 
 
 def _plainest(accuracy: Accuracy) -> npt.NDArray[np.int64]:

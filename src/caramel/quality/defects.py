@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from html.entities import html5
 
 import pandas as pd
 
@@ -41,7 +42,7 @@ OTHER_LANGUAGES = frozenset(
     )
 )
 _PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)\b|[^\W\d_]+|\d|(?:[^\s\w]|_)+", re.IGNORECASE)
-_ENTITY = re.compile(r"&(?:[a-zA-Z][a-zA-Z0-9]+|#[0-9]+|#[xX][0-9a-fA-F]+);")
+_ENTITY = re.compile(r"&([a-zA-Z][a-zA-Z0-9]+;|#[0-9]+;|#[xX][0-9a-fA-F]+;)")
 # U+FFFD stands for bytes that were no text; control characters and byte-order marks are no signs at all.
 _NO_SIGN = re.compile("[\ufffd\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -62,7 +63,7 @@ _MOJIBAKE = re.compile(
 )
 
 
-def find_defects(rows: pd.DataFrame, *, splits: Sequence[str] | None = None) -> dict[str, list[str]]:
+def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
     """Return the pair_ids of the rows with each defect, in their order.
 
     Texts are compared by their words in order: case, space and punctuation do not count.
@@ -80,12 +81,11 @@ def find_defects(rows: pd.DataFrame, *, splits: Sequence[str] | None = None) -> 
     - ``not_english``: see ``is_not_english``.
     - ``encoding_damage``: see ``is_damaged``.
     - ``image_in_two_splits``: the row's image, or its negative image, stands in rows of another split as well.
-      Only where there are splits.
+      Only where there is a column split.
 
     Args:
         rows: columns pair_id, image_id, caption, caption2 (or None) and negative_caption; perhaps image,
             negative_image and split.
-        splits: of each row; None: column ``split``, if there is one.
     """
     caption, negative = (rows[name].map(words_only) for name in ("caption", "negative_caption"))
     paraphrase = rows["caption2"].map(lambda text: words_only(text) if isinstance(text, str) else None)
@@ -102,10 +102,8 @@ def find_defects(rows: pd.DataFrame, *, splits: Sequence[str] | None = None) -> 
         "not_english": _any_text(rows, is_not_english),
         "encoding_damage": _any_text(rows, is_damaged),
     }
-    if splits is None and "split" in rows.columns:
-        splits = rows["split"].tolist()
-    if splits is not None:
-        found["image_in_two_splits"] = _in_two_splits(rows, splits)
+    if "split" in rows.columns:
+        found["image_in_two_splits"] = _in_two_splits(rows)
     return {name: rows.loc[holds, "pair_id"].tolist() for name, holds in found.items()}
 
 
@@ -116,7 +114,7 @@ def least_clip_tokens(text: str) -> int:
     more: whatever has more than ``CLIP_TOKENS`` here is cut for certain. Rare words make the true number
     larger, so that a text just below may be cut as well.
     """
-    return 2 + len(_PIECE.findall(html.unescape(text)))  # as its tokenizer does
+    return 2 + len(_PIECE.findall(html.unescape(html.unescape(text))))  # twice, as its tokenizer does
 
 
 def is_not_english(text: str) -> bool:
@@ -124,7 +122,7 @@ def is_not_english(text: str) -> bool:
 
     Either three letters or more, and more than an eighth of all, are not of ``a`` to ``z``: another script,
     or many accents. Or at least two words are words of grammar of Spanish, French, German, Italian,
-    Portuguese or Dutch, and more of them than of English. Short texts without such words, and languages that
+    Portuguese or Dutch, and more than twice as many as of English. Short texts without such words, and languages that
     are written almost without accents, are not told from English.
     """
     if not text.isascii():
@@ -134,7 +132,7 @@ def is_not_english(text: str) -> bool:
             return True
     words = words_only(text)
     others = sum(word in OTHER_LANGUAGES for word in words)
-    return others >= 2 and others > sum(word in ENGLISH for word in words)
+    return others >= 2 and others > 2 * sum(word in ENGLISH for word in words)
 
 
 def is_damaged(text: str) -> bool:
@@ -147,7 +145,7 @@ def is_damaged(text: str) -> bool:
         return True
     if _NO_SIGN.search(text):
         return True
-    return any(html.unescape(entity) != entity for entity in _ENTITY.findall(text))
+    return any(name.startswith("#") or name in html5 for name in _ENTITY.findall(text))
 
 
 def _any_text(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Series[bool]:
@@ -175,12 +173,12 @@ def _contradictory(
     return pd.Series([row in bad for row in range(len(images))], index=images.index)
 
 
-def _in_two_splits(rows: pd.DataFrame, splits: Sequence[str]) -> pd.Series[bool]:
+def _in_two_splits(rows: pd.DataFrame) -> pd.Series[bool]:
     """Return whether an image of a row stands in rows of several splits."""
     columns = [rows[name] for name in ("image_id", "image", "negative_image") if name in rows.columns]
     seen: dict[object, set[str]] = defaultdict(set)
     for column in columns:
-        for image, split in zip(column, splits, strict=True):
+        for image, split in zip(column, rows["split"], strict=True):
             if isinstance(image, str):
                 seen[image].add(split)
     crossing = {image for image, where in seen.items() if len(where) > 1}

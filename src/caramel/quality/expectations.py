@@ -101,7 +101,9 @@ class _StandsOnce(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return ~pd.DataFrame({"a": column_A.map(words_only), "b": column_B.map(words_only)}).duplicated(keep=False)
+        return ~pd.DataFrame({"a": column_A.map(words_only), "b": column_B.map(words_only)}).duplicated(
+            keep=False
+        )
 
 
 class _FormattedAlike(ColumnPairMapMetricProvider):

@@ -106,8 +106,8 @@ def image_shortcuts(
     found = _figures({ALL: positive - negative, **oriented}, groups, folds, seed)
     sides_of = {name: _side(gap) for name, gap in zip(FEATURES, gaps.T, strict=True)}
     features = pd.DataFrame([{"feature": f, "more_in": sides_of[f], **found[f]} for f in FEATURES])
-    order = {"by": "accuracy", "ascending": False, "kind": "stable", "ignore_index": True}
-    return ImageShortcuts(positive, negative, found[ALL], features.sort_values(**order))
+    features = features.sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
+    return ImageShortcuts(positive, negative, found[ALL], features)
 
 
 def measure(data: bytes, name: str) -> Floats:

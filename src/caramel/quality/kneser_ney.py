@@ -77,16 +77,19 @@ def likelihoods(
     keys = stable_keys(texts, seed)
     image = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
     scores = np.empty(sides.shape)
-    learned = np.arange(len(texts), len(texts) + len(given))
-    model = Model.fit(grams, learned, discounts)
+    fitted = (
+        None
+        if corpus is None
+        else Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), discounts)
+    )
     for k in np.unique(fold):
         here = fold == k
         scored = np.unique(sides[:, here])
-        if corpus is None:
+        model = fitted
+        if model is None:
             captions = np.unique(np.stack([sides[0], image])[:, ~here], axis=1)[0]
             usable = captions[~np.isin(captions, scored)]
-            learned = usable[np.argsort(keys[usable], kind="stable")[:CAP]]
-            model = Model.fit(grams, learned, discounts)
+            model = Model.fit(grams, usable[np.argsort(keys[usable], kind="stable")[:CAP]], discounts)
         mean = model.mean_logs(grams, scored)
         scores[:, here] = share_below(mean)[np.searchsorted(scored, sides[:, here])]
     return scores[0], scores[1]

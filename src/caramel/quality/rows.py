@@ -23,8 +23,9 @@ def repair(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
     A row whose paraphrase is of no use is rejected whole. Of rows with equal texts the smallest pair_id stays.
     """
-    texts = {c: [format_caption(t) if isinstance(t, str) else None for t in rows[c]] for c in TEXTS}
-    found = rows.assign(**texts).reset_index(drop=True)
+    found = rows.reset_index(drop=True)
+    for name in TEXTS:
+        found[name] = [format_caption(text) if isinstance(text, str) else None for text in rows[name]]
     second = found.loc[found["caption2"].notna(), ["pair_id", "caption2"]]
     _, of_rows, of_second = find_faults(
         found[["pair_id", "image_id", "caption"]],
@@ -32,18 +33,23 @@ def repair(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
         second,
     )
     reasons = of_rows.copy()
-    of_paraphrase = pd.Series(of_second, index=second.index, dtype=object)
-    for row, reason in of_paraphrase[of_paraphrase != ""].items():
-        reasons[row] = reasons[row] or f"paraphrase: {reason}"
+    for row, reason in zip(second.index.to_numpy(), of_second, strict=True):
+        if reason and not reasons[row]:
+            reasons[row] = f"paraphrase: {reason}"
     return found[reasons == ""].reset_index(drop=True), rejected(found, reasons)
 
 
 def rejected(rows: pd.DataFrame, reasons: Reasons) -> pd.DataFrame:
     """Return the rows whose reason, one of (n,) texts, is not empty, as table ``rejects``."""
     bad = reasons != ""
-    found = rows.loc[bad, ["pair_id", "negative_caption"]].set_axis(["id", "text"], axis=1)
-    found = found.assign(stage=STAGE, reason=reasons[bad]).reset_index(drop=True)
-    return found[["id", "stage", "reason", "text"]]
+    dropped = rows[bad]
+    columns = {
+        "id": dropped["pair_id"],
+        "stage": STAGE,
+        "reason": reasons[bad],
+        "text": dropped["negative_caption"],
+    }
+    return pd.DataFrame(columns).reset_index(drop=True)
 
 
 def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int) -> Ints:
@@ -66,4 +72,5 @@ def row_gaps(rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: in
             found[here, column] = positive - negative
     gaps = found[: len(rows)].copy()
     gaps[second] = (gaps[second] + found[len(rows) :]) / 2
-    return np.rint(gaps * UNIT).astype(np.int64)
+    units: Ints = np.rint(gaps * UNIT).astype(np.int64)
+    return units

@@ -180,7 +180,7 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> 
             f"No setting keeps {number or 1} rows: the most that a refinement keeps is "
             f"{curve.loc[curve['method'] != NONE, 'rows'].max()}. Ask for fewer, or allow larger cells."
         )
-    best = found.loc[found["accuracy"].idxmin()]
+    best = found.sort_values("accuracy", kind="stable").iloc[0]
     low = found[found["accuracy"] <= (best["accuracy"] if target is None else target)]
     if low.empty:
         raise DataError(

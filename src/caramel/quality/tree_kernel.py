@@ -8,9 +8,9 @@ sentences). With σ = 1 and λ = 0.4, the defaults of the authors' package:
     K(x, y) = Σ Δ over all nodes of x and all nodes of y
     similarity(x, y) = K(x, y) / √(K(x, x) · K(y, y))
 
-K weighs every child of x against all children of y, so the order of the two trees matters a little, as it does
-there. Their code also lets Δ(x, y) stand for Δ(y, x) within one tree, whichever came first; here each is its own,
-which moves a similarity by less than 0.01 on parses of captions.
+K weighs every child of x against all children of y, so the order of the two trees matters, as it does there: by up
+to 0.12 on unlike captions of the embedded world. Their code also lets Δ(x, y) stand for Δ(y, x) within one tree,
+whichever came first; here each is its own, which moved no similarity by more than 0.012 there.
 """
 
 from __future__ import annotations

@@ -18,11 +18,12 @@ Mark = Literal["", "best", "good", "bad", "up", "down", "muted"]
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: its text, a smaller second line, and how it is marked."""
+    """One cell: its text, a smaller second line, how it is marked, and where its text leads."""
 
     text: str
     note: str = ""
     mark: Mark = ""
+    link: str = ""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,8 @@ from caramel.report.inputs import number, read_json, value
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble")
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
+DATA_DOCS = "../../work/data_docs/{}/index.html"  # of a suite, from where the page is written
+NOTE_ON_DOCS = "A suite leads to its data docs, which stay in work/ of the project that ran the gate."
 
 
 def counts_section(data: Path) -> list[Block]:
@@ -187,13 +189,14 @@ def gates_section(data: Path, stage: str) -> list[Block]:
             (v for v in (FAILED, UNKNOWN, WARNING) if v in verdicts), PASSED if verdicts else UNKNOWN
         )
         failed = len(findings) - verdicts.count(PASSED)
-        cells = [Cell(str(name)), Cell(count(number(suite, "rows", where=path))), Cell(count(len(findings)))]
+        linked = Cell(str(name), link=DATA_DOCS.format(name))
+        cells = [linked, Cell(count(number(suite, "rows", where=path))), Cell(count(len(findings)))]
         rows.append([*cells, Cell(count(failed)), _verdict_cell(result)])
         checks += [_finding_row(str(name), f, v) for f, v in zip(findings, verdicts, strict=True)]
     head = ("Suite", "rows", "expectations", "not passed", "result")
     labels = ("Suite", "Expectation", "On", "failing rows", "result")
     return [
-        TableBlock("", head, rows),
+        TableBlock("", head, rows, note=NOTE_ON_DOCS),
         TableBlock("All expectations", labels, checks, labels=3, folded=True),
     ]
 

@@ -70,7 +70,7 @@ def _png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
     return stream.getvalue()
 
 
-def _panels(count: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+def panel_grid(count: int, *, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
     """Return a figure of ``count`` panels in rows of ``columns``; sizes in inches."""
     from matplotlib.figure import Figure
 
@@ -93,7 +93,7 @@ def blind_figure(before: pd.DataFrame, after: pd.DataFrame) -> Picture:
     scorers, subsets = list(dict.fromkeys(after["scorer"])), list(dict.fromkeys(after["subset"]))
 
     def draw(theme: Theme) -> Figure:
-        figure, panels = _panels(len(scorers), columns=3, width=9, height=0.8 + 0.26 * len(subsets))
+        figure, panels = panel_grid(len(scorers), columns=3, width=9, height=0.8 + 0.26 * len(subsets))
         for index, (axes, scorer) in enumerate(zip(panels, scorers, strict=True)):
             for rows, colour, shift, label in (
                 (before, theme.series[0], -0.14, "before"),
@@ -128,7 +128,7 @@ def bars_figure(
     """
 
     def draw(theme: Theme) -> Figure:
-        figure, panels = _panels(len(panels_of), columns=1, width=9, height=2.1)
+        figure, panels = panel_grid(len(panels_of), columns=1, width=9, height=2.1)
         for axes, (metric, values) in zip(panels, panels_of.items(), strict=True):
             width = 0.84 / len(values.columns)
             for i, model in enumerate(values.columns):
@@ -151,7 +151,7 @@ def yield_figure(shares: pd.Series[float]) -> Picture:
     """Return horizontal bars of shares in [0, 1], labelled by the series' index."""
 
     def draw(theme: Theme) -> Figure:
-        figure, (axes,) = _panels(1, columns=1, width=6, height=0.7 + 0.3 * len(shares))
+        figure, (axes,) = panel_grid(1, columns=1, width=6, height=0.7 + 0.3 * len(shares))
         bars = axes.barh(range(len(shares)), shares.to_numpy(), 0.66, color=theme.series[1])
         axes.bar_label(bars, [f"{100 * v:.0f} %" for v in shares], padding=4, color=theme.ink)
         axes.set_yticks(range(len(shares)), shares.index)
@@ -171,7 +171,7 @@ def curves_figure(curves: pd.DataFrame, groups: Sequence[str]) -> Picture:
     metrics = list(dict.fromkeys(curves["metric"]))
 
     def draw(theme: Theme) -> Figure:
-        figure, panels = _panels(len(metrics), columns=3, width=9, height=2.4)
+        figure, panels = panel_grid(len(metrics), columns=3, width=9, height=2.4)
         for axes, metric in zip(panels, metrics, strict=True):
             for (_, group), rows in curves[curves["metric"] == metric].groupby(
                 ["model", "group"], sort=False

@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 
 from caramel import tables
 from caramel.parallel import write_atomically
 from caramel.report import changes, data_sections, image_sections, model_sections
-from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, data_uri
+from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section
 from caramel.report.inputs import Skipped
+from caramel.report.rendering import render
 
 Make = Callable[[], Sequence[Block]]
 
@@ -59,8 +59,13 @@ def build_report(
     sections += [_section(*part) for part in _parts(data, examples, exempt, min_faithful)]
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
-        html=_render(
-            sections, profile=profile, commit=commit, versions=versions, cards=_cards(numbers, exempt)
+        html=render(
+            "report.html",
+            sections=sections,
+            profile=profile,
+            commit=commit,
+            versions=versions,
+            cards=_cards(numbers, exempt),
         ),
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
@@ -143,29 +148,6 @@ def _section(name: str, title: str, lead: str, make: Make) -> Section:
         return Section(name, title, lead, make())
     except Skipped as reason:
         return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.", "skipped")])
-
-
-def _render(
-    sections: Sequence[Section],
-    *,
-    profile: str,
-    commit: str,
-    versions: Mapping[str, str],
-    cards: Sequence[tuple[str, str]],
-) -> str:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup, escape
-
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters["data_uri"] = data_uri
-    # Long names may wrap after an underscore, and nowhere else.
-    environment.filters["breakable"] = lambda text: Markup(str(escape(text)).replace("_", "_<wbr>"))
-    template = files("caramel.report").joinpath("report.html").read_text(encoding="utf-8")
-    return environment.from_string(template).render(
-        sections=sections, profile=profile, commit=commit, versions=versions, cards=cards
-    )
 
 
 def _cards(numbers: Mapping[str, float], exempt: Sequence[str]) -> list[tuple[str, str]]:

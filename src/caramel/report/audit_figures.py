@@ -1,0 +1,124 @@
+"""Figures of the audit page: gaps in one and two dimensions, and box plots of similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.report.blocks import Picture
+from caramel.report.figures import Theme, panel_grid, picture
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BINS = 40  # over the width of a histogram; even, so that a bin ends at 0
+REACH = 99.5  # per cent of the rows that a histogram's width holds; the others are at its edge
+
+
+def gap_histograms(gaps: pd.DataFrame) -> Picture:
+    """Return a histogram of each scorer's gaps, right and wrong rows in two colours.
+
+    Ties would hide the rest where there are many, so they are counted in the title and not drawn.
+
+    Args:
+        gaps: one column per scorer: gaps in [-1, 1], true caption less negative.
+    """
+
+    def draw(theme: Theme) -> Figure:
+        figure, panels = panel_grid(len(gaps.columns), columns=3, width=9, height=1.75)
+        for axes, name in zip(panels, gaps.columns, strict=True):
+            values = gaps[name].to_numpy()
+            edges = _edges(values)
+            inside = np.clip(values, edges[0], edges[-1])
+            for rows, colour, label in (
+                (inside[values < 0], theme.series[2], "negative preferred"),
+                (inside[values > 0], theme.series[1], "true caption preferred"),
+            ):
+                axes.hist(rows, edges, color=colour, label=label)
+            axes.axvline(0, color=theme.ink, linewidth=0.8, linestyle=":")
+            axes.set_title(f"{name}\n{np.sum(values == 0)} ties of {len(values)}", fontsize=9)
+            axes.locator_params(axis="x", nbins=4)
+            axes.set_yticks([])
+            axes.spines["left"].set_visible(False)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=2)
+        return figure
+
+    return picture(draw)
+
+
+def gap_planes(gaps: pd.DataFrame) -> Picture:
+    """Return a histogram over the plane for each pair of scorers; darker (lighter on dark pages) is more rows.
+
+    Args:
+        gaps: one column per scorer: gaps in [-1, 1]; at least two.
+    """
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+
+    pairs = list(combinations(gaps.columns, 2))
+
+    def draw(theme: Theme) -> Figure:
+        colours = LinearSegmentedColormap.from_list("rows", [theme.faint, theme.series[1], theme.ink])
+        figure, panels = panel_grid(len(pairs), columns=3, width=3 * min(3, len(pairs)), height=2.9)
+        for axes, names in zip(panels, pairs, strict=True):
+            x, y = (gaps[name].to_numpy() for name in names)
+            across, up = _edges(x), _edges(y)
+            x, y = np.clip(x, across[0], across[-1]), np.clip(y, up[0], up[-1])
+            axes.hist2d(
+                x, y, bins=(across, up), cmap=colours, norm=LogNorm(1, max(2, len(gaps) / 20)), cmin=1
+            )
+            axes.axhline(0, color=theme.ink, linewidth=0.8, linestyle=":")
+            axes.axvline(0, color=theme.ink, linewidth=0.8, linestyle=":")
+            axes.set(xlabel=names[0], ylabel=names[1], box_aspect=1)
+            axes.locator_params(nbins=4)
+        return figure
+
+    return picture(draw)
+
+
+def _edges(values: npt.NDArray[np.float64]) -> list[float]:
+    """Return the edges of bins about 0 that hold nearly all values."""
+    reach = float(np.percentile(np.abs(values), REACH)) or 1.0
+    edges: list[float] = (np.linspace(-1, 1, BINS + 1) * reach).tolist()
+    return edges
+
+
+def similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+    """Return box plots as Figure 6 of SugarCrepe++ (Dumpala et al. 2024); whiskers reach 1.5 × the box.
+
+    Args:
+        panels_of: title -> pair of texts -> similarities in [0, 1].
+    """
+
+    def draw(theme: Theme) -> Figure:
+        figure, panels = panel_grid(len(panels_of), columns=3, width=3 * min(3, len(panels_of)), height=2.8)
+        line = {"color": theme.ink, "linewidth": 1}
+        for axes, (title, boxes) in zip(panels, panels_of.items(), strict=True):
+            drawn = axes.boxplot(
+                [list(values) for values in boxes.values()],
+                tick_labels=list(boxes),
+                widths=0.55,
+                patch_artist=True,
+                boxprops={"edgecolor": theme.ink},
+                medianprops={**line, "linewidth": 2},
+                whiskerprops=line,
+                capprops=line,
+                flierprops={
+                    "marker": ".",
+                    "markersize": 3,
+                    "markeredgecolor": "none",
+                    "markerfacecolor": theme.series[0],
+                },
+            )
+            for box, colour in zip(drawn["boxes"], theme.series[1:], strict=False):
+                box.set_facecolor(colour)
+            axes.set(title=title, ylim=(-0.02, 1.02))
+            axes.grid(axis="y", alpha=0.5)
+        return figure
+
+    return picture(draw)

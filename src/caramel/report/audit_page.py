@@ -1,0 +1,147 @@
+"""The audit as one HTML page that stands alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.errors import DataError
+from caramel.parallel import write_atomically
+from caramel.quality.parses import Parser
+from caramel.report import audit_sections as parts
+from caramel.report.audit_sections import BEST, WHERE, ranked
+from caramel.report.blocks import Section, count, percent
+from caramel.report.inputs import number, value
+from caramel.report.rendering import render
+
+PAIR_COLUMNS = ("pair_id", "scorer", "gap")
+ROW_COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
+AGAIN = "Run `caramel audit` again: it writes all three files."
+
+
+def write_page(
+    folder: Path,
+    *,
+    beside: Mapping[str, float] | None = None,
+    beside_name: str = "",
+    parser: Parser | None = None,
+) -> Path:
+    """Write ``audit.html`` beside ``audit.json``, ``pairs.parquet`` and ``rows.parquet``; return its path.
+
+    Other arguments as in ``audit_page``.
+
+    Raises:
+        DataError: one of the three files is missing or broken.
+    """
+    folder = Path(folder)
+    try:
+        audit = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{str(folder / 'audit.json')!r} cannot be read: {error}. {AGAIN}") from error
+    pairs = _table(folder / "pairs.parquet", PAIR_COLUMNS)
+    rows = _table(folder / "rows.parquet", ROW_COLUMNS)
+    page = audit_page(audit, pairs, rows, beside=beside, beside_name=beside_name, parser=parser)
+    path = folder / "audit.html"
+    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    return path
+
+
+def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    try:
+        found = pd.read_parquet(path)
+    except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
+        raise DataError(f"{str(path)!r} cannot be read: {error}. {AGAIN}") from error
+    lacking = [c for c in columns if c not in found.columns]
+    if lacking:
+        raise DataError(f"{str(path)!r} lacks the columns {lacking}; it has {list(found.columns)}. {AGAIN}")
+    return found
+
+
+def audit_page(
+    audit: Mapping[str, Any],
+    pairs: pd.DataFrame,
+    rows: pd.DataFrame,
+    *,
+    beside: Mapping[str, float] | None = None,
+    beside_name: str = "",
+    parser: Parser | None = None,
+) -> str:
+    """Return the page.
+
+    Args:
+        audit: what ``audit.json`` holds; see ``quality.audit.as_json``.
+        pairs: one row per pair and scorer: pair_id, scorer and gap.
+        rows: audit rows, for the texts of examples.
+        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
+        beside_name: of that model.
+        parser: for the syntactic part of the similarity; without it there is the lexical part alone.
+
+    Raises:
+        DataError: the audit lacks a figure; or the parser has no parse for a text.
+    """
+    by_pair = rows.drop_duplicates("pair_id").set_index("pair_id")
+    sections = [
+        Section(
+            "scorers",
+            "Blind accuracy",
+            "How often scorers that never see an image pick the true caption.",
+            parts.scorers_section(audit, beside, beside_name),
+        ),
+        Section("gaps", "Gaps", "By how much they prefer it.", parts.gaps_section(audit, pairs)),
+        Section(
+            "giveaways",
+            "What gives it away",
+            "Properties and words that tell the true caption from its negative, in all rows.",
+            parts.giveaways_section(audit, by_pair),
+        ),
+        Section(
+            "defects", "Defects", "Rows that are broken as they stand.", parts.defects_section(audit, by_pair)
+        ),
+    ]
+    if rows["caption2"].notna().any():
+        lead = "How close paraphrase and negative are to the caption, and to each other."
+        sections.append(Section("similarity", "Similarity", lead, parts.similarity_section(rows, parser)))
+    return render(
+        "audit.html",
+        sections=sections,
+        cards=_cards(audit),
+        name=value(audit, "name", where=WHERE),
+        about=_about(audit),
+    )
+
+
+def _cards(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the headline figures: (value, label)."""
+    overall = value(audit, BEST, "overall", where=WHERE)
+    micro, low, high, macro, p = (
+        number(overall, key, where=WHERE) for key in ("micro", "ci_low", "ci_high", "macro", "p_value")
+    )
+    single = ranked(audit)[0]
+    alone = number(audit, "scorers", single, "overall", "micro", where=WHERE)
+    faulty = number(audit, "rows_with_defects", where=WHERE)
+    return [
+        (
+            f"{percent(micro)} %",
+            f"best blind attacker (chance 50); 95 % interval {percent(low)}–{percent(high)}, p\u00a0{p:.4f}",
+        ),
+        (f"{percent(macro)} %", "the same, mean over the subtypes"),
+        (f"{percent(alone)} %", f"best single scorer: {single}"),
+        (count(faulty), f"rows with a defect, of {count(number(audit, 'rows', where=WHERE))}"),
+    ]
+
+
+def _about(audit: Mapping[str, Any]) -> str:
+    """Return how the figures were made."""
+    rows, attacked, groups, folds, seed = (
+        number(audit, key, where=WHERE) for key in ("rows", "rows_attacked", "groups", "folds", "seed")
+    )
+    some = "" if attacked == rows else f" {count(attacked)} of them attacked,"
+    by = value(audit, "grouped_by", where=WHERE)
+    return (
+        f"{count(rows)} rows,{some} {folds:.0f} folds of {count(groups)} groups by {by}, seed {seed:.0f}. "
+        f"Accuracies are on rows that the scorer had not learned from."
+    )

@@ -1,0 +1,205 @@
+"""Sections of the audit page: scorers, gaps, giveaways, defects, similarity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.quality.parses import Parser
+from caramel.quality.similarity import PAIRS, quartiles, sls
+from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
+from caramel.report.blocks import (
+    MISSING,
+    Block,
+    Cell,
+    FigureBlock,
+    NoteBlock,
+    TableBlock,
+    count,
+    interval,
+    percent,
+)
+from caramel.report.inputs import number, value
+
+BEST = "best_blind_attacker"
+WHERE = Path("audit.json")  # named in errors
+SHOWN = 5  # rows per defect and per finding
+TERMS = 10  # per type
+NOTE_ON_TERMS = "Terms: words, pairs of words (<s> and </s>: begin and end of the text) and lengths in words."
+PLANES = 3  # strongest scorers whose gaps are shown against each other
+TEXTS = {"caption": "Caption", "caption2": "Paraphrase", "negative_caption": "Negative"}
+
+
+def ranked(audit: Mapping[str, Any]) -> list[str]:
+    """Return the scorers, strongest first."""
+    names = list(value(audit, "scorers", where=WHERE))
+    return sorted(names, key=lambda n: -number(audit, "scorers", n, "overall", "micro", where=WHERE))
+
+
+def scorers_section(
+    audit: Mapping[str, Any], beside: Mapping[str, float] | None, beside_name: str
+) -> list[Block]:
+    """Return the accuracy of the best blind attacker and of each scorer, overall and by subtype."""
+    best = value(audit, BEST, where=WHERE)
+    subtypes = list(value(best, "by_subtype", where=WHERE))
+    found = {BEST: best, **{name: audit["scorers"][name] for name in ranked(audit)}}
+    rows = [_scorer_row(name, figures, subtypes) for name, figures in found.items()]
+    note = (
+        "Per cent; chance is 50 and a tie counts half. Small: 95 % interval. Coloured: surely better than chance. "
+        "Micro: over all rows; macro: mean over the subtypes. p: one-sided, of micro, by sign flips."
+    )
+    if beside:
+        shares = [beside.get(key, float("nan")) for key in ("all", "macro", *subtypes)]
+        cells = [Cell(percent(share), mark="muted") for share in shares]
+        rows.append([Cell(beside_name, "sees the images", "muted"), *cells, Cell(""), Cell("")])
+        note += f" Last row: {beside_name}, as published, for comparison."
+    return [TableBlock("", ("Scorer", "micro", "macro", *subtypes, "p", "ties"), rows, note=note)]
+
+
+def _scorer_row(name: str, figures: Mapping[str, Any], subtypes: Sequence[str]) -> list[Cell]:
+    overall = value(figures, "overall", where=WHERE)
+    cells = [_share(overall, "micro", ""), _share(overall, "macro", "macro_")]
+    for subtype in subtypes:
+        there = subtype in figures["by_subtype"]
+        cells.append(_share(figures["by_subtype"][subtype], "accuracy", "") if there else Cell(MISSING))
+    p, ties = number(overall, "p_value", where=WHERE), number(overall, "ties", where=WHERE)
+    title = Cell(name.replace("_", " "), "all scorers together", "best") if name == BEST else Cell(name)
+    return [title, *cells, Cell(f"{p:.4f}"), Cell(count(ties))]
+
+
+def _share(figures: Mapping[str, Any], key: str, prefix: str) -> Cell:
+    share, low, high = (number(figures, k, where=WHERE) for k in (key, f"{prefix}ci_low", f"{prefix}ci_high"))
+    return Cell(percent(share), interval(low, high), "bad" if low > 0.5 else "")
+
+
+def gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
+    """Return histograms of the gaps: of every scorer, and of the strongest against each other."""
+    gaps = pairs.pivot(index="pair_id", columns="scorer", values="gap")
+    strongest = [name for name in ranked(audit) if name in gaps.columns]
+    order = [*([BEST] if BEST in gaps.columns else []), *strongest]
+    if not order:
+        return [NoteBlock("No gaps were written.", "skipped")]
+    blocks: list[Block] = [
+        FigureBlock(
+            "gaps",
+            gap_histograms(gaps[order]),
+            "Rows by gap: the score of the true caption less that of its negative. A set that cannot be solved "
+            "blind is even on both sides of 0.",
+            "Histograms of the gap of each scorer.",
+        )
+    ]
+    if len(strongest) > 1:
+        blocks.append(
+            FigureBlock(
+                "planes",
+                gap_planes(gaps[strongest[:PLANES]]),
+                "Rows by the gaps of two scorers each, on a logarithmic scale. Refinement keeps as many rows in a "
+                "cell as in the one opposite, through the middle.",
+                "Histograms over the plane of the gaps of two scorers.",
+            )
+        )
+    return blocks
+
+
+def giveaways_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
+    """Return by type what gives the true caption away, with counts and examples.
+
+    Args:
+        audit: what ``audit.json`` holds.
+        rows: audit rows by pair_id.
+    """
+    blocks: list[Block] = []
+    for kind, found in value(audit, "giveaways", where=WHERE).items():
+        findings = [
+            (f"true caption is {p['true_caption_is']}", p["property"], p) for p in found["properties"]
+        ]
+        findings += [
+            (repr(t["term"]), f"speaks for the {'true caption' if t['weight'] > 0 else 'negative'}", t)
+            for t in found["terms"][:TERMS]
+        ]
+        if not findings:
+            blocks.append(NoteBlock(f"{kind}: nothing.", "good"))
+            continue
+        head = ("Finding", "more in caption", "more in negative", "weight")
+        table = [_finding(title, what, finding) for title, what, finding in findings]
+        blocks.append(TableBlock(kind, head, table, note=NOTE_ON_TERMS))
+        columns = ("caption", "negative_caption")
+        examples = [row for title, _, f in findings for row in _examples(rows, f["examples"], columns, title)]
+        head = ("Finding", "Pair", "Caption", "Negative")
+        blocks.append(TableBlock(f"Examples of {kind}", head, examples, labels=4, folded=True))
+    return blocks or [NoteBlock("Nothing was found that gives the true caption away.", "good")]
+
+
+def _finding(title: str, what: str, finding: Mapping[str, Any]) -> list[Cell]:
+    """Return what was found, in how many rows either text has more of it, and its weight if it has one."""
+    counts = [Cell(count(number(finding, key, where=WHERE))) for key in ("true_captions", "negatives")]
+    weight = f"{finding['weight']:+.2f}".replace("-", "−") if "weight" in finding else ""
+    return [Cell(title, what), *counts, Cell(weight)]
+
+
+def defects_section(audit: Mapping[str, Any], rows: pd.DataFrame) -> list[Block]:
+    """Return the count of each defect, and the first rows that have it; arguments as for the giveaways."""
+    defects = value(audit, "defects", where=WHERE)
+    counts = {name: number(defects, name, "count", where=WHERE) for name in defects}
+    table = [
+        [Cell(n.replace("_", " ")), Cell(count(c), mark="" if c else "muted")] for n, c in counts.items()
+    ]
+    note = "“word order only” is what a swap should be."
+    blocks: list[Block] = [TableBlock("", ("Defect", "rows"), table, note=note)]
+    columns = [c for c in TEXTS if c != "caption2" or rows[c].notna().any()]
+    for name in (name for name, found in counts.items() if found):
+        first = _examples(rows, value(defects, name, "rows", where=WHERE), columns)
+        title = f"{name.replace('_', ' ')}: {len(first)} of {count(counts[name])}"
+        head = ("Pair", *(TEXTS[c] for c in columns))
+        blocks.append(TableBlock(title, head, first, labels=len(head), folded=True))
+    return blocks
+
+
+def _examples(
+    rows: pd.DataFrame, pair_ids: Sequence[str], columns: Sequence[str], name: str | None = None
+) -> list[list[Cell]]:
+    """Return the first few of the named rows, with these texts of theirs; ``name`` leads the first of them."""
+    shown = []
+    for place, pair_id in enumerate(list(pair_ids)[:SHOWN]):
+        there = pair_id in rows.index
+        texts = [rows.at[pair_id, column] if there else None for column in columns]
+        lead = [] if name is None else [Cell(name if place == 0 else "")]
+        image = str(rows.at[pair_id, "image_id"]) if there else ""
+        cells = [Cell(text if isinstance(text, str) else MISSING) for text in texts]
+        shown.append([*lead, Cell(pair_id, image), *cells])
+    return shown
+
+
+def similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[Block]:
+    """Return box plots and quartiles of the similarity of caption, paraphrase and negative."""
+    rows = rows[rows["caption2"].notna()]
+    words, signs = (sls(rows, parser=parser, unit=unit) for unit in ("words", "characters"))
+    panels = {"lexical, over words": words["lexical"], "lexical, over characters": signs["lexical"]}
+    if parser is not None:
+        panels |= {"syntactic": words["syntactic"], "SLS over characters": signs["sls"]}
+    pair = words["pair"]
+    figure = similarity_boxes(
+        {title: {name: values[pair == name].tolist() for name in PAIRS} for title, values in panels.items()}
+    )
+    table = []
+    for title, values in panels.items():
+        found = quartiles(pd.DataFrame({"pair": pair, "value": values}), "value")
+        for place, (name, low, median, high) in enumerate(
+            found[["low", "median", "high"]].itertuples(name=None)
+        ):
+            shares = [Cell(f"{share:.2f}") for share in (low, median, high)]
+            table.append([Cell(title if place == 0 else ""), Cell(str(name)), *shares])
+    caption = (
+        "P1: caption; P2: paraphrase; N: negative. Published for SugarCrepe++: most of P1-P2 in 0.2–0.4 and "
+    )
+    caption += "most of P1-N above 0.75, of lexical × syntactic similarity (SLS)."
+    if parser is None:
+        caption += " Here is the lexical part alone: no parser was given."
+    head = ("Similarity", "Pair", "lower quartile", "median", "upper quartile")
+    return [
+        FigureBlock("similarity", figure, caption, "Box plots of similarity."),
+        TableBlock("", head, table, labels=2),
+    ]

@@ -1,0 +1,28 @@
+"""Pages from templates: ``base.html`` is what every page of caramel has, the others fill it in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from caramel.report.blocks import data_uri
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the page of a template of this folder; a value that it lacks is an error.
+
+    ``base.html`` takes ``sections`` (of ``blocks.Section``) and ``cards`` (figure, label).
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    environment = Environment(
+        loader=PackageLoader("caramel.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["data_uri"] = data_uri
+    # Long names may wrap after an underscore, and nowhere else.
+    environment.filters["breakable"] = lambda text: Markup(str(escape(text)).replace("_", "_<wbr>"))
+    return environment.get_template(template).render(**values)

@@ -1,0 +1,154 @@
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel.errors import BackendError, ConfigError
+from caramel.quality import attack as attacks
+from caramel.quality.attack import BEST, best_blind_attacker, found_scorer
+from caramel.quality.blind import assign_folds
+from caramel.quality.surface import length
+from caramel.registry import BACKENDS
+
+ALL = (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
+QUICK = ("length", "final_punctuation", "ngram", "probe", "edit_probe")
+
+
+def noise(rows, seed, *, planted=0.0, mark="zap"):
+    """Return audit rows whose sides are drawn by lot; a share of the negatives has a planted word."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for i in range(rows):
+        first = [f"w{x}" for x in rng.integers(200, size=8)]
+        second = list(first)
+        second[rng.integers(8)] = f"w{rng.integers(200)}"
+        sides = [" ".join(first), " ".join(second)]
+        if rng.random() < 0.5:
+            sides.reverse()
+        if rng.random() < planted:
+            sides[1] += f" {mark}"
+        found.append((f"p{i}", f"i{i // 2}", "swap", f"swap_{('obj', 'att')[i % 2]}", *sides, None))
+    columns = ["pair_id", "image_id", "type", "subtype", "caption", "negative_caption", "caption2"]
+    return pd.DataFrame(found, columns=columns)
+
+
+def test_a_planted_word_is_found_by_the_combination_and_by_the_probe():
+    found = best_blind_attacker(noise(300, 0, planted=0.6), QUICK, folds=5, seed=3)
+    for name in (BEST, "probe", "edit_probe"):
+        overall = found.figures[name]["overall"]
+        assert overall["ci_low"] > 0.6
+        assert overall["p_value"] < 0.001
+    assert found.figures["final_punctuation"]["overall"]["p_value"] > 0.05
+
+
+def test_two_faint_shortcuts_together_are_more_than_each():
+    rows = noise(600, 1, planted=0.4)
+    marked = np.random.default_rng(5).random(600) < 0.4
+    rows["negative_caption"] = np.where(marked, rows["negative_caption"] + ".", rows["negative_caption"])
+    found = best_blind_attacker(rows, ("final_punctuation", "probe"), folds=5, seed=3)
+    micro = {name: f["overall"]["micro"] for name, f in found.figures.items()}
+    assert micro[BEST] > micro["final_punctuation"] + 0.05
+    assert micro[BEST] >= micro["probe"] - 0.02
+
+
+def test_on_noise_the_best_attacker_raises_no_alarm_in_19_of_20_seeds():
+    """40 seeds: were the rate 5 %, more than 5 alarms would come up in 1.4 % of such tests."""
+    found = [best_blind_attacker(noise(120, s), QUICK[:4], folds=3, seed=s) for s in range(40)]
+    overall = [f.figures[BEST]["overall"] for f in found]
+    assert sum(o["p_value"] < 0.05 for o in overall) <= 5
+    assert sum(o["ci_low"] > 0.5 for o in overall) <= 5
+    assert np.mean([o["micro"] for o in overall]) == pytest.approx(0.5, abs=0.03)
+
+
+def test_what_judges_a_fold_was_learned_without_its_rows(monkeypatch):
+    """Scorers see all rows once, and then all rows but one fold's, once for each fold."""
+    seen = []
+
+    def recording(positives, negatives, groups, *, folds, seed):
+        seen.append(set(positives) | set(negatives))
+        return np.full(len(positives), 0.5), np.full(len(positives), 0.5)
+
+    monkeypatch.setattr(attacks, "found_scorer", lambda spec, corpus: recording)
+    rows = best_blind_attacker(noise(100, 2), ["recording"], folds=5, seed=3).rows
+    texts = rows["caption"] + "\n" + rows["negative_caption"]
+    fold = assign_folds(attacks.grouped(rows).names, folds=5, seed=3)
+    outer, *inner = seen
+    parts = [{*texts[fold == k].str.cat(sep="\n").split("\n")} for k in range(5)]
+    assert outer == set().union(*parts)
+    assert [outer - part for part in inner] == parts
+
+
+def test_the_labels_of_a_fold_have_no_part_in_its_guesses():
+    """With caption and negative exchanged in all rows of a fold, what judges it is the same, turned round."""
+    rows = noise(120, 4, planted=0.3).sort_values("pair_id", ignore_index=True)
+    fold = assign_folds(attacks.grouped(rows).names, folds=3, seed=3)
+    here = fold == 1
+    turned = rows.copy()
+    turned.loc[here, ["caption", "negative_caption"]] = rows.loc[
+        here, ["negative_caption", "caption"]
+    ].to_numpy()
+    assert (assign_folds(attacks.grouped(turned).names, folds=3, seed=3) == fold).all()
+    first, second = (best_blind_attacker(r, ALL, folds=3, seed=3).gaps for r in (rows, turned))
+    for name in (*ALL, BEST):
+        assert first[name][here] == pytest.approx(-second[name][here], abs=1e-5), name
+    assert np.abs(first[BEST][here]).mean() > 0.1
+    assert np.abs(first[BEST][~here] - second[BEST][~here]).mean() > 0.01
+
+
+def test_equal_input_gives_equal_gaps_in_any_order():
+    rows = noise(80, 1, planted=0.5)
+    first = best_blind_attacker(rows, ALL, folds=4, seed=3)
+    second = best_blind_attacker(rows.sample(frac=1, random_state=1), ALL, folds=4, seed=3)
+    assert first.rows["pair_id"].tolist() == second.rows["pair_id"].tolist()
+    assert list(first.gaps) == [*ALL, BEST]
+    for name, gaps in first.gaps.items():
+        assert np.array_equal(gaps, second.gaps[name]), name
+        assert (np.abs(gaps) <= 1).all()
+    assert first.figures == second.figures
+
+
+def test_each_type_is_attacked_by_itself():
+    """Negatives are longer in one type and shorter in the other: together they would tell nothing."""
+    texts = [f"cat {i}" for i in range(60)]
+    longer = [f"{text} zap" for text in texts]
+    rows = pd.DataFrame(
+        {
+            "pair_id": [f"p{i}" for i in range(60)],
+            "image_id": [f"i{i}" for i in range(60)],
+            "type": ["a", "b"] * 30,
+            "subtype": ["a", "b"] * 30,
+            "caption": np.where(np.arange(60) % 2, longer, texts),
+            "negative_caption": np.where(np.arange(60) % 2, texts, longer),
+            "caption2": None,
+        }
+    )
+    found = best_blind_attacker(rows, ["length"], folds=5, seed=3).figures["length"]
+    assert found["by_type"]["a"]["accuracy"] == found["by_type"]["b"]["accuracy"] == 1
+
+
+def test_a_large_type_is_attacked_in_part_by_whole_images(monkeypatch):
+    monkeypatch.setattr(attacks, "MOST", 41)
+    rows = noise(100, 3)
+    found = best_blind_attacker(rows, ["length"], folds=3, seed=3)
+    assert len(found.rows) == 40
+    assert (found.rows["image_id"].value_counts() == 2).all()
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+def test_few_rows_are_attacked_all_the_same(count):
+    found = best_blind_attacker(noise(count, 0), ALL, folds=5, seed=3)
+    assert len(found.gaps[BEST]) == count
+
+
+def test_a_corpus_reaches_the_scorers_that_learn_from_texts():
+    assert isinstance(found_scorer("ngram", ["a b"]), functools.partial)
+    assert found_scorer("length", ["a b"]) is length
+    assert not isinstance(found_scorer("ngram"), functools.partial)
+
+
+def test_unknown_and_missing_scorers_are_errors():
+    with pytest.raises(BackendError, match="probee"):
+        best_blind_attacker(noise(4, 0), ["probee"], folds=2, seed=3)
+    with pytest.raises(ConfigError, match="No blind scorer"):
+        best_blind_attacker(noise(4, 0), [], folds=2, seed=3)
