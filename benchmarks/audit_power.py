@@ -7,13 +7,15 @@ stay what they are, so nothing but the labels can tell.
 
 Beside the audit's best blind attacker stands an ideal one, who knows the property and need not learn it. It is
 right on (1 + s) / 2 of the rows, and no attacker can do better. By the normal approximation, the 95 % interval of
-its accuracy is above one half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96; at half of that or less
-there is not enough in the rows for anyone.
+its accuracy is above one half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96: where that is small, there is
+not enough in the rows for anyone. The audit's intervals are wider (`attack_figures.variance_factor`), since it has
+to learn; in brackets is the ideal attacker's share with intervals as wide as those.
 
 Printed are, per kind and strength, the share of seeds in which the attacker raises an alarm (by its interval: the
-lower end is above one half; by its test: p < 0.05) and its mean accuracy. Goals: a clean set raises no alarm in
-95 % of seeds, and a shortcut that the ideal attacker finds in 99 % of seeds is found in 80 %. A goal is missed
-where the share is further from it than two standard errors of the simulation; then the exit code is 1.
+lower end is above one half; by its test: p < 0.05), its mean accuracy, and the spread of its accuracy over seeds as
+a multiple of that of independent guesses. Goals: a clean set raises no alarm in 95 % of seeds, and a shortcut that
+the ideal attacker finds in 99 % of seeds is found in 80 %. A goal is missed where the share is further from it than
+two standard errors of the simulation; then the exit code is 1. It takes about three minutes on two cores.
 """
 
 from __future__ import annotations
@@ -31,17 +33,21 @@ import numpy as np
 import pandas as pd
 
 from caramel.quality.attack import BEST, best_blind_attacker
-from caramel.registry import BACKENDS
+from caramel.quality.attack_figures import variance_factor
 
 KINDS = ("word", "length", "punctuation", "word order")
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4)
 FOLDS = 5
 Z = NormalDist().inv_cdf(0.975)
 
-THINGS = tuple(
-    "dog cat bus car bench chair horse boat bird tree table bottle lamp clock bowl cup kite train truck sheep cow "
-    "bear zebra vase book sofa stove sink plate fork spoon apple orange pizza cake donut hat bag tie skateboard".split()
+QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")
+# fmt: off
+THINGS = (
+    "dog", "cat", "bus", "car", "bench", "chair", "horse", "boat", "bird", "tree", "table", "bottle", "lamp",
+    "clock", "bowl", "cup", "kite", "train", "truck", "sheep", "cow", "bear", "zebra", "vase", "book", "sofa",
+    "stove", "sink", "plate", "fork", "spoon", "apple", "orange", "pizza", "cake", "donut", "hat", "bag", "tie",
 )
+# fmt: on
 SIZES = ("small", "big", "tiny", "huge", "tall", "short")
 COLOURS = ("red", "green", "blue", "black", "white", "brown", "yellow", "grey")
 MORE = ("wooden", "shiny", "dusty", "broken", "painted", "old", "new", "clean", "dirty", "plain")
@@ -58,8 +64,10 @@ class Outcome:
     by_interval: float  # share of seeds in which the interval is above one half
     by_test: float  # share of seeds with p < 0.05
     accuracy: float  # mean over seeds
+    spread: float  # standard deviation over seeds, as a multiple of that of independent guesses
     ideal_accuracy: float
     ideal_by_interval: float
+    ideal_widened: float  # by an interval as wide as the audit's
 
     @property
     def missed(self) -> bool:
@@ -72,9 +80,12 @@ class Outcome:
         return 2 * float(np.sqrt(share * (1 - share) / self.seeds))
 
     def __str__(self) -> str:
-        shares = (self.by_interval, self.by_test, self.accuracy, self.ideal_by_interval, self.ideal_accuracy)
-        numbers = "".join(f"{100 * share:>12.1f}" for share in shares)
-        return f"{self.kind:<12}{100 * self.strength:>9.0f} %{numbers}{'  MISSED' if self.missed else ''}"
+        numbers = "".join(
+            f"{100 * share:>12.1f}" for share in (self.by_interval, self.by_test, self.accuracy)
+        )
+        ideals = f"{100 * self.ideal_accuracy:>12.1f}{100 * self.ideal_by_interval:>12.1f} ({100 * self.ideal_widened:.1f})"
+        verdict = "  MISSED" if self.missed else ""
+        return f"{self.kind:<12}{100 * self.strength:>9.0f} %{numbers}{self.spread:>9.2f}{ideals}{verdict}"
 
 
 def texts(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -132,11 +143,15 @@ def attacked(
     return overall["micro"], overall["ci_low"], overall["p_value"]
 
 
-def ideal(strength: float, rows: int) -> float:
-    """Return how often the interval of the ideal attacker's accuracy is above one half."""
-    if strength >= 1:
-        return 1.0
-    return NormalDist().cdf((strength * rows**0.5 - Z) / (1 - strength**2) ** 0.5)
+def ideal(strength: float, rows: int, *, factor: float = 1.0) -> float:
+    """Return how often the ideal attacker's interval is above one half.
+
+    Args:
+        strength: of the shortcut, in [0, 1).
+        rows: of the data set.
+        factor: by which the variance is multiplied that the interval is made from.
+    """
+    return NormalDist().cdf((strength * rows**0.5 - Z * factor**0.5) / (1 - strength**2) ** 0.5)
 
 
 def outcome(kind: str, strength: float, rows: int, found: Iterable[tuple[float, float, float]]) -> Outcome:
@@ -149,8 +164,10 @@ def outcome(kind: str, strength: float, rows: int, found: Iterable[tuple[float, 
         float((low > 0.5).mean()),
         float((p < 0.05).mean()),
         float(accuracy.mean()),
+        float(accuracy.std(ddof=1) / (0.25 * (1 - strength**2) / rows) ** 0.5),
         (1 + strength) / 2,
         ideal(strength, rows),
+        ideal(strength, rows, factor=variance_factor(FOLDS)),
     )
 
 
@@ -180,9 +197,9 @@ def measure(
 @click.option("--rows", default=600, show_default=True, type=click.IntRange(50), help="Of each data set.")
 @click.option("--seeds", default=40, show_default=True, type=click.IntRange(2), help="Per kind and strength.")
 @click.option(
-    "--clean-seeds", default=200, show_default=True, type=click.IntRange(2), help="Of the clean set."
+    "--clean-seeds", default=100, show_default=True, type=click.IntRange(2), help="Of the clean set."
 )
-@click.option("--scorer", "scorers", multiple=True, help="Blind scorer; all that need no model if not given.")
+@click.option("--scorer", "scorers", multiple=True, default=QUICK, show_default=True, help="Blind scorers.")
 @click.option("--jobs", default=2, show_default=True, type=click.IntRange(1), help="Processes.")
 @click.option("--seed", default=0, show_default=True, help="The first of all seeds.")
 @click.option("--out", type=click.Path(path_type=Path), help="File for the figures as JSON.")
@@ -190,13 +207,12 @@ def main(
     rows: int, seeds: int, clean_seeds: int, scorers: tuple[str, ...], jobs: int, seed: int, out: Path | None
 ) -> None:
     """Measure from which strength the audit finds planted shortcuts."""
-    scorers = scorers or (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
     found = measure(rows, seeds, clean_seeds, scorers=scorers, jobs=jobs, first=seed)
     click.echo(
         f"{rows} rows, {seeds} seeds ({clean_seeds} of the clean set), scorers: {', '.join(scorers)}\n"
     )
-    head = ("by interval", "by test", "accuracy", "ideal alarm", "ideal acc.")
-    click.echo(f"{'shortcut':<12}{'strength':>11}{''.join(f'{name:>12}' for name in head)}")
+    head = f"{'by interval':>12}{'by test':>12}{'accuracy':>12}{'spread':>9}{'ideal acc.':>12}{'ideal alarm':>12}"
+    click.echo(f"{'shortcut':<12}{'strength':>11}{head}")
     for one in found:
         click.echo(str(one))
     if out:

@@ -89,7 +89,14 @@ def test_a_dry_run_with_all_at_hand_says_so(call: Call, clip_folder: Path) -> No
 def test_metrics_recomputes_what_eval_wrote(call: Call, clip_folder: Path) -> None:
     evaluated(call, f"tiny=open_clip:{clip_folder}", "out")
     code, _, _ = call(
-        "metrics", "--benchmark", "sugarcrepe", "out/similarities.parquet", "--out", "again", "--bootstrap", "100"
+        "metrics",
+        "--benchmark",
+        "sugarcrepe",
+        "out/similarities.parquet",
+        "--out",
+        "again",
+        "--bootstrap",
+        "100",
     )
     assert code == 0
     pd.testing.assert_frame_equal(pd.read_csv("again/metrics.csv"), pd.read_csv("out/metrics.csv"))
@@ -116,6 +123,53 @@ def test_table_shows_models_beside_published_rows(call: Call, clip_folder: Path)
     code, out, _ = call("table", "a", "--benchmark", "sugarcrepe", "--style", "latex", "--out", "t.tex")
     assert code == 0
     assert "\\toprule" in Path("t.tex").read_text()
+
+
+def test_tables_of_an_earlier_run_do_not_stand_beside_new_ones(call: Call) -> None:
+    Path("out").mkdir()
+    Path("out/answers.parquet").write_text("of an earlier run")
+    assert evaluated(call, "blind:length", "out")[0] == 0
+    assert sorted(path.name for path in Path("out").iterdir()) == [
+        "metrics.csv",
+        "metrics.parquet",
+        "similarities.parquet",
+    ]
+
+
+def test_a_folder_that_cannot_be_written_is_named_before_any_work(call: Call) -> None:
+    Path("file").write_text("")
+    code, _, err = evaluated(call, "blind:length", "file/out")
+    assert code == 1
+    assert "'file/out'" in err
+    assert not Path("work").exists()
+
+
+def test_an_error_without_a_file_is_shown_as_it_is(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("the tokenizer is nowhere")
+
+    monkeypatch.setattr("caramel.evaluation.evaluate.evaluate", broken)
+    code, _, err = evaluated(call, "blind:length", "out")
+    assert (code, err.strip()) == (1, "Error: the tokenizer is nowhere")
+
+
+def test_one_model_in_two_runs_is_not_counted_twice_in_a_table(call: Call) -> None:
+    evaluated(call, "blind:length", "a")
+    code, _, err = call("table", "a", "a", "--benchmark", "sugarcrepe")
+    assert code == 1
+    assert "Several runs hold the model 'blind:length' on 'sugarcrepe'" in err
+
+
+@pytest.mark.parametrize(
+    ("place", "what"), [("nowhere", "is not there"), ("images", "holds no"), ("mine.csv", "is no file of")]
+)
+def test_what_is_no_run_is_said_to_be_none(call: Call, place: str, what: str) -> None:
+    Path("mine.csv").write_text("a,b\n1,2\n")
+    code, _, err = call("compare", place, place)
+    assert code == 1
+    assert f"{place!r} {what}" in err
+    assert "caramel eval" in err
+    assert "dvc" not in err
 
 
 def test_an_unknown_benchmark_lists_the_known_ones(call: Call) -> None:

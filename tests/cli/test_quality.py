@@ -45,7 +45,7 @@ def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Cal
     assert "30 rows of bench" in out
     assert "best_blind_attacker" in out
     files = {path.name for path in Path("audit").iterdir()}
-    assert files == {"audit.json", "pairs.parquet", "badge.svg", "badge.md"}
+    assert files == {"audit.json", "audit.html", "rows.parquet", "pairs.parquet", "badge.svg", "badge.md"}
     assert json.loads(Path("audit", "audit.json").read_text())["best_blind_attacker"]["overall"]["micro"] == 1
 
 

@@ -1,4 +1,4 @@
-"""Blind columns against the definitions, one instance at a time, and against the audit."""
+"""Blind columns against the definitions, one instance at a time, and against the scores."""
 
 import hashlib
 import math
@@ -20,8 +20,9 @@ from caramel.evaluation.ranking import COLUMNS
 from caramel.evaluation.tasks import RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
 from caramel.models.blind_models import load_blind
 from caramel.models.protocols import Floats
-from caramel.quality.audit import audit
+from caramel.quality.scores import blind_accuracy, score_pairs
 from caramel.registry import BACKENDS
+from caramel.sources.sugarcrepe import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 NAN = math.nan
@@ -112,7 +113,12 @@ def test_strata_are_scored_apart_by_type_or_first_subset():
 def test_a_blind_model_never_wins_both_directions_of_an_instance_with_two_images(scorer):
     rows = [
         instance(
-            i, f"{i}.jpg", "swap", caption=f"A dog {i}", negative_caption=f"a cat {i}.", negative_image=1
+            i,
+            f"{i}.jpg",
+            "swap",
+            caption=f"A dog {i}",
+            negative_caption=f"a cat {i} of 70 lives.",
+            negative_image=1,
         )
         for i in range(30)
     ]
@@ -223,10 +229,14 @@ def test_pools_too_large_to_contest_have_no_score_but_their_size(monkeypatch):
 
 
 def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
-    """Check the accuracy of every subset against the audit's, a tie being a miss; return it."""
+    """Check the accuracy of every subset against ``quality.scores``, a tie being a miss; return it."""
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
     hits = outcomes(scored(task, blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
-    theirs = audit(folder, scorers=(scorer,), folds=5, seed=3).accuracies[scorer]
+    rows = read_captions(folder).rename(columns={"pair_id": "negative_id"})
+    rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
+    pairs, negatives = rows[["pair_id", "image_id", "caption"]], rows.drop(columns=["image_id", "caption"])
+    scores = score_pairs(pairs, negatives, scorers=(scorer,), folds=5, seed=3)
+    theirs = blind_accuracy(scores, negatives, pairs=pairs)[scorer]
     ours = {"all": hits.mean()}
     for subset in set(task.rows["subsets"].explode()):
         ours[subset] = hits[[subset in subsets for subsets in task.rows["subsets"]]].mean()
@@ -237,7 +247,7 @@ def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 @pytest.mark.parametrize("scorer", ["length", "probe"])
-def test_the_accuracy_on_sugarcrepe_is_the_audits_strict_one(scorer):
+def test_the_accuracy_on_sugarcrepe_is_the_strict_one_of_the_scores(scorer):
     folder = Path(DATA or "", "sugarcrepe")
     ours = agrees(read_sugarcrepe(folder, Path("images")), folder, scorer)
     assert ours["all"] > 0.5

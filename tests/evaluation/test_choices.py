@@ -504,3 +504,44 @@ def test_an_evaluation_asks_a_chat_model_and_writes_the_key_nowhere(
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert any(path.name == "mlflow.db" for path in files)
     assert not [path for path in files if KEY_VALUE.encode() in path.read_bytes()]
+
+
+def test_a_trial_with_failed_questions_is_not_done_and_the_same_command_asks_those_again(
+    server: ChatServer, images: list[ImageFile], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"filename": f"{name}.png", "caption": f"A {name} square.", "negative_caption": f"A {other} square."}
+        for name, other in zip(NAMES, NAMES[1:] + NAMES[:1], strict=True)
+    ]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/swap_att.json").write_text(json.dumps({str(n): row for n, row in enumerate(rows)}))
+    settings: dict[str, Any] = {
+        "device": "cpu",
+        "precision": "fp32",
+        "batch": None,
+        "bootstrap": 50,
+        "seed": 0,
+        "executor": "inline",
+        "store": tmp_path / "store",
+        "folder": tmp_path / "trials",
+    }
+
+    def outcomes_of_a_run() -> pd.Series:
+        open_model.cache_clear()
+        sources = [Source("sugarcrepe", str(tmp_path / "data"), str(tmp_path))]
+        return evaluate([f"m=quick:test-model@{server.url}"], sources, **settings).answers["outcome"]
+
+    def deaf_to_red(request: Request, number: int) -> Response | str:
+        red = colour_of(request.image) == "red" and "Here are" in request.prompt
+        return CLOSE if red else right(request, number)
+
+    server.behave = deaf_to_red
+    failed = int((outcomes_of_a_run() == "failed").sum())
+    assert failed > 0
+    server.behave, server.requests = right, []
+    assert (outcomes_of_a_run() == "right").all()
+    assert len(server.requests) == failed
+    server.requests = []
+    assert (outcomes_of_a_run() == "right").all()  # done
+    assert server.requests == []

@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from caramel import tables
-from caramel.errors import BackendError, DataError
-from caramel.evaluation.evaluate import Evaluation, Source, evaluate, missing
+from caramel.errors import BackendError, ConfigError, DataError
+from caramel.evaluation import evaluate as evaluating
+from caramel.evaluation.evaluate import Evaluation, Source, evaluate, missing, source_of
 
 SETTINGS = {
     "device": "cpu",
@@ -134,7 +135,7 @@ def test_a_model_that_is_shown_no_image_needs_none(source: Source) -> None:
 def test_missing_says_all_at_once_and_loads_nothing(source: Source) -> None:
     assert missing(["a=counting:16"], [source]) == []
     Path("images", f"{1:012}.jpg").unlink()
-    elsewhere = Source("sugarcrepe", "nowhere", "nowhere")
+    elsewhere = Source("sugarcrepe_pp", "nowhere", "nowhere")
     lines = missing(["a=counting:16"], [source, elsewhere])
     assert len(lines) == 2
     assert "000000000001.jpg: missing" in lines[0]
@@ -146,6 +147,83 @@ def test_a_limit_scores_the_first_instances_and_needs_only_their_images(source: 
     Path("images", f"{5:012}.jpg").unlink()
     found = run(source, "a=counting:16", limit=5)
     assert found.similarities["instance_id"].tolist() == [f"replace_obj-{n}" for n in range(5)]
+
+
+def test_what_is_missing_is_asked_of_the_first_instances_alone(source: Source) -> None:
+    Path("images", f"{5:012}.jpg").unlink()
+    assert missing(["a=counting:16"], [source], limit=5) == []
+    assert len(missing(["a=counting:16"], [source])) == 1
+
+
+def test_what_is_missing_goes_on_after_an_unknown_family(source: Source) -> None:
+    lines = missing(["a=unheard:16", "blind:unheard", "blind:length"], [source])
+    assert len(lines) == 2
+    assert "its family cannot be told" in lines[0]
+    assert "unheard" in lines[1]
+
+
+def test_models_of_one_name_and_a_benchmark_twice_are_refused_before_any_work(source: Source) -> None:
+    with pytest.raises(ConfigError, match=r"model 'a' stands 2 times.*NAME=SPEC"):
+        run(source, "a=counting:16", "a=matching:4")
+    with pytest.raises(ConfigError, match="benchmark 'sugarcrepe' stands 2 times"):
+        evaluate(["a=counting:16"], [source, source], **SETTINGS)  # type: ignore[arg-type]
+    assert encoders.opened == {}
+    assert len(missing(["a=counting:16", "a=matching:4"], [source, source])) == 2
+
+
+def test_a_model_that_a_benchmark_is_not_for_is_refused_before_any_work(source: Source) -> None:
+    with pytest.raises(BackendError, match=r"'text:nowhere' cannot be scored on 'sugarcrepe'.*texts alone"):
+        run(source, "a=counting:16", "text:nowhere")
+    assert encoders.opened == {}
+    assert any("cannot be scored on 'sugarcrepe'" in line for line in missing(["text:nowhere"], [source]))
+
+
+def test_the_files_of_a_model_are_hashed_once_for_all_benchmarks(
+    source: Source, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+    monkeypatch.setattr(evaluating, "content_of", lambda model: hashed.append(model) or "weights")
+    other = Source("sugarcrepe_pp", source.data, source.images)
+    for path in Path("data").iterdir():
+        rows = json.loads(path.read_text())
+        path.write_text(
+            json.dumps([{**row, "caption2": f"{n}", "id": n} for n, row in enumerate(rows.values())])
+        )
+    evaluate(["a=counting:16", "b=matching:4"], [source, other], **SETTINGS)  # type: ignore[arg-type]
+    assert hashed == ["a=counting:16", "b=matching:4"]
+
+
+def test_changed_candidates_are_ranked_anew(source: Source, tmp_path: Path) -> None:
+    """The texts in their order, and the rows, are the same in both; only the pool of the second row is not."""
+    folder = tmp_path / "whatsup"
+    (folder / "controlled_images").mkdir(parents=True)
+    for n in range(2):
+        (folder / "controlled_images" / f"{n}_on_table.jpg").write_bytes(jpeg(n))
+
+    def written(second: str) -> pd.DataFrame:
+        options = [["a", "b", "c", "d"], ["a", "b", *second], ["e", "a", "b", "c"]]
+        rows = [
+            {"image_path": f"{n % 2}_on_table.jpg", "caption_options": texts}
+            for n, texts in enumerate(options)
+        ]
+        (folder / "controlled_images_dataset.json").write_text(json.dumps(rows))
+        return run(Source("whatsup_a", str(folder), str(folder)), "a=counting:16").similarities
+
+    before, after = written("ce"), written("de")
+    assert before["above"].tolist() != after["above"].tolist()
+    path = tmp_path / "other trials"
+    fresh = run(Source("whatsup_a", str(folder), str(folder)), "a=counting:16", folder=str(path)).similarities
+    pd.testing.assert_frame_equal(after, fresh)
+
+
+def test_images_lie_in_a_folder_of_the_benchmark_or_in_one_for_all(tmp_path: Path) -> None:
+    data, images = tmp_path / "data", tmp_path / "images"
+    (data / "mmvp").mkdir(parents=True)
+    (images / "mmvp").mkdir(parents=True)
+    assert source_of("mmvp", data, images) == Source("mmvp", str(data / "mmvp"), str(images / "mmvp"))
+    assert source_of("valse", data, images) == Source("valse", str(data), str(images))
+    assert source_of("mmvp", data, None).images == str(data / "mmvp")
+    assert source_of("mmvp", data, data).images == str(data)  # one folder for captions and images
 
 
 def test_changed_captions_are_scored_anew(source: Source) -> None:

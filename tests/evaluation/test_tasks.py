@@ -52,14 +52,29 @@ def test_no_limit_and_a_high_one_change_nothing(limit: int | None) -> None:
     assert limited(task, limit) is task
 
 
-def test_a_limit_keeps_all_candidates_of_a_ranking() -> None:
-    line = ["i2t", 0, 0, [1]]
-    rows = pd.DataFrame([[f"i{n}", "0.jpg", [], *line] for n in range(4)], columns=list(RANKING_COLUMNS))
-    task = Rankings(rows, IMAGES, [("a",), ("b",)], [np.arange(2)])
-    short = limited(task, 2)
-    assert isinstance(short, Rankings)
-    assert short.rows["instance_id"].tolist() == ["i0", "i1"]
-    assert (short.images, short.texts, short.pools) == (task.images, task.texts, task.pools)
+def named(task: Rankings) -> list[tuple[object, list[object], list[object]]]:
+    """Return query, candidates and true candidates of each row, by name."""
+    found = []
+    for row in task.rows.itertuples():
+        asking, asked = (task.images, task.texts) if row.direction == "i2t" else (task.texts, task.images)
+        candidates = [asked[i] for i in task.pools[row.pool].tolist()]
+        found.append((asking[row.query], candidates, [asked[i] for i in row.true]))
+    return found
+
+
+def test_a_limit_keeps_all_candidates_of_a_query_and_nothing_else() -> None:
+    lines = [["i2t", 5, 1, [3]], ["t2i", 2, 1, [4]], ["i2t", 5, 0, [4, 0]], ["t2i", 0, 2, [1]]]
+    rows = pd.DataFrame(
+        [[f"i{n}", "0.jpg", [], *line] for n, line in enumerate(lines)], columns=list(RANKING_COLUMNS)
+    )
+    pools = [np.array([4, 0]), np.array([3, 4]), np.array([1, 0])]
+    task = Rankings(rows, IMAGES, [(f"text {n}",) for n in range(6)], pools)
+    for limit, images, texts in ((1, [5], [3, 4]), (2, [3, 4, 5], [2, 3, 4]), (3, [3, 4, 5], [0, 2, 3, 4])):
+        short = limited(task, limit)
+        assert isinstance(short, Rankings)
+        assert named(short) == named(task)[:limit]
+        assert short.images == [IMAGES[n] for n in images]
+        assert short.texts == [(f"text {n}",) for n in texts]
 
 
 def test_an_image_says_where_it_lies() -> None:

@@ -164,6 +164,21 @@ def siglip2_folder(folder: Path) -> Path:
     return saved(folder, Siglip2Model(config), tokenizer, processor)
 
 
+def siglip2_square_folder(folder: Path) -> Path:
+    """Write a SigLIP 2 of one resolution: its model is SigLIP's, its tokenizer is Gemma's and knows capitals."""
+    from transformers import GemmaTokenizer, SiglipConfig, SiglipImageProcessor, SiglipModel
+
+    pieces = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", "▁", *"abcdefghijklmnopqrstuvwxyz.AD"]
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = GemmaTokenizer(vocab=vocabulary, merges=[], padding_side="right", model_max_length=64)
+    _random()
+    ends = {"bos_token_id": 2, "eos_token_id": 1}
+    text = {**TEXT, **ends, "vocab_size": len(tokenizer), "max_position_embeddings": 64}
+    config = SiglipConfig(text_config={**text, "projection_size": 32}, vision_config=VISION)
+    processor = SiglipImageProcessor(size={"height": 32, "width": 32})
+    return saved(folder, SiglipModel(config), tokenizer, processor)
+
+
 def align_folder(folder: Path) -> Path:
     from transformers import AlignConfig, AlignModel, EfficientNetImageProcessor
 

@@ -73,6 +73,9 @@ def test_another_error_of_the_model_is_raised_as_it_is() -> None:
     with pytest.raises(RuntimeError, match="shapes"):
         run([1, 2], lambda batch: (_ for _ in ()).throw(RuntimeError("shapes do not fit")))
     assert not out_of_memory(RuntimeError("shapes do not fit"))
+    assert out_of_memory(
+        RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported later")
+    )
     assert out_of_memory(RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"))
 
 

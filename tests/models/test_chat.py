@@ -313,6 +313,11 @@ def test_images_that_servers_do_not_read_are_sent_as_png(kind: str) -> None:
     assert decoded(url).getpixel((0, 0)) == (0, 0, 255)
 
 
+def test_an_image_that_does_not_decode_is_an_error_of_the_data() -> None:
+    with pytest.raises(DataError, match="does not decode"):
+        data_url(b"no image")
+
+
 def test_images_that_a_camera_marked_as_turned_are_sent_upright() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6

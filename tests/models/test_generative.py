@@ -158,6 +158,13 @@ def test_the_blind_correction_subtracts_the_mean_likelihood_over_noise_images(na
     np.testing.assert_allclose(alone, np.tile(prior, 2), rtol=0, atol=1e-5)
 
 
+def test_a_text_without_image_has_one_score_whatever_it_is_scored_with(folders):
+    # So that two images tie exactly, in whatever shard of the pairs they stand.
+    model = opened("vgptscore_noise", folders["qwen2_vl"], "bf16")
+    alone = [model.match(IMAGES, TEXTS, np.array([0]), np.array([t]), None)[0] for t in range(3)]
+    assert scores(model).tolist() == alone * 2
+
+
 def test_noise_is_gaussian_and_always_the_same():
     files = noise_images(64)
     assert files == noise_images(64)
@@ -247,6 +254,15 @@ def test_a_checkpoint_of_an_old_format_is_refused(tmp_path):
     path = folder / "processor_config.json"
     path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "patch_size"}))
     with pytest.raises(BackendError, match=r"old transformers.*patch_size"):
+        opened("vqascore", folder)
+
+
+@pytest.mark.parametrize(("names", "what"), [("*processor*", "image processor"), ("tokenizer*", "tokenizer")])
+def test_a_part_of_the_processor_that_is_missing_is_named(names, what, tmp_path):
+    folder = save_llava(tmp_path / "part")
+    for path in folder.glob(names):
+        path.unlink()
+    with pytest.raises(BackendError, match=f"has no {what}"):
         opened("vqascore", folder)
 
 

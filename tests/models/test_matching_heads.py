@@ -14,6 +14,7 @@ from small_transformers import CAPTIONS, ITM, blip_folder, clip_folder, picture
 
 from caramel.errors import BackendError, DataError
 from caramel.models import matching_heads
+from caramel.models.matching_architectures import ARCHITECTURES
 from caramel.models.matching_heads import MatchingHead, load_itm, missing_itm
 from caramel.models.protocols import Matcher
 from caramel.models.specs import missing_of, open_model
@@ -39,7 +40,7 @@ def whole_model(kind: str, folder: Path) -> Any:
     import transformers
     from transformers import AutoImageProcessor, AutoTokenizer
 
-    model = getattr(transformers, matching_heads.ARCHITECTURES[kind].model).from_pretrained(folder).eval()
+    model = getattr(transformers, ARCHITECTURES[kind].model).from_pretrained(folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(folder)
     processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
     scores = []

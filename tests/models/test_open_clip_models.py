@@ -210,7 +210,7 @@ def test_a_file_that_was_cut_off_is_a_clear_error(name, kept, models, tmp_path) 
         saved(models["clip"], tmp_path / name)
     whole = (tmp_path / name).read_bytes()
     (tmp_path / name).write_bytes(whole[:kept])
-    with pytest.raises(BackendError, match=r"are broken: .+ Make or fetch the file again"):
+    with pytest.raises(BackendError, match=r"are broken: .+ Make or fetch them again"):
         load(f"tiny-clip:{tmp_path / name}")
 
 
@@ -570,6 +570,25 @@ def test_a_text_tower_whose_config_cannot_be_had_is_a_clear_error(roberta, cache
         load(folder)
 
 
+@pytest.mark.parametrize("part", ["tower/config.json", "words/tokenizer_config.json"])
+def test_code_that_a_text_tower_brings_along_is_refused_without_a_question(
+    part, roberta, tmp_path, monkeypatch
+) -> None:
+    _, folder = roberta
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or "y")
+    path, ran = tmp_path / part, tmp_path / "ran"
+    (path.parent / "own.py").write_text(f"open({str(ran)!r}, 'w')\nclass Own: ...\n")
+    own = {"auto_map": {"AutoConfig": "own.Own", "AutoTokenizer": ["own.Own", None]}, "model_type": "own"}
+    write_json(path, {**json.loads(path.read_text()), **own, "tokenizer_class": "Own"})
+    for file in folder.glob("tokenizer*"):  # a copy; else the one that the config names is not looked at
+        file.unlink()
+    with pytest.raises(BackendError, match="custom code"):
+        load(folder)
+    assert not asked
+    assert not ran.exists()
+
+
 def test_a_tokenizer_that_asks_to_run_code_is_refused(roberta) -> None:
     _, folder = roberta
     config = json.loads((folder / CONFIG).read_text())
@@ -664,7 +683,7 @@ def test_the_identity_holds_all_that_determines_the_vectors(models, folder, robe
     assert len(set(found)) == len(found)
     assert identity() == identity(build("clip"))
     assert identity(preprocess={"interpolation": "bicubic", "mean": OPENAI_MEAN}) == found[0]
-    assert load(folder).identity["version"]
+    assert load(folder).identity["versions"]
     assert load(folder).identity["vocabulary"] is None  # open_clip's own, named by its version
     assert load(clip_folder).identity["vocabulary"] is not None
 

@@ -1,4 +1,6 @@
 import json
+import weakref
+from typing import ClassVar
 
 import pytest
 from tiny_clips import write_json
@@ -140,6 +142,27 @@ def test_the_family_is_asked_what_is_missing_and_to_load(dual) -> None:
     assert open_model("x=dual:abc", "cpu", "fp32") == ("abc", "cpu", "fp32", "x")
     with pytest.raises(BackendError, match="family cannot be told"):
         missing_of("abc")
+
+
+class Large:
+    """A model of which not two may be in memory."""
+
+    loaded: ClassVar[weakref.WeakSet] = weakref.WeakSet()
+
+    def __init__(self):
+        assert not self.loaded
+        self.loaded.add(self)
+
+
+def load_large(target, *, device, precision, name):
+    return Large()
+
+
+def test_the_last_model_is_gone_before_the_next_one_is_loaded(dual, monkeypatch) -> None:
+    monkeypatch.setitem(registry.BACKENDS["model"], "dual", "test_specs:load_large")
+    for target in "abc":
+        assert open_model(f"dual:{target}", "cpu", "fp32") is open_model(f"dual:{target}", "cpu", "fp32")
+    assert len(Large.loaded) == 1
 
 
 def test_auto_is_resolved_and_the_last_model_is_kept(dual) -> None:

@@ -326,6 +326,12 @@ def test_a_model_of_images_and_texts_is_named_with_its_own_family(tmp_path: Path
         load(f"{folder}?pooling=cls")
 
 
+def test_a_model_of_images_and_texts_is_told_without_loading(tmp_path: Path) -> None:
+    folder = clip_folder(tmp_path / "clip")
+    (line,) = missing_text(f"{folder}?pooling=cls")
+    assert line.endswith(f"Write dual:{folder}.")
+
+
 def test_the_identity_is_of_the_content_and_the_settings(bert: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(bert, tmp_path / "copy")
     first = load(bert)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from small_transformers import CAPTIONS, DUAL, picture, vilt_folder
+from small_transformers import CAPTIONS, DUAL, picture, siglip2_square_folder, vilt_folder
 
 from caramel.errors import BackendError, DataError
 from caramel.models.protocols import DualEncoder
@@ -119,6 +119,20 @@ def test_siglips_text_tower_sees_padding_so_that_it_always_gets_all_of_it(
     assert (full - cut).abs().max() > 0.01
 
 
+def test_siglip_2_reads_lower_case_with_any_tokenizer(tmp_path: Path) -> None:
+    folder = siglip2_square_folder(tmp_path)
+    encoder = load(folder)
+    assert encoder._tokenizer(["A"]) != encoder._tokenizer(["a"])
+    vectors = encoder.encode_texts(["A Dog", "a dog", "a cat"], None)
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert np.abs(vectors[1] - vectors[2]).max() > 0.01
+    assert encoder.identity["lower_case"]
+
+
+def test_siglips_own_tokenizers_say_themselves_whether_they_lower_case(folders: dict[str, Path]) -> None:
+    assert not any(load(folders[kind]).identity["lower_case"] for kind in DUAL)
+
+
 @pytest.mark.parametrize("kind", [kind for kind in DUAL if kind not in SEES_PADDING])
 def test_other_towers_get_no_more_columns_than_the_longest_text(kind: str, folders: dict[str, Path]) -> None:
     encoder = load(folders[kind])
@@ -202,3 +216,9 @@ def test_missing_parts_are_listed_without_loading(folders: dict[str, Path], tmp_
     (folder / "tokenizer.json").unlink()
     found = missing_dual(str(folder))
     assert [line.split(" in ")[0] for line in found] == ["no weights", "no tokenizer"]
+
+
+def test_a_model_of_another_family_is_told_without_loading(tmp_path: Path) -> None:
+    folder = vilt_folder(tmp_path / "vilt")
+    (line,) = missing_dual(str(folder))
+    assert line.endswith(f"Write itm:{folder}.")

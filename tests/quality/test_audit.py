@@ -43,7 +43,7 @@ def done(rows=None, scorers=("length", "casing")):
 
 def test_an_audit_shows_what_each_scorer_and_all_together_can_do_by_subtype():
     result = done()
-    assert result.rows == 60
+    assert len(result.rows) == 60
     assert list(result.attack.figures) == ["length", "casing", BEST]
     assert result.attack.figures["length"]["by_subtype"]["add_obj"]["accuracy"] == 1
     assert result.attack.figures["length"]["by_subtype"]["swap_obj"]["accuracy"] == 0.5
@@ -77,6 +77,12 @@ def test_the_gaps_of_every_pair_and_scorer_are_written(tmp_path):
     mine = gaps[gaps["scorer"] == "length"]
     accuracy = ((mine["gap"] > 0) + 0.5 * (mine["gap"] == 0)).groupby(mine["subtype"]).mean()
     assert accuracy.to_dict() == {"add_obj": 1, "swap_obj": 0.5}
+
+
+def test_the_rows_are_written_as_they_were_given(tmp_path):
+    rows = benchmark(row("a", "swap_obj", "A cat.", "A dog.", second="One cat.")).assign(image=None)
+    write_audit(done(rows), tmp_path)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "rows.parquet"), rows, check_dtype=False)
 
 
 def test_rows_with_defects_are_counted_once_and_swaps_may_reorder_words():

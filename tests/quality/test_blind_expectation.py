@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -138,6 +139,28 @@ def test_no_scorer_is_no_proof_and_an_unknown_one_is_an_error() -> None:
     found = checked(even(40), max_accuracy=1.0, scorers=["lenght"], **MINE)
     assert not found.success
     assert "Did you mean 'length'?" in json.dumps(found.exception_info)
+
+
+def test_a_limit_in_per_cent_is_no_limit() -> None:
+    found = checked(even(40), max_accuracy=55, scorers=["length"], **MINE)
+    assert not found.success
+    assert found.result["observed_value"] == "max_accuracy = 55 is not in [0, 1]"
+
+
+def test_the_example_in_the_documentation_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from caramel.quality import expectations
+
+    be_quiet()
+    monkeypatch.chdir(tmp_path)
+    documentation = str(expectations.__doc__)
+    example = "\n".join(line[4:] for line in documentation.splitlines() if line.startswith("    "))
+    rows = even(60).assign(kind="swap")
+    for said, foil in (("True", rows["foil"]), ("False", rows["text"])):
+        rows.assign(foil=foil).to_csv("pairs.csv", index=False)
+        exec(compile(example, "example", "exec"), {})
+        assert capsys.readouterr().out.strip().endswith(said)
 
 
 def test_the_order_of_the_rows_changes_nothing() -> None:

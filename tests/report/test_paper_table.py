@@ -149,7 +149,7 @@ def test_csv_is_read_back() -> None:
 
 
 def test_latex_is_balanced_and_escaped() -> None:
-    name = r"a_b & 50% #1 {x} ~ ^ \end"
+    name = r'a_b & 50% #1 {x} ~ ^ \end "q"'
     text = table(
         [scored(name, 0), scored("other", 1)], style="latex", subsets=("all", "swap_obj"), published=True
     )
@@ -161,7 +161,7 @@ def test_latex_is_balanced_and_escaped() -> None:
     assert shape is not None
     rows = [line for line in body.split("\n") if line.endswith("\\\\") and "multicolumn" not in line]
     assert {len(re.findall(r"(?<!\\)&", row)) + 1 for row in rows} == {len(shape[1])}
-    assert r"a\_b \& 50\% \#1 \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}end" in text
+    assert r"a\_b \& 50\% \#1 \{x\} \textasciitilde{} \textasciicircum{} \textbackslash{}end ''q''" in text
     assert "\\multicolumn{2}{c}{swap\\_obj}" in text
     assert "\\cmidrule(lr){2-3} \\cmidrule(lr){4-5}" in text
     assert not re.search(r"[±–×…’]", text)

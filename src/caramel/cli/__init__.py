@@ -22,7 +22,8 @@ def main(arguments: list[str] | None = None) -> None:
         click.echo(f"Error: {error}", err=True)
         sys.exit(1)
     except OSError as error:  # a folder that cannot be written, a full disk
-        click.echo(f"Error: {error.strerror}: {error.filename!r}. Give another place or make room.", err=True)
+        place = f"{error.strerror}: {error.filename!r}. Give another place or make room."
+        click.echo(f"Error: {place if error.filename else error}", err=True)
         sys.exit(1)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,7 +51,11 @@ class _BatchSize(click.ParamType):  # type: ignore[type-arg]
     help="Benchmarks; `caramel benchmarks` lists them.",
 )
 @click.option("--data", required=True, type=FOLDER, help="Folder that holds one folder per benchmark.")
-@click.option("--images", type=FOLDER, help="Folder of the images; left out: the benchmark's own folder.")
+@click.option(
+    "--images",
+    type=FOLDER,
+    help="Folder of the images, or of a folder of images per benchmark; left out: the benchmark's own folder.",
+)
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @click.option("--device", default="auto", show_default=True, help="auto, cpu, cuda or cuda:N.")
 @click.option(
@@ -124,9 +128,10 @@ def evaluate(
 
     sources = _sources(benchmarks, data, images)
     if dry_run:
-        lines = library.missing(models, sources)
+        lines = library.missing(models, sources, limit)
         click.echo("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
+    out.mkdir(parents=True, exist_ok=True)  # before any work: it may be a place where nothing can be written
     found = library.evaluate(
         models,
         sources,
@@ -140,10 +145,11 @@ def evaluate(
         folder=TRIALS,
         limit=limit,
     )
-    if len(found.similarities):
-        tables.write(tables.SIMILARITIES, found.similarities, out / "similarities.parquet")
-    if len(found.answers):
-        tables.write(tables.ANSWERS, found.answers, out / "answers.parquet")
+    for kind, rows in ((tables.SIMILARITIES, found.similarities), (tables.ANSWERS, found.answers)):
+        path = out / f"{kind.name}.parquet"
+        path.unlink(missing_ok=True)  # of an earlier run
+        if len(rows):
+            tables.write(kind, rows, path)
     _write_metrics(found.metrics, out)
     click.echo(metrics_text(found.metrics))
     click.echo(f"\nWritten to {out}.")
@@ -307,8 +313,16 @@ def _scored(runs: tuple[Path, ...]) -> pd.DataFrame:
         for run in runs
         if (run / "similarities.parquet").exists() or not (run / "answers.parquet").exists()
     ]
-    empty = tables.frame(tables.SIMILARITIES, [])
-    return pd.concat(read_runs(named), ignore_index=True) if named else empty
+    if not named:
+        return tables.frame(tables.SIMILARITIES, [])
+    rows = pd.concat(read_runs(named), ignore_index=True)
+    twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
+    if len(twice):
+        raise DataError(
+            f"Several runs hold the model {twice['model'].iloc[0]!r} on {twice['benchmark'].iloc[0]!r}. Give each "
+            f"model once, and models a name of their own: `caramel eval --model NAME=SPEC`."
+        )
+    return rows
 
 
 def _answered(runs: tuple[Path, ...]) -> pd.DataFrame | None:
@@ -329,19 +343,21 @@ def _answered(runs: tuple[Path, ...]) -> pd.DataFrame | None:
 
 
 def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
-    """Return where each benchmark lies: ``data/NAME``, or ``data`` itself where there is no such folder."""
-    from caramel.evaluation.evaluate import Source
+    """Return where each benchmark lies; see ``source_of``.
+
+    Raises:
+        ConfigError: a benchmark stands twice, or there is none.
+        BackendError: there is none of that name.
+    """
+    from caramel.evaluation.evaluate import source_of
     from caramel.evaluation.tasks import benchmark
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
-    sources = []
     for name in names:
         benchmark(name)
-        folder = data / name if (data / name).is_dir() else data
-        sources.append(Source(name, str(folder.resolve()), str((images or folder).resolve())))
-    return sources
+    return [source_of(name, data.resolve(), images.resolve() if images else None) for name in names]
 
 
 def _write_metrics(found: Any, out: Path) -> None:

@@ -59,8 +59,8 @@ def audit(
     tables), or a table with named columns. Scorers are learned and judged on different images; the best blind
     attacker is all of them together.
 
-    Writes audit.json, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1 where a threshold that was
-    given is broken, so that it can stand in a test.
+    Writes audit.json, audit.html, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1
+    where a threshold that was given is broken, so that it can stand in a test.
 
     \b
     Example:
@@ -69,6 +69,7 @@ def audit(
     """
     from caramel.evaluation.audit_inputs import read_rows
     from caramel.quality import audit as audits
+    from caramel.report.audit_page import write_page
 
     found = read_rows(path, name=kind)
     result = audits.audit(
@@ -79,9 +80,11 @@ def audit(
         name=name or path.resolve().stem,
         corpus=None if corpus is None else _lines(corpus),
     )
-    audits.write_audit(result, out)
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
-    click.echo(audits.table(result, beside=beside, beside_name=f"{BESIDE}, sees images (published)"))
+    beside_name = f"{BESIDE}, sees images (published)"
+    click.echo(audits.table(result, beside=beside, beside_name=beside_name))
+    audits.write_audit(result, out)
+    write_page(out, beside=beside, beside_name=beside_name)
     click.echo(f"\n{audits.badge(result)}\nWritten to {out}.")
     messages = audits.broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
     for message in messages:
@@ -102,9 +105,7 @@ def published(benchmark: str) -> dict[str, float]:
     from caramel.report.paper_table import published_rows
 
     rows = published_rows()
-    mine = rows[
-        (rows["model"] == BESIDE) & (rows["benchmark"] == benchmark) & (rows["metric"] == "accuracy")
-    ]
+    mine = rows[(rows["model"] == BESIDE) & (rows["benchmark"] == benchmark) & (rows["metric"] == "accuracy")]
     return {s: float(v) / 100 for s, v in zip(mine["subset"], mine["value"], strict=True)}
 
 

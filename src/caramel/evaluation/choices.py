@@ -105,19 +105,23 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
     return tables.frame(tables.ANSWERS, rows)
 
 
+def askable(task: Task) -> bool:
+    """Return whether all instances are an image, a caption and a negative caption."""
+    if not isinstance(task, Comparisons):
+        return False
+    rows = task.rows
+    lacking = rows[["caption", "negative_caption"]].isna().to_numpy().any() or (rows["image"] == ABSENT).any()
+    return not lacking
+
+
 def _compared(task: Task, benchmark: str) -> pd.DataFrame:
     """Return the task's rows if all of them are captions for an image."""
-    rows = task.rows
-    if (
-        not isinstance(task, Comparisons)
-        or rows[["caption", "negative_caption"]].isna().to_numpy().any()
-        or (rows["image"] == ABSENT).any()
-    ):
+    if not askable(task):
         raise BackendError(
             f"Benchmark {benchmark!r} cannot be asked by choice: not all of its instances are an image, a "
             f"caption and a negative caption. Leave it or the chat model out."
         )
-    return rows
+    return task.rows
 
 
 def _asked(rows: pd.DataFrame) -> Iterator[_Asked]:

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel import parallel, tables, tracking
-from caramel.errors import DataError, shown
+from caramel.errors import BackendError, CaramelError, ConfigError, DataError, shown
+from caramel.evaluation.fitness import unfit
 from caramel.evaluation.image_files import check_images, content_keys
 from caramel.evaluation.scoring import Run, similarities
 from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Task, benchmark, limited
+from caramel.evaluation.tasks import Rankings, Task, benchmark, limited
 from caramel.models.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
+
+_AT_ONCE = 8192  # rows that are hashed together
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,19 @@ class Source:
     images: str
     options: Mapping[str, Any] = field(default_factory=dict)
     dvc: tuple[str, ...] = ()
+
+
+def source_of(name: str, data: Path, images: Path | None) -> Source:
+    """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
+
+    Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
+    in the benchmark's folder.
+    """
+    folder = data / name if (data / name).is_dir() else data
+    if images is None:
+        return Source(name, str(folder), str(folder))
+    own = images / name
+    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images))
 
 
 class Evaluation(NamedTuple):
@@ -66,8 +82,7 @@ def evaluate(
     """Score every model on every benchmark; each is a trial and an MLflow run.
 
     All captions are read and all images decoded before any model is loaded; models that are shown no image need
-    none. With Ray, several trials are
-    a Ray Tune experiment; a single one spreads its own shards over the cluster.
+    none. With Ray, several trials are a Ray Tune experiment; a single one spreads its own shards over the cluster.
 
     Args:
         models: specs; see ``models/specs.py``.
@@ -79,25 +94,27 @@ def evaluate(
         seed: of the bootstrap.
         executor: ray or inline.
         store: folder of the embedding store.
-        folder: of the trials' results; a trial that is done is not run again.
+        folder: of the trials' results; a trial that is done is not run again, unless questions of a chat model
+            failed in it.
         limit: number of instances of each benchmark; None: all.
         tags: by model name, further tags of its MLflow runs.
 
     Raises:
+        ConfigError: two models have one name, or a benchmark stands twice.
         DataError: a file of a benchmark is missing or broken, or images are.
-        BackendError: a model is unknown, missing or broken.
+        BackendError: a model is unknown, missing or broken, or cannot be scored on one of the benchmarks.
         ResourceError: a trial failed on Ray; the message holds its error.
     """
-    shown = {looks_at_images(model) for model in models}
-    contents = {
-        (source.benchmark, with_images): _content(source, limit, with_images)
-        for source in sources
-        for with_images in shown
-    }
+    twice = _twice(models, sources)
+    if twice:
+        raise ConfigError("\n".join(twice))
+    gpus = Run("", device, precision, batch, "", executor).gpus
+    contents = _contents(models, sources, limit)
+    weights = {model: content_of(model) for model in models}
     points = [
         {
             "model": model,
-            "weights": content_of(model),
+            "weights": weights[model],
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
             "source": asdict(source),
             "content": contents[source.benchmark, looks_at_images(model)],
@@ -124,14 +141,17 @@ def evaluate(
         folder=folder,
         executor="inline" if alone else executor,
         title="evaluate",
-        gpus=Run("", device, precision, batch, "", executor).gpus,
+        gpus=gpus,
     )
     scored = [tables.read(tables.SIMILARITIES, r["similarities"]) for r in results if r["similarities"]]
-    answered = [tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]]
+    answered = {r["answers"]: tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]}
     judged = [tables.read(tables.METRICS, r["metrics"]) for r in results]
+    for path, said in answered.items():
+        if (said["outcome"] == "failed").any():  # the next run asks those questions again
+            Path(path).parent.with_suffix(".json").unlink(missing_ok=True)
     return Evaluation(
         _joined(tables.SIMILARITIES, scored),
-        _joined(tables.ANSWERS, answered),
+        _joined(tables.ANSWERS, [*answered.values()]),
         _joined(tables.METRICS, judged),
     )
 
@@ -224,15 +244,23 @@ def read_task(source: Source, limit: int | None = None) -> Task:
     return limited(read(Path(source.data), Path(source.images), **source.options), limit)
 
 
-def missing(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
-    """Return all that keeps the evaluation from being run, without loading a model: a line each."""
-    found = [f"model {model!r}: {line}" for model in models for line in missing_of(model)]
+def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:
+    """Return all that keeps the evaluation from being run, without loading a model: an entry each."""
+    found, known = _twice(models, sources), []
+    for model in models:
+        try:
+            found += [f"model {model!r}: {line}" for line in missing_of(model)]
+            known.append(model)
+        except BackendError as error:  # its family cannot be told
+            found.append(str(error))
     for source in sources:
         try:
-            task = read_task(source)
-            if any(map(looks_at_images, models)):
+            task = read_task(source, limit)
+            _check_instances(task, source)
+            found += _unfit(known, source, task)
+            if any(map(looks_at_images, known)):
                 check_images(task.images, source.benchmark)
-        except DataError as error:
+        except CaramelError as error:
             found.append(f"benchmark {source.benchmark!r}: {error}")
     return found
 
@@ -256,20 +284,85 @@ def _keys(task: Task, with_images: bool) -> list[bytes]:
     return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
 
 
-def _content(source: Source, limit: int | None, with_images: bool) -> str:
-    """Return a hash of the instances and the images of a benchmark, after checking all of them."""
-    task = read_task(source, limit)
-    keys = check_images(task.images, source.benchmark) if with_images else []
+def _twice(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
+    """Return what is wrong if the tables could not tell two models or benchmarks apart."""
+    found = []
+    for what, names in (
+        ("model", [parse_spec(model).name for model in models if _is_known(model)]),
+        ("benchmark", [source.benchmark for source in sources]),
+    ):
+        found += [
+            f"{what} {name!r} stands {names.count(name)} times. Give each {what} once"
+            f"{', and a name of its own: NAME=SPEC' if what == 'model' else ''}."
+            for name in dict.fromkeys(names)
+            if names.count(name) > 1
+        ]
+    return found
+
+
+def _is_known(model: str) -> bool:
+    """Return whether the family of a spec can be told."""
+    try:
+        parse_spec(model)
+    except BackendError:
+        return False
+    return True
+
+
+def _contents(
+    models: Sequence[str], sources: Sequence[Source], limit: int | None
+) -> dict[tuple[str, bool], str]:
+    """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it.
+
+    Raises:
+        DataError: captions or images are missing or broken.
+        BackendError: a model cannot be scored on a benchmark.
+    """
+    with_images = {looks_at_images(model) for model in models}
+    found: dict[tuple[str, bool], str] = {}
+    problems: list[str] = []
+    for source in sources:
+        task = read_task(source, limit)
+        _check_instances(task, source)
+        problems += _unfit(models, source, task)
+        if not problems:
+            instances = _digest(task)
+            for looking in with_images:
+                keys = check_images(task.images, source.benchmark) if looking else []
+                whole = hashlib.sha256(b"".join([*keys, instances])).hexdigest()
+                found[source.benchmark, looking] = whole[:32]
+    if problems:
+        raise BackendError("\n".join(problems))
+    return found
+
+
+def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
+    """Return why models cannot be scored on a task, a line each."""
+    reasons = [unfit(model, benchmark(source.benchmark), task) for model in models]
+    return [reason for reason in reasons if reason]
+
+
+def _check_instances(task: Task, source: Source) -> None:
+    """Raise DataError where two instances have one name."""
     twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
     if len(twice):
         raise DataError(
             f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
             f"{shown([repr(name) for name in twice])}"
         )
-    digest = hashlib.sha256(b"".join(keys))
-    digest.update(task.rows.to_json(orient="values").encode())
-    digest.update(repr(getattr(task, "texts", ())).encode())
-    return digest.hexdigest()[:32]
+
+
+def _digest(task: Task) -> bytes:
+    """Return a hash of all that a task asks, but of its images."""
+    digest = hashlib.sha256()
+    for start in range(0, len(task.rows), _AT_ONCE):
+        digest.update(task.rows.iloc[start : start + _AT_ONCE].to_json(orient="values").encode())
+    if isinstance(task, Rankings):
+        for text in task.texts:
+            digest.update(repr(text).encode())
+        for pool in task.pools:
+            digest.update(repr(pool.shape).encode() + pool.tobytes())
+    return digest.digest()
 
 
 def _joined(table: tables.Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -11,7 +11,7 @@ import pandas as pd
 from caramel import parallel
 from caramel.errors import BackendError
 from caramel.evaluation.comparison import compare_variants
-from caramel.evaluation.evaluate import Source, evaluate
+from caramel.evaluation.evaluate import Source, evaluate, source_of
 from caramel.evaluation.summary import BASE, summarise_variants
 from caramel.evaluation.tasks import benchmark
 
@@ -70,7 +70,7 @@ def evaluate_models(
     for name in benchmarks:
         if data is None:
             raise BackendError(f"evaluate.benchmarks names {name!r}, but evaluate.data is not set.")
-        sources.append(Source(name, str(Path(data, name)), images or str(Path(data, name))))
+        sources.append(source_of(name, Path(data), Path(images) if images else None))
     specs, tags = checkpoints(tuned)
     found = evaluate(
         [*specs, *models],

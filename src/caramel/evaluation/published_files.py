@@ -87,7 +87,13 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
                 f"{place!r} holds no {SIMILARITIES}. Give the folder that `caramel eval --out` wrote; models that "
                 f"answer in words have no scores to compare."
             )
-        rows = tables.read(tables.SIMILARITIES, path / SIMILARITIES if path.is_dir() else path)
+        file = path / SIMILARITIES if path.is_dir() else path
+        if not _is_ours(file, tables.SIMILARITIES, ""):
+            what = "is no file of per-instance scores" if path.exists() else "is not there"
+            raise DataError(
+                f"{place!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}."
+            )
+        rows = tables.read(tables.SIMILARITIES, file)
         models = list(dict.fromkeys(rows["model"]))
         if model and model not in models:
             raise DataError(f"{place!r} has no model {model!r}. It has:\n{shown([repr(m) for m in models])}")

@@ -6,6 +6,8 @@ Every form of model is brought to two functions, the score of rows of (text, ima
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -202,12 +204,17 @@ class _Texts:
 class _Pairs:
     """Scores of a matcher: those of the pairs that were asked for."""
 
-    scores: Mapping[tuple[int, int], float]  # (text, distinct image) -> score
+    pairs: Index  # sorted: distinct image * number of texts + text
+    scores: Floats  # of these pairs
+    texts: int
     place: Index
 
     def against_images(self, texts: Index, images: Index) -> Floats:
-        rows = zip(texts.tolist(), self.place[images].tolist(), strict=True)
-        return np.array([self.scores[row] for row in rows], np.float64)
+        wanted = self.place[images] * self.texts + texts
+        at = np.searchsorted(self.pairs, wanted)
+        assert (self.pairs[at] == wanted).all(), "a pair that was not asked for"
+        found: Floats = self.scores[at]
+        return found
 
     def between_texts(self, left: Index, right: Index) -> Floats:
         return np.full(len(left), np.nan)
@@ -219,8 +226,9 @@ class _Pairs:
 
 def _first_equal(vectors: npt.NDArray[np.float32]) -> Index:
     """Return for each row the first row that is equal to it. (n,)."""
-    seen: dict[bytes, int] = {}
-    return np.array([seen.setdefault(row.tobytes(), i) for i, row in enumerate(vectors)], np.int64)
+    seen: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
+    keys = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
+    return np.array([seen.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
 
 
 def _products(left: Any, a: Index, right: Any, b: Index) -> Floats:
@@ -293,14 +301,20 @@ def _matched(
     run: Run,
 ) -> _Pairs:
     """Return a matcher's scores of the distinct pairs among the rows."""
-    # By image, so that a shard opens few.
-    pairs = sorted({(i, t) for t, i in zip(text_of.tolist(), image_of.tolist(), strict=True)})
+    pairs = np.unique(image_of * len(texts) + text_of)  # by image, so that a shard opens few
     names = list(images)
-    keys = [pair_key(names[i], texts[t]) for i, t in pairs]
+    items = [(int(i), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
+    keys = [pair_key(names[i], text) for i, text in items]
 
     def shards(todo: list[int]) -> list[list[list[Any]]]:
-        items = [[names[i].hex(), texts[t], *_packed(images[names[i]])] for i, t in (pairs[k] for k in todo)]
-        return _chunks(items, PAIRS_PER_SHARD)
+        chunks = _chunks([items[k] for k in todo], PAIRS_PER_SHARD)
+        return [
+            [
+                [names[i].hex(), [text for _, text in of_image], *_packed(images[names[i]])]
+                for i, of_image in itertools.groupby(chunk, key=lambda item: item[0])
+            ]
+            for chunk in chunks
+        ]
 
     scores = store.vectors(
         "pairs",
@@ -312,8 +326,7 @@ def _matched(
         title=f"{run.model}: pairs",
         gpus=run.gpus,
     ).vectors
-    values = scores[:, 0].tolist()
-    return _Pairs({(t, i): value for (i, t), value in zip(pairs, values, strict=True)}, place)
+    return _Pairs(pairs, np.array(scores[:, 0]), len(texts), place)
 
 
 def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
@@ -334,19 +347,17 @@ def encode_images(
 def match_pairs(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
 ) -> pa.Table:
-    """Return keys and scores of one shard of (image, text) pairs."""
-    images = {item[0]: item[2:] for item in shard}
-    places = {key: i for i, key in enumerate(images)}
-    texts = list(dict.fromkeys(item[1] for item in shard))
-    numbers = {text: i for i, text in enumerate(texts)}
+    """Return keys and scores of one shard: images, each with its texts."""
+    pairs = [(place, text) for place, item in enumerate(shard) for text in item[1]]
+    numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
     scores = open_model(model, device, precision).match(
-        encoded([_unpacked(packed) for packed in images.values()]),
-        texts,
-        np.array([places[item[0]] for item in shard], np.int64),
-        np.array([numbers[item[1]] for item in shard], np.int64),
+        encoded([_unpacked(item[2:]) for item in shard]),
+        list(numbers),
+        np.array([place for place, _ in pairs], np.int64),
+        np.array([numbers[text] for _, text in pairs], np.int64),
         batch,
     )
-    keys = [pair_key(bytes.fromhex(item[0]), item[1]) for item in shard]
+    keys = [pair_key(bytes.fromhex(shard[place][0]), text) for place, text in pairs]
     return vector_table(keys, np.asarray(scores, np.float64)[:, None])
 
 

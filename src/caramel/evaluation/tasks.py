@@ -122,17 +122,49 @@ def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) 
 
 
 def limited(task: Task, limit: int | None) -> Task:
-    """Return the task's first ``limit`` instances and the images that they need; None: all.
+    """Return the task's first ``limit`` instances and the images and texts that they need; None: all.
 
-    The candidates of a ranking stay: a query is as hard as it was.
+    The candidates of a query stay: it is as hard as it was.
     """
     if limit is None or limit >= len(task.rows):
         return task
     rows = task.rows.iloc[:limit].reset_index(drop=True)
     if isinstance(task, Rankings):
-        return Rankings(rows, task.images, task.texts, task.pools)
+        return _limited_rankings(rows, task)
     used = np.unique(rows[["image", "negative_image"]].to_numpy())
     used = used[used != ABSENT]
     moved = dict(zip(used.tolist(), range(len(used)), strict=True)) | {ABSENT: ABSENT}
     places = {name: rows[name].map(moved).astype(np.int64) for name in ("image", "negative_image")}
     return Comparisons(rows.assign(**places), [task.images[i] for i in used.tolist()])
+
+
+def _limited_rankings(rows: pd.DataFrame, task: Rankings) -> Rankings:
+    """Return the task of some of its rows, without images, texts and pools that none of them needs."""
+    # Queries of both directions may share a pool, which then holds places of texts and of images.
+    keys = list(zip(rows["direction"], rows["pool"], strict=True))
+    pools = {key: task.pools[key[1]] for key in keys}
+    to_text = (rows["direction"] == "i2t").to_numpy()
+    queries = rows["query"].to_numpy(np.int64)
+
+    def used(direction: str, asking: Index) -> Index:
+        return np.unique(
+            np.concatenate([asking, *(pool for key, pool in pools.items() if key[0] == direction)])
+        )
+
+    texts, images = used("i2t", queries[~to_text]), used("t2i", queries[to_text])
+    candidates = {"i2t": texts, "t2i": images}
+    number = {key: i for i, key in enumerate(pools)}
+    moved = rows.assign(
+        query=np.where(to_text, np.searchsorted(images, queries), np.searchsorted(texts, queries)),
+        pool=[number[key] for key in keys],
+        true=[
+            np.searchsorted(candidates[direction], list(true)).tolist()
+            for (direction, _), true in zip(keys, rows["true"], strict=True)
+        ],
+    )
+    return Rankings(
+        moved,
+        [task.images[i] for i in images.tolist()],
+        [task.texts[i] for i in texts.tolist()],
+        [np.searchsorted(candidates[direction], pool) for (direction, _), pool in pools.items()],
+    )

@@ -39,10 +39,9 @@ from caramel.models.protocols import Floats, Identity, Index
 from caramel.models.transformers_files import (
     MODEL_TYPES,
     check_type,
-    explained,
     identity_of,
-    load_image_processor,
     load_pretrained,
+    load_processor,
     missing_transformers,
 )
 from caramel.pictures import open_picture
@@ -154,7 +153,7 @@ class GenerativeMatcher:
             list(zip(image_of.tolist(), text_of.tolist(), strict=True)),
             prepare,
             self._forward,
-            batch=batch or BATCH[self._device.partition(":")[0]],
+            batch=batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"]),
             device=self._device,
         )
         return rows.astype(np.float64)
@@ -219,7 +218,7 @@ def load_vgptscore_noise(target: str, *, device: str, precision: str, name: str)
 
 def missing_generative(target: str) -> list[str]:
     """Return what keeps a generative model from being loaded, without reading its weights."""
-    return missing_transformers(target)
+    return missing_transformers(target, types=MODEL_TYPES["vqascore"])
 
 
 def _load(family: str, target: str, device: str, precision: str, name: str) -> GenerativeMatcher:
@@ -229,13 +228,10 @@ def _load(family: str, target: str, device: str, precision: str, name: str) -> G
         BackendError: it is missing, broken, of an outdated format, or no generative model.
     """
     import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers import AutoModelForImageTextToText
 
-    check_type(target, family, MODEL_TYPES["vqascore"])
-    with explained(target):
-        processor = AutoProcessor.from_pretrained(target, trust_remote_code=False)
-    # With Pillow, as the authors do; AutoProcessor itself would take torchvision.
-    processor.image_processor = load_image_processor(target)
+    check_type(target, MODEL_TYPES["vqascore"])
+    processor = load_processor(target)
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]

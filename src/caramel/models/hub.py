@@ -21,7 +21,7 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
         BackendError: it is not cached and HF_HUB_OFFLINE is set, it cannot be fetched, or none is there.
     """
     from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, RemoteEntryNotFoundError
+    from huggingface_hub.errors import HFValidationError, RemoteEntryNotFoundError
 
     try:
         cached = [try_to_load_from_cache(repo, file) for file in files]
@@ -39,7 +39,7 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
                 return Path(hf_hub_download(repo, file))
             except RemoteEntryNotFoundError:
                 continue
-    except (HfHubHTTPError, HFValidationError, OSError) as error:
+    except (OSError, network_error(), HFValidationError) as error:
         raise BackendError(
             f"{repo!r} could not be fetched from the Hugging Face hub: {first_line(error)}. Check the name, the network "
             f"and, where it is gated, HF_TOKEN."
@@ -47,3 +47,11 @@ def hub_file(repo: str, files: Sequence[str], *, fetch: bool) -> Path | None:
     if fetch:
         raise BackendError(f"{repo!r} on the Hugging Face hub holds none of {', '.join(files)}.")
     return None
+
+
+def network_error() -> type[Exception]:
+    """Return what the hub's client, whichever it is, raises where the network fails within a file."""
+    from huggingface_hub import errors
+
+    found: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
+    return found

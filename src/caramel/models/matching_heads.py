@@ -2,27 +2,22 @@
 
 The score is a logit: of BLIP and BLIP-2, whose head tells match from no match, the difference of the two,
 which is log(p / (1 − p)) of P(match) = softmax(…)[1]; of ViLT's ranking head, its one logit. It orders pairs as
-P(match) does, but does not round to 1, and so to a tie, where the head is certain.
-
-BLIP's text encoder starts with [ENC] where it looks at an image, as it was trained to (Li et al. 2022, and
-LAVIS); transformers leaves [CLS] there. BLIP-2's logits are the mean over its queries (Li et al. 2023). ViLT
-(Kim et al. 2021) gets all patches of an image in their order; transformers shuffles them, which changes
-nothing but rounding, and so makes ties of equal captions a matter of chance.
+P(match) does, but does not round to 1, and so to a tie, where the head is certain. What differs between the
+three is in ``matching_architectures``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from caramel.errors import BackendError
 from caramel.models.batches import in_batches
 from caramel.models.clip import autocast, resolve_device, resolve_precision
+from caramel.models.matching_architectures import ARCHITECTURES, encode_token, text_config
 from caramel.models.protocols import Floats, Identity, Index
 from caramel.models.transformers_dual import padded, processed, tokens
 from caramel.models.transformers_files import (
@@ -48,26 +43,6 @@ class _Pair(NamedTuple):
     text: Row
 
 
-@dataclass(frozen=True)
-class _Architecture:
-    """What differs between the models.
-
-    Attributes:
-        model: name of the class in transformers.
-        places: (model, pixel_values) -> (n, places, d): what the text is matched with.
-        hidden: (model, inputs) -> what the head takes. inputs: places (n, places, d), places_mask,
-            input_ids and attention_mask.
-        score: (model, hidden) -> (n,).
-        together: images have one size, so that several are looked at together.
-    """
-
-    model: str
-    places: Callable[[Any, Any], torch.Tensor]
-    hidden: Callable[[Any, Mapping[str, Any]], torch.Tensor]
-    score: Callable[[Any, Any], torch.Tensor]
-    together: bool = True
-
-
 class MatchingHead:
     """A ``Matcher`` over a model of transformers with a matching head.
 
@@ -91,8 +66,8 @@ class MatchingHead:
         self._device, self._precision = device, resolve_precision(precision, device)
         self._kind = model.config.model_type
         self._parts = ARCHITECTURES[self._kind]
-        self._length = min(tokenizer.model_max_length, _text_config(model).max_position_embeddings)
-        self._first = _encode_token(model, tokenizer, name) if self._kind == "blip" else None
+        self._length = min(tokenizer.model_max_length, text_config(model).max_position_embeddings)
+        self._first = encode_token(model, tokenizer, name) if self._kind == "blip" else None
 
     @cached_property
     def identity(self) -> Identity:
@@ -187,107 +162,6 @@ class MatchingHead:
             return self._parts.score(self._model, hidden.float())
 
 
-def _difference(logits: Any) -> Any:
-    """Return the logit of match less that of no match."""
-    return logits[..., 1] - logits[..., 0]
-
-
-def _blip_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return model.text_encoder(
-        input_ids=inputs["input_ids"],
-        attention_mask=inputs["attention_mask"],
-        encoder_hidden_states=inputs["places"],
-        encoder_attention_mask=inputs["places_mask"],
-    ).last_hidden_state[:, 0]
-
-
-def _blip2_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
-    import torch
-
-    ids = inputs["input_ids"]
-    queries = model.query_tokens.expand(len(ids), -1, -1)
-    seen = torch.ones(queries.shape[:2], dtype=torch.int64, device=ids.device)
-    hidden = model.qformer(
-        query_embeds=model.embeddings(input_ids=ids, query_embeds=queries),
-        query_length=queries.shape[1],
-        attention_mask=torch.cat([seen, inputs["attention_mask"]], 1),
-        encoder_hidden_states=inputs["places"],
-        encoder_attention_mask=inputs["places_mask"],
-    ).last_hidden_state
-    return hidden[:, : queries.shape[1]]
-
-
-def _vilt_places(model: Any, pixels: Any) -> Any:
-    """Return the class token and all patches, (1, 1 + patches, d), with interpolated positions."""
-    import torch
-
-    parts, config = model.vilt.embeddings, model.config
-    patches = parts.patch_embeddings(pixels)  # (1, d, h, w)
-    side = config.image_size // config.patch_size
-    grid = parts.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
-    grid = torch.nn.functional.interpolate(grid, patches.shape[2:], mode="bilinear", align_corners=True)
-    first = parts.cls_token + parts.position_embeddings[:, :1]
-    return torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], 1)
-
-
-def _vilt_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return model.vilt(
-        input_ids=inputs["input_ids"],
-        attention_mask=inputs["attention_mask"],
-        image_embeds=inputs["places"],
-        pixel_mask=inputs["places_mask"],
-    ).pooler_output
-
-
-def _vision(model: Any, pixels: Any) -> Any:
-    return model.vision_model(pixel_values=pixels).last_hidden_state
-
-
-ARCHITECTURES: Mapping[str, _Architecture] = {
-    "blip": _Architecture(
-        "BlipForImageTextRetrieval",
-        _vision,
-        _blip_hidden,
-        lambda model, hidden: _difference(model.itm_head(hidden)),
-    ),
-    "blip-2": _Architecture(
-        "Blip2ForImageTextRetrieval",
-        _vision,
-        _blip2_hidden,
-        lambda model, hidden: _difference(model.itm_head(hidden)).mean(1),
-    ),
-    "vilt": _Architecture(
-        "ViltForImageAndTextRetrieval",
-        _vilt_places,
-        _vilt_hidden,
-        lambda model, hidden: model.rank_output(hidden)[:, 0],
-        together=False,
-    ),
-}
-
-
-def _text_config(model: Any) -> Any:
-    """Return the config of the part that reads the text."""
-    config = model.config
-    return getattr(config, "text_config" if config.model_type == "blip" else "qformer_config", config)
-
-
-def _encode_token(model: Any, tokenizer: Any, name: str) -> int:
-    """Return the number of [ENC]: it follows [DEC], the token that starts a caption, as BLIP added them.
-
-    Raises:
-        BackendError: there is no such token.
-    """
-    config = model.config.text_config
-    number = tokenizer.get_vocab().get("[ENC]", config.bos_token_id + 1)
-    if not 0 <= number < config.vocab_size:
-        raise BackendError(
-            f"Model {name!r}: its text encoder has {config.vocab_size} tokens and no [ENC] (number {number}), "
-            f"with which BLIP's matching head was trained. Give one of BLIP's own retrieval checkpoints."
-        )
-    return int(number)
-
-
 def load_itm(target: str, *, device: str, precision: str, name: str) -> MatchingHead:
     """Return the matcher of a folder or of OWNER/REPO.
 
@@ -296,7 +170,7 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
     """
     import transformers
 
-    kind = check_type(target, "itm", MODEL_TYPES["itm"])
+    kind = check_type(target, MODEL_TYPES["itm"])
     device = resolve_device(device)
     return MatchingHead(
         load_pretrained(getattr(transformers, ARCHITECTURES[kind].model), target, device=device),
@@ -310,4 +184,4 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
 
 def missing_itm(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
-    return missing_transformers(target)
+    return missing_transformers(target, types=MODEL_TYPES["itm"])

@@ -53,7 +53,7 @@ def _safetensors(path: Path) -> dict[str, torch.Tensor]:
     try:
         state: dict[str, torch.Tensor] = load_file(path)
     except (SafetensorError, OSError) as error:
-        raise _broken(path, error) from error
+        raise broken(str(path), error) from error
     return state
 
 
@@ -64,7 +64,7 @@ def _unpickled(path: Path) -> Any:
     with path.open("rb") as stream:
         start = stream.read(2)
     if start[:1] != PICKLE and start != ZIP:
-        raise _broken(path, f"it starts with {start!r} as no file of torch.save() does")
+        raise broken(str(path), f"it starts with {start!r} as no file of torch.save() does")
     if start == ZIP and _is_torchscript(path):
         raise BackendError(
             f"Weights {str(path)!r} are a TorchScript archive, as OpenAI publishes: a program, which is not "
@@ -76,16 +76,9 @@ def _unpickled(path: Path) -> Any:
             warnings.simplefilter("ignore", UserWarning)  # of a pickle's version: it is read or refused
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        if "truncated" in str(error):
-            raise _broken(path, error) from error
-        named = re.search(r"GLOBAL ([\w.]+)", str(error))
-        what = f"{named[1]!r}, which is code and not weights" if named else "more than weights"
-        raise BackendError(
-            f"Weights {str(path)!r} were refused: the file holds {what}. Nothing of it was run. Where you trust "
-            f"it, read it elsewhere and save the state dict alone: torch.save(model.state_dict(), FILE)."
-        ) from error
+        raise refused(str(path), error) from error
     except CUT_OFF as error:
-        raise _broken(path, error) from error
+        raise broken(str(path), error) from error
 
 
 def _is_torchscript(path: Path) -> bool:
@@ -93,13 +86,29 @@ def _is_torchscript(path: Path) -> bool:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith("/constants.pkl") for name in archive.namelist())
     except (zipfile.BadZipFile, OSError) as error:
-        raise _broken(path, error) from error
+        raise broken(str(path), error) from error
 
 
-def _broken(path: Path, error: Exception | str) -> BackendError:
+def refused(where: str, error: pickle.UnpicklingError) -> BackendError:
+    """Return the error about a pickle that torch would not read: it was cut off, or holds more than tensors.
+
+    Args:
+        where: file, folder or repository.
+        error: what torch says; it advises to run the code, which is not repeated.
+    """
+    if "truncated" in str(error):
+        return broken(where, error)
+    named = re.search(r"GLOBAL ([\w.]+)", str(error))
+    what = f"{named[1]!r}, which is code and not weights" if named else "more than weights"
     return BackendError(
-        f"Weights {str(path)!r} are broken: {first_line(error)}. Make or fetch the file again."
+        f"Weights {where!r} were refused: the file holds {what}. Nothing of it was run. Where you trust it, "
+        f"read it elsewhere and save the state dict alone: torch.save(model.state_dict(), FILE)."
     )
+
+
+def broken(where: str, error: Exception | str) -> BackendError:
+    """Return the error about weights that cannot be read."""
+    return BackendError(f"Weights {where!r} are broken: {first_line(error)}. Make or fetch them again.")
 
 
 def first_line(error: Exception | str) -> str:
@@ -146,7 +155,9 @@ def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: 
     if missing or unexpected or shapes:
         problems = (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
         told = "; ".join(f"{len(names)} {kind}: {names[:SHOWN]}" for kind, names in problems if names)
-        raise BackendError(f"{where}: weights and config disagree. Weights {told}.")
+        raise BackendError(
+            f"{where}: weights and config disagree. Weights {told}. Name the architecture that they were trained in."
+        )
     model.load_state_dict(state)
 
 

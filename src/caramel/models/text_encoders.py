@@ -188,12 +188,7 @@ def load_text(target: str, *, device: str, precision: str, name: str) -> Sentenc
 
     place, settings = parse_target(target)
     layout = layout_with(place, settings)
-    kind = model_type(layout.transformer)
-    others = [family for family, types in MODEL_TYPES.items() if kind in types]
-    if others:
-        raise BackendError(
-            f"text:{target} is a model of type {kind!r}, which takes images as well. Write {others[0]}:{place}."
-        )
+    kind = _kind(layout.transformer)
     device = resolve_device(device)
     model = load_pretrained(
         getattr(transformers, T5.get(kind, "AutoModel")),
@@ -210,6 +205,24 @@ def missing_text(target: str) -> list[str]:
     try:
         place, settings = parse_target(target)
         layout = layout_with(place, settings)
+        found = missing_transformers(layout.transformer, images=False)
+        if not found and Path(layout.transformer).is_dir():
+            _kind(layout.transformer)
     except BackendError as error:
         return [str(error)]
-    return missing_transformers(layout.transformer, images=False)
+    return found
+
+
+def _kind(target: str) -> str:
+    """Return ``model_type`` of the encoder.
+
+    Raises:
+        BackendError: config.json is broken, or the model takes images as well.
+    """
+    kind = model_type(target)
+    others = [family for family, types in MODEL_TYPES.items() if kind in types]
+    if others:
+        raise BackendError(
+            f"{target!r} is a model of type {kind!r}, which takes images as well. Write {others[0]}:{target}."
+        )
+    return kind

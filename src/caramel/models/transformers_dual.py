@@ -194,7 +194,7 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> Transfo
     """
     from transformers import AutoModel
 
-    check_type(target, "dual", MODEL_TYPES["dual"])
+    check_type(target, MODEL_TYPES["dual"])
     device = resolve_device(device)
     return TransformersDual(
         load_pretrained(AutoModel, target, device=device),
@@ -208,4 +208,4 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> Transfo
 
 def missing_dual(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
-    return missing_transformers(target)
+    return missing_transformers(target, types=MODEL_TYPES["dual"])

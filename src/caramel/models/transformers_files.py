@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from caramel.errors import BackendError, ResourceError, shown
 from caramel.models.batches import out_of_memory
 from caramel.models.checkpoints import on_device
+from caramel.models.hub import network_error
 from caramel.models.identities import settings_hash, settings_of, versions, weights_hash
 from caramel.models.protocols import Identity
-from caramel.models.state_dicts import first_line
+from caramel.models.state_dicts import broken, first_line, refused
 
 if TYPE_CHECKING:
     import torch
@@ -62,7 +63,7 @@ def model_type(target: str) -> str:
     return found
 
 
-def check_type(target: str, family: str, types: Sequence[str]) -> str:
+def check_type(target: str, types: Sequence[str]) -> str:
     """Return the checkpoint's ``model_type`` if it is one of ``types``.
 
     Raises:
@@ -72,10 +73,8 @@ def check_type(target: str, family: str, types: Sequence[str]) -> str:
     if found in types:
         return found
     others = [name for name, known in MODEL_TYPES.items() if found in known]
-    cure = f"Write {others[0]}:{target}" if others else f"{family}: takes {', '.join(types)}"
-    raise BackendError(
-        f"{family}:{target} is a model of type {found!r}, which {family}: does not take. {cure}."
-    )
+    cure = f"Write {others[0]}:{target}" if others else f"This family takes {', '.join(types)}"
+    raise BackendError(f"{target!r} is a model of type {found!r}. {cure}.")
 
 
 def read_config(target: str, name: str = "config.json") -> dict[str, Any]:
@@ -158,10 +157,15 @@ def load_pretrained(
 
     with explained(target), _quiet(bars=not Path(target).is_dir()):
         model, info = kind.from_pretrained(
-            target, dtype=dtype or torch.float32, trust_remote_code=False, output_loading_info=True
+            target,
+            dtype=dtype or torch.float32,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are named here
         )
-        missing = [key for key in info["missing_keys"] if not key.startswith(unneeded)]
-        wrong = sorted(map(str, [*missing, *info["mismatched_keys"]]))
+        wrong = sorted(key for key in info["missing_keys"] if not key.startswith(unneeded))
+        shapes = [(key, tuple(ours), tuple(its)) for key, its, ours in info["mismatched_keys"]]
+        wrong += [f"{key}: {its} in the file, {ours} in the model" for key, ours, its in sorted(shapes)]
         if wrong:
             raise BackendError(
                 f"{target!r} is not a whole {type(model).__name__}: {len(wrong)} of its weights are missing "
@@ -183,6 +187,22 @@ def load_tokenizer(target: str) -> Any:
         return AutoTokenizer.from_pretrained(target, trust_remote_code=False)
 
 
+def load_processor(target: str) -> Any:
+    """Return the checkpoint's processor: tokenizer and image processor, and how they go together.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    from transformers import AutoProcessor
+
+    _check_files(target, TOKENIZERS, "tokenizer")
+    image_processor = load_image_processor(target)
+    with explained(target):
+        processor = AutoProcessor.from_pretrained(target, trust_remote_code=False)
+    processor.image_processor = image_processor  # AutoProcessor itself would take the one with torchvision
+    return processor
+
+
 def load_image_processor(target: str) -> Any:
     """Return the checkpoint's image processor, the one that computes with Pillow.
 
@@ -199,18 +219,20 @@ def load_image_processor(target: str) -> Any:
         return AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
 
 
-def missing_transformers(target: str, *, images: bool = True) -> list[str]:
+def missing_transformers(target: str, *, types: Sequence[str] = (), images: bool = True) -> list[str]:
     """Return what keeps a checkpoint from being loaded, without reading weights; nothing if it is there.
 
     Args:
         target: folder or OWNER/REPO; of the latter it is looked at what was fetched before.
+        types: values of ``model_type`` that will do; none: any.
         images: the model takes images, so that there must be an image processor.
     """
     wanted = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": TOKENIZERS}
     wanted |= {"image processor": PREPROCESSORS} if images else {}
     if Path(target).is_dir():
         lacking = [what for what, names in wanted.items() if not _any(Path(target), names)]
-        return [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
+        found = [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
+        return found + (_wrong_type(target, types) if types and "config.json" not in lacking else [])
     try:
         _check_repository(target)
     except BackendError as error:
@@ -255,25 +277,25 @@ def explained(target: str) -> Iterator[None]:
     try:
         yield
     except pickle.UnpicklingError as error:
-        raise BackendError(
-            f"{target!r}: a pickle holds more than tensors and is not read, since it could run any code. "
-            f"Convert it to safetensors. ({first_line(error)}.)"
-        ) from error
+        raise refused(target, error) from error
     except (SafetensorError, EOFError) as error:
-        raise BackendError(
-            f"Weights of {target!r} are broken: {first_line(error)}. Fetch them again."
-        ) from error
+        raise broken(target, error) from error
+    except json.JSONDecodeError as error:
+        raise BackendError(f"A JSON file of {target!r} is broken: {error}. Fetch it again.") from error
     except ImportError as error:
         raise BackendError(
             f"{target!r} needs a package that is not installed: {first_line(error)}."
         ) from error
-    except OSError as error:
-        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if _offline() else "Check the name and the network"
+    except (OSError, network_error()) as error:
+        online = "Check the name, the network and, where it is gated, HF_TOKEN"
+        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if _offline() else online
         cure = "Fetch it again" if Path(target).is_dir() else cure
         raise BackendError(f"{target!r} cannot be loaded: {first_line(error)}. {cure}.") from error
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise ResourceError(f"{target!r} does not fit into memory: {first_line(error)}.") from error
+        if "PytorchStreamReader" in str(error):  # of a pickle that was cut off
+            raise broken(target, error) from error
         raise BackendError(
             f"transformers refuses {target!r}: {first_line(error)}. Its files do not fit together, or it "
             f"needs code of its own, which is never run."
@@ -335,6 +357,15 @@ def _known_to_lack(target: str, name: str) -> bool:
     from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
 
     return try_to_load_from_cache(target, name) is _CACHED_NO_EXIST or _cached(target, ".gitattributes")
+
+
+def _wrong_type(target: str, types: Sequence[str]) -> list[str]:
+    """Return what is wrong with the ``model_type`` of a folder's config.json: a line, or nothing."""
+    try:
+        check_type(target, types)
+    except BackendError as error:
+        return [str(error)]
+    return []
 
 
 def _cached(target: str, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ class Audit:
 
     Attributes:
         name: of the data set.
-        rows: number of instances.
+        rows: the audit rows.
         folds: of the cross-validation.
         seed: of folds and draws.
         attack: what blind attackers make of them.
@@ -36,7 +37,7 @@ class Audit:
     """
 
     name: str
-    rows: int
+    rows: pd.DataFrame
     folds: int
     seed: int
     attack: Attack
@@ -81,7 +82,7 @@ def audit(
         if defect != ORDER_ONLY or pair not in by_design
     }
     found = giveaways(attack.rows, seed=seed)
-    return Audit(name, len(rows), folds, seed, attack, found, defects, len(faulty))
+    return Audit(name, rows, folds, seed, attack, found, defects, len(faulty))
 
 
 def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None) -> list[str]:
@@ -106,22 +107,21 @@ def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None
 
 
 def write_audit(result: Audit, out: Path) -> Path:
-    """Write ``audit.json``, ``pairs.parquet``, ``badge.svg`` and ``badge.md`` to a folder; return the first's path.
+    """Write the audit to a folder and return the path of ``audit.json``.
 
-    ``pairs.parquet`` holds pair_id, image_id, type, subtype, scorer and gap: one row per pair and scorer,
-    ``best_blind_attacker`` among them.
+    Beside it stand ``rows.parquet``, the audit rows; ``pairs.parquet``, the gap of each pair under each scorer,
+    ``best_blind_attacker`` among them; and ``badge.svg`` with the line that shows it, ``badge.md``.
     """
-    path = Path(out) / "audit.json"
-    text = json.dumps(as_json(result), indent=2, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    gaps = pair_gaps(result.attack)
-    write_atomically(
-        Path(out) / "pairs.parquet", lambda temporary: gaps.to_parquet(temporary, compression="zstd")
-    )
-    image, line = badge_svg(result), badge(result)
-    write_atomically(Path(out) / "badge.svg", lambda temporary: temporary.write_text(image, encoding="utf-8"))
-    write_atomically(Path(out) / "badge.md", lambda t: t.write_text(line + "\n", encoding="utf-8"))
-    return path
+    out = Path(out)
+    found = json.dumps(as_json(result), indent=2, ensure_ascii=False) + "\n"
+    texts = {"badge.svg": badge_svg(result), "badge.md": badge(result) + "\n", "audit.json": found}
+    frames = {"rows.parquet": result.rows, "pairs.parquet": pair_gaps(result.attack)}
+    for name, frame in frames.items():
+        write = functools.partial(frame.to_parquet, index=False, compression="zstd")
+        write_atomically(out / name, write)
+    for name, text in texts.items():
+        write_atomically(out / name, functools.partial(Path.write_text, data=text, encoding="utf-8"))
+    return out / "audit.json"
 
 
 def as_json(result: Audit) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def as_json(result: Audit) -> dict[str, Any]:
     single = max(figures, key=lambda name: figures[name]["overall"]["micro"])
     return {
         "name": result.name,
-        "rows": result.rows,
+        "rows": len(result.rows),
         "rows_attacked": len(result.attack.rows),
         "folds": result.folds,
         "seed": result.seed,
@@ -200,10 +200,12 @@ def table(result: Audit, *, beside: Mapping[str, float] | None = None, beside_na
     if beside:
         shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
         lines.append([beside_name, *("–" if v is None else _percent(v) for v in shown), "", "", ""])
-    attacked = "" if len(result.attack.rows) == result.rows else f", {len(result.attack.rows)} of them attacked"
+    attacked = (
+        "" if len(result.attack.rows) == len(result.rows) else f", {len(result.attack.rows)} of them attacked"
+    )
     return "\n".join(
         [
-            f"{result.rows} rows of {result.name}{attacked}; {result.attack.groups} groups by "
+            f"{len(result.rows)} rows of {result.name}{attacked}; {result.attack.groups} groups by "
             f"{result.attack.grouped_by}",
             "Blind accuracy in per cent (chance 50, a tie counts half), 95 % interval and p-value of micro",
             "",
@@ -232,7 +234,8 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     widths = np.array([[len(cell) for cell in line] for line in lines]).max(axis=0).tolist()
     return [
         "  ".join(
-            cell.rjust(w) if i else cell.ljust(w) for i, (cell, w) in enumerate(zip(line, widths, strict=True))
+            cell.rjust(w) if i else cell.ljust(w)
+            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
     ]

@@ -20,6 +20,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
+from caramel.quality.attack_figures import variance_factor
 from caramel.quality.scorer_specs import scorer
 from caramel.quality.scores import interval
 
@@ -117,10 +118,12 @@ def accuracies(
     found = []
     for name in dict.fromkeys(scorers):
         if {name + POSITIVE, name + NEGATIVE} <= set(rows.columns):
-            gaps = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64)
+            gaps, factor = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64), 1.0
         else:
-            gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
-        found += [_accuracy(name, subset, at, gaps[at], clusters[at]) for subset, at in subsets.items()]
+            gaps, factor = _scored(name, texts, group, kind, folds=folds, seed=seed), variance_factor(folds)
+        found += [
+            _accuracy(name, subset, at, gaps[at], clusters[at], factor) for subset, at in subsets.items()
+        ]
     return found
 
 
@@ -144,13 +147,19 @@ def _scored(
 
 
 def _accuracy(
-    name: str, subset: str, at: npt.NDArray[np.int64], gaps: Gaps, clusters: npt.NDArray[np.int64]
+    name: str,
+    subset: str,
+    at: npt.NDArray[np.int64],
+    gaps: Gaps,
+    clusters: npt.NDArray[np.int64],
+    factor: float,
 ) -> Accuracy:
     if np.isnan(gaps).any():
         return Accuracy(name, subset, at, gaps, np.nan, np.nan, np.nan)
     hits = (gaps > 0) + 0.5 * (gaps == 0)
     cluster = np.unique(clusters, return_inverse=True)[1]
-    return Accuracy(name, subset, at, gaps, *interval(hits, np.zeros(len(at), dtype=np.int64), cluster))
+    stratum = np.zeros(len(at), dtype=np.int64)
+    return Accuracy(name, subset, at, gaps, *interval(hits, stratum, cluster, factor=factor))
 
 
 class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
@@ -158,7 +167,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
 
     It fails where the lower end of a scorer's 95 % interval is above ``max_accuracy``, on all rows or on
     those of one type, so that few rows alone never fail it. Chance is 0.5; a tie counts half. Learned
-    scorers are judged out of fold. It fails too where a row has no score, or no scorer is named. The
+    scorers are judged out of fold, and intervals widened accordingly (``attack_figures``). It fails too where a row has no score, or no scorer is named. The
     rows that it names are those that the worst scorer gets right, the plainest first.
 
     Args:
@@ -193,6 +202,11 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         texts, found = metrics[_BlindAccuracy.metric_name]
         if not found and not self._get_success_kwargs()["scorers"]:
             return {"success": False, "result": {"observed_value": "no scorer is named"}}
+        if not 0 <= limit <= 1:
+            return {
+                "success": False,
+                "result": {"observed_value": f"max_accuracy = {limit} is not in [0, 1]"},
+            }
         # An unknown accuracy is broken as well, and the worst.
         broken = sorted((a for a in found if not a.low <= limit), key=_least_likely_by_chance)
         shown = broken or sorted(found, key=_least_likely_by_chance)[:1]

@@ -19,7 +19,7 @@ Import this module, and its expectations can be used in any suite over a pandas 
         ],
     )
     frame = pd.read_csv("pairs.csv")  # columns text, foil, kind and file
-    asset = gx.get_context().data_sources.add_pandas("mine").add_dataframe_asset("pairs")
+    asset = gx.get_context(mode="ephemeral").data_sources.add_pandas("mine").add_dataframe_asset("pairs")
     batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
     print(batch.validate(suite).success)
 

@@ -122,7 +122,9 @@ class Corpus:
             found = [number.setdefault(token, len(number)) for token in split(text)]
             ids.extend(found)
             lengths.append(len(found))
-        return cls._packed(np.array(ids, dtype=np.int64), np.array(lengths, dtype=np.int64), len(number), order)
+        return cls._packed(
+            np.array(ids, dtype=np.int64), np.array(lengths, dtype=np.int64), len(number), order
+        )
 
     @classmethod
     def _packed(cls, ids: Ints, lengths: Ints, kinds: int, order: int) -> Corpus:
@@ -174,7 +176,7 @@ class Level:
         contexts, at = np.unique(keys // words, return_inverse=True)
         totals = np.bincount(at, counts, minlength=len(contexts)).astype(np.int64)
         each = np.array([0.0, *(estimated(counts) if discounts is None else discounts)])
-        left = np.bincount(at, each[np.minimum(counts, 3)], minlength=len(contexts))
+        left: Floats = np.bincount(at, each[np.minimum(counts, 3)], minlength=len(contexts)).astype(float)
         return cls(keys, counts, contexts, totals, left, each)
 
     def probability(self, keys: Ints, lower: Floats, words: int) -> Floats:

@@ -37,7 +37,13 @@ class Rule:
     measure: Callable[[str], float]
 
     def __call__(
-        self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
     ) -> tuple[Floats, Floats]:
         """Return the property of both sides, turned round on folds where the others say so."""
         return oriented(self.measured(positives, negatives), assign_folds(groups, folds=folds, seed=seed))

@@ -148,7 +148,7 @@ _LATEX = {
     "<": "\\textless{}",
     ">": "\\textgreater{}",
     "|": "\\textbar{}",
-    '"': "\\textquotedbl{}",
+    '"': "''",  # \\textquotedbl is not in every font
     "[": "{[}",  # after \\ it would be taken for a length
     "]": "{]}",
     "±": "$\\pm$",

@@ -22,6 +22,7 @@ from published_b import (
 
 from caramel.errors import DataError
 from caramel.evaluation.benchmarks import crepe_productivity, crepe_retrieval, crepe_systematicity
+from caramel.evaluation.benchmarks.visual_genome import vg_file
 from caramel.evaluation.image_files import check_images
 from caramel.evaluation.summary import summarise
 
@@ -306,3 +307,12 @@ def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").write_text("image_id,x,y,width,height,caption\n")
     with pytest.raises(DataError, match=r"empty\.csv' holds no row"):
         crepe_retrieval.regions(tmp_path / "empty.csv", {})
+
+
+def test_images_may_lie_where_vl_checklist_has_them(tmp_path: Path) -> None:
+    for folder in ("VG_100K", "VG_100K_2", "vg/VG_100K", "vg/VG_100K_2", "."):
+        images = tmp_path / folder.replace("/", "-").replace(".", "here")
+        path = images / folder / "7.jpg"
+        draw(path, 1)
+        assert Path(vg_file(images, "7")) == path
+    assert vg_file(tmp_path, "8") == str(tmp_path / "VG_100K/8.jpg")

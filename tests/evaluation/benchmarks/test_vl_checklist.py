@@ -121,3 +121,13 @@ def test_files_without_rows_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "Relation/swig_action.json").write_text("[]")
     with pytest.raises(DataError, match="holds no row"):
         BENCHMARK.read(tmp_path, tmp_path)
+
+
+def test_images_of_visual_genome_may_lie_where_other_benchmarks_have_them(tmp_path: Path) -> None:
+    data, images = write(tmp_path)
+    for folder in ("VG_100K", "VG_100K_2"):
+        (images / "vg" / folder).rename(images / folder)
+    found = {Path(image.path) for image in BENCHMARK.read(data, images).images}
+    assert {images / "VG_100K_2/2408124.jpg", images / "VG_100K/26.jpg"} <= found
+    assert images / "swig/dialing_8.jpg" in found
+    assert all(path.is_file() for path in found)

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, parquet_files, text_field
+from caramel.evaluation.benchmarks.reading import brief, first_holding, parquet_files, text_field
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Comparisons, comparisons
 
@@ -132,9 +132,8 @@ def file_rows(
         folders: names that the folder of the images may have in either.
     """
     listed = list(rows)
-    names = [name for *_, first, second in listed[:20] for name in (first, second)]
-    places = image_places(release, images, folders)
-    folder = next((f for f in places if any((f / name).is_file() for name in names)), images)
+    names = [name for *_, first, second in listed for name in (first, second)]
+    folder = first_holding(image_places(release, images, folders), names) or images
     return [
         Row(where, fields, (ImageFile(str(folder / first)), ImageFile(str(folder / second))), first)
         for where, fields, first, second in listed

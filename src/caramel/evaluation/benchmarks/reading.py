@@ -18,6 +18,7 @@ from caramel.sources.sugarcrepe import brief, load_json, read_text, text_field
 __all__ = [
     "brief",
     "csv_rows",
+    "first_holding",
     "found",
     "image_folder",
     "json_rows",
@@ -121,10 +122,16 @@ def literal(text: str, where: str) -> Any:
 def image_folder(images: Path, names: Sequence[str], folders: Sequence[str]) -> Path:
     """Return the folder, ``images`` itself or one of these below it, that holds the images.
 
-    It is the first that holds any of the first names; ``images`` if none does, so that the check of the
-    images can list all that are missing.
+    It is the first that holds any of the images; ``images`` if none does, so that the check of the images can
+    list all that are missing.
     """
-    for folder in (images, *(images / name for name in folders)):
-        if any((folder / name).is_file() for name in names[:20]):
-            return folder
-    return images
+    return first_holding([images, *(images / name for name in folders)], names) or images
+
+
+def first_holding(folders: Sequence[Path], names: Sequence[str]) -> Path | None:
+    """Return the first of the folders that holds any of the named files, None if none does."""
+    for some in (names[:20], names[20:]):  # nearly always the first ones tell
+        for folder in folders:
+            if any((folder / name).is_file() for name in some):
+                return folder
+    return None

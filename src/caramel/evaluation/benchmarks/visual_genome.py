@@ -11,7 +11,8 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import brief
 
 Box = tuple[int, int, int, int]
-FOLDERS = ("VG_100K", "VG_100K_2")  # Visual Genome's images come in two archives
+# Visual Genome's images come in two archives, which VL-CheckList expects in a folder vg.
+FOLDERS = ("VG_100K", "VG_100K_2", "vg/VG_100K", "vg/VG_100K_2")
 
 
 def region(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:

@@ -23,7 +23,8 @@ from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
 
 LAYOUT = """\
   vl_checklist/Attribute, Object, Relation    from github.com/om-ai-lab/VL-CheckList, folder data
-  IMAGES/vg/VG_100K/1.jpg, vg/VG_100K_2/…     Visual Genome (and VAW, which has the same images)
+  IMAGES/vg/VG_100K/1.jpg, vg/VG_100K_2/…     Visual Genome (and VAW, which has the same images; also in
+                                              IMAGES/VG_100K …)
   IMAGES/swig/exercising_255.jpg …            SWiG, images_512
   IMAGES/hake/vcoco, hcvrd, openimages …      HAKE; as the repository's DATASETS.md says"""
 ATTRIBUTES = ("color", "material", "size", "state", "action")
@@ -88,7 +89,13 @@ def read_vl_checklist(data: Path, images: Path) -> Comparisons:
             )
     if not rows:
         raise DataError(f"{str(data)!r} holds no row: its files are empty. Expected layout:\n{LAYOUT}")
-    return comparisons(rows, [ImageFile(str(images / name)) for name in places])
+    return comparisons(rows, [ImageFile(str(_file(images, name))) for name in places])
+
+
+def _file(images: Path, name: str) -> Path:
+    """Return the path of an image; those of Visual Genome may lie where other benchmarks have them."""
+    shared = images / name.removeprefix("vg/")
+    return shared if shared.is_file() and not (images / name).is_file() else images / name
 
 
 def _fields(row: Any, where: str) -> tuple[str, str, str]:

@@ -1,0 +1,139 @@
+"""How BLIP, BLIP-2 and ViLT match an image and a text, piece by piece, so that each image is looked at once.
+
+BLIP's text encoder starts with [ENC] where it looks at an image, as it was trained to (Li et al. 2022, and
+LAVIS); transformers leaves [CLS] there. BLIP-2's logits are the mean over its queries (Li et al. 2023). ViLT
+(Kim et al. 2021) gets all patches of an image in their order; transformers shuffles them, which changes
+nothing but rounding, and so makes ties of equal captions a matter of chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from caramel.errors import BackendError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What differs between the models.
+
+    Attributes:
+        model: name of the class in transformers.
+        places: (model, pixel_values) -> (n, places, d): what the text is matched with.
+        hidden: (model, inputs) -> what the head takes. inputs: places (n, places, d), places_mask,
+            input_ids and attention_mask.
+        score: (model, hidden) -> (n,).
+        together: images have one size, so that several are looked at together.
+    """
+
+    model: str
+    places: Callable[[Any, Any], torch.Tensor]
+    hidden: Callable[[Any, Mapping[str, Any]], torch.Tensor]
+    score: Callable[[Any, Any], torch.Tensor]
+    together: bool = True
+
+
+def _difference(logits: Any) -> Any:
+    """Return the logit of match less that of no match."""
+    return logits[..., 1] - logits[..., 0]
+
+
+def _blip_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return model.text_encoder(
+        input_ids=inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        encoder_hidden_states=inputs["places"],
+        encoder_attention_mask=inputs["places_mask"],
+    ).last_hidden_state[:, 0]
+
+
+def _blip2_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+    import torch
+
+    ids = inputs["input_ids"]
+    queries = model.query_tokens.expand(len(ids), -1, -1)
+    seen = torch.ones(queries.shape[:2], dtype=torch.int64, device=ids.device)
+    hidden = model.qformer(
+        query_embeds=model.embeddings(input_ids=ids, query_embeds=queries),
+        query_length=queries.shape[1],
+        attention_mask=torch.cat([seen, inputs["attention_mask"]], 1),
+        encoder_hidden_states=inputs["places"],
+        encoder_attention_mask=inputs["places_mask"],
+    ).last_hidden_state
+    return hidden[:, : queries.shape[1]]
+
+
+def _vilt_places(model: Any, pixels: Any) -> Any:
+    """Return the class token and all patches, (1, 1 + patches, d), with interpolated positions."""
+    import torch
+
+    parts, config = model.vilt.embeddings, model.config
+    patches = parts.patch_embeddings(pixels)  # (1, d, h, w)
+    side = config.image_size // config.patch_size
+    grid = parts.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
+    grid = torch.nn.functional.interpolate(grid, patches.shape[2:], mode="bilinear", align_corners=True)
+    first = parts.cls_token + parts.position_embeddings[:, :1]
+    return torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], 1)
+
+
+def _vilt_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return model.vilt(
+        input_ids=inputs["input_ids"],
+        attention_mask=inputs["attention_mask"],
+        image_embeds=inputs["places"],
+        pixel_mask=inputs["places_mask"],
+    ).pooler_output
+
+
+def _vision(model: Any, pixels: Any) -> Any:
+    return model.vision_model(pixel_values=pixels).last_hidden_state
+
+
+ARCHITECTURES: Mapping[str, Architecture] = {
+    "blip": Architecture(
+        "BlipForImageTextRetrieval",
+        _vision,
+        _blip_hidden,
+        lambda model, hidden: _difference(model.itm_head(hidden)),
+    ),
+    "blip-2": Architecture(
+        "Blip2ForImageTextRetrieval",
+        _vision,
+        _blip2_hidden,
+        lambda model, hidden: _difference(model.itm_head(hidden)).mean(1),
+    ),
+    "vilt": Architecture(
+        "ViltForImageAndTextRetrieval",
+        _vilt_places,
+        _vilt_hidden,
+        lambda model, hidden: model.rank_output(hidden)[:, 0],
+        together=False,
+    ),
+}
+
+
+def text_config(model: Any) -> Any:
+    """Return the config of the part that reads the text."""
+    config = model.config
+    return getattr(config, "text_config" if config.model_type == "blip" else "qformer_config", config)
+
+
+def encode_token(model: Any, tokenizer: Any, name: str) -> int:
+    """Return the number of [ENC]: it follows [DEC], the token that starts a caption, as BLIP added them.
+
+    Raises:
+        BackendError: there is no such token.
+    """
+    config = model.config.text_config
+    number = tokenizer.get_vocab().get("[ENC]", config.bos_token_id + 1)
+    if not 0 <= number < config.vocab_size:
+        raise BackendError(
+            f"Model {name!r}: its text encoder has {config.vocab_size} tokens and no [ENC] (number {number}), "
+            f"with which BLIP's matching head was trained. Give one of BLIP's own retrieval checkpoints."
+        )
+    return int(number)
