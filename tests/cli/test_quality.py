@@ -71,6 +71,30 @@ def test_a_corpus_is_learned_from(call: Call) -> None:
     assert "'corpus.txt' holds no line of text" in err
 
 
+def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(call: Call) -> None:
+    from PIL import Image
+
+    Path("pictures").mkdir()
+    lines = ["id,caption,negative_caption,image,negative_image"]
+    for i in range(24):
+        Image.new("RGB", (20, 20), (10 * i, 0, 0)).save(f"pictures/{i}.png")
+        Image.new("RGB", (40, 40), (10 * i, 0, 200)).save(f"pictures/{i}-negative.png")
+        lines.append(f"{i},A cat and {i} dogs,A dog and {i} cats,{i}.png,{i}-negative.png")
+    Path("data.csv").write_text("\n".join(lines))
+    Path("corpus.txt").write_text("a cat and 3 dogs\nSomething else\n")
+    options = ("--scorer", "casing", "--folds", "2", "--images", "pictures", "--training", "corpus.txt")
+    code, out, _ = call("data.csv", "--out", "audit", *options)
+    assert code == 0
+    assert "Images alone tell the true one on 100.0 %" in out
+    assert "In the training corpus: 1 texts exactly, 0 nearly" in out
+    found = json.loads(Path("audit", "audit.json").read_text())
+    assert found["image_shortcuts"]["accuracy"] == 1
+    assert found["leakage"]["rows"][0]["corpus_text"] == "a cat and 3 dogs"
+    page = Path("audit", "audit.html").read_text()
+    assert "all features" in page
+    assert "a cat and 3 dogs" in page
+
+
 def test_an_unknown_scorer_lists_the_choices(call: Call) -> None:
     code, _, err = call("bench", "--out", "audit", "--scorer", "lenght")
     assert code == 1

@@ -201,7 +201,7 @@ def test_changed_candidates_are_ranked_anew(source: Source, tmp_path: Path) -> N
         (folder / "controlled_images" / f"{n}_on_table.jpg").write_bytes(jpeg(n))
 
     def written(second: str) -> pd.DataFrame:
-        options = [["a", "b", "c", "d"], ["a", "b", *second], ["e", "a", "b", "c"]]
+        options = [[f"x{letter}" for letter in letters] for letters in ("abcd", f"ab{second}", "eabc")]
         rows = [
             {"image_path": f"{n % 2}_on_table.jpg", "caption_options": texts}
             for n, texts in enumerate(options)

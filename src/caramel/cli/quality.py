@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from caramel.errors import DataError
+
+if TYPE_CHECKING:
+    from caramel.evaluation.audit_inputs import AuditRows
+    from caramel.quality.image_shortcuts import ImageShortcuts
 
 BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
@@ -32,6 +38,20 @@ RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases t
     help="Text file, one caption per line, that n-gram models learn from instead of the data set's other folds.",
 )
 @click.option(
+    "--images",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the images: where rows have a negative image, it is asked what the images give away.",
+)
+@click.option(
+    "--training",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Captions of a training corpus (.txt, .csv, .jsonl, .parquet): which texts stand in it?",
+)
+@click.option(
+    "--parser",
+    help="Constituency parses for the similarity of syntax: world, or given:FILE of bracketed trees.",
+)
+@click.option(
     "--max-accuracy",
     type=click.FloatRange(0.5, 1),
     help="Exit with code 1 if the best blind attacker's 95 % interval lies above this share.",
@@ -48,6 +68,9 @@ def audit(
     kind: str | None,
     scorers: tuple[str, ...],
     corpus: Path | None,
+    images: Path | None,
+    training: Path | None,
+    parser: str | None,
     max_accuracy: float | None,
     max_defects: int | None,
     folds: int,
@@ -66,12 +89,14 @@ def audit(
     Example:
       caramel audit sugarcrepe/ --out audit/
       caramel audit captions.csv --out audit/ --scorer length --scorer probe --max-accuracy 0.55
+      caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.evaluation.audit_inputs import read_rows
     from caramel.quality import audit as audits
+    from caramel.quality import parses as parsers
     from caramel.report.audit_page import write_page
 
-    found = read_rows(path, name=kind)
+    found = read_rows(path, images=images, name=kind)
     result = audits.audit(
         found.rows,
         scorers=scorers or default_scorers(),
@@ -80,17 +105,36 @@ def audit(
         name=name or path.resolve().stem,
         corpus=None if corpus is None else _lines(corpus),
     )
+    result = replace(
+        result,
+        images=_image_shortcuts(found, folds, seed),
+        leaks=None if training is None else audits.leaks_into(found.rows, training, seed=seed),
+    )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
     click.echo(audits.table(result, beside=beside, beside_name=beside_name))
     audits.write_audit(result, out)
-    write_page(out, beside=beside, beside_name=beside_name)
+    parse = None if parser is None else parsers.parser(parser)
+    write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     click.echo(f"\n{audits.badge(result)}\nWritten to {out}.")
     messages = audits.broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
     for message in messages:
         click.echo(f"Threshold broken: {message}", err=True)
     if messages:
         sys.exit(1)
+
+
+def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
+    """Return what the images of rows that have both give away; None where no row has both at hand."""
+    from caramel.evaluation.image_files import encoded
+    from caramel.quality.grouping import grouped
+    from caramel.quality.image_shortcuts import image_shortcuts
+
+    rows = found.rows.dropna(subset=["image", "negative_image"])
+    if rows.empty:
+        return None
+    files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
+    return image_shortcuts(files[0], files[1], grouped(rows).names, folds=folds, seed=seed)
 
 
 def default_scorers() -> tuple[str, ...]:

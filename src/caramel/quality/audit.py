@@ -16,7 +16,10 @@ from caramel.parallel import write_atomically
 from caramel.quality.attack import BEST, Attack, best_blind_attacker
 from caramel.quality.defects import find_defects
 from caramel.quality.giveaways import Giveaways, giveaways
+from caramel.quality.image_shortcuts import ImageShortcuts
+from caramel.quality.leakage import leakage
 
+LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"
 REORDERED = ("swap", "shuffle")  # types whose negatives are the same words in another order, by design
 
@@ -34,6 +37,8 @@ class Audit:
         giveaways: what they can go by.
         defects: name -> pair_ids of the rows that have it.
         faulty: number of rows with a defect, but for ``word_order_only`` where that is the design.
+        images: what the two images of a row give away, where it has both; None: nothing was looked at.
+        leaks: texts that stand in a training corpus, ``LEAK_COLUMNS``; None: there is no corpus to look in.
     """
 
     name: str
@@ -44,6 +49,8 @@ class Audit:
     giveaways: Giveaways
     defects: Mapping[str, Sequence[str]]
     faulty: int
+    images: ImageShortcuts | None = None
+    leaks: pd.DataFrame | None = None
 
 
 def audit(
@@ -83,6 +90,25 @@ def audit(
     }
     found = giveaways(attack.rows, seed=seed)
     return Audit(name, rows, folds, seed, attack, found, defects, len(faulty))
+
+
+def leaks_into(rows: pd.DataFrame, corpus: Path, *, seed: int) -> pd.DataFrame:
+    """Return the captions and negatives that stand in a training corpus, exactly or nearly: ``LEAK_COLUMNS``.
+
+    Args:
+        rows: audit rows.
+        corpus: file of texts; see ``leakage.leakage``.
+        seed: of the hash functions.
+
+    Raises:
+        DataError: the file is missing, broken or of no known format.
+    """
+    texts = [*rows["caption"], *rows["negative_caption"]]
+    found = leakage(texts, corpus, seed=seed)
+    place = found["text"].to_numpy(dtype=int)
+    pairs = rows["pair_id"].to_numpy()[place % max(1, len(rows))]
+    side = np.where(place < len(rows), "caption", "negative_caption")
+    return found.assign(pair_id=pairs, text=side).rename(columns={"text": "side"})[list(LEAK_COLUMNS)]
 
 
 def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None) -> list[str]:
@@ -143,7 +169,19 @@ def as_json(result: Audit) -> dict[str, Any]:
         "defects": {name: {"count": len(ids), "rows": list(ids)} for name, ids in result.defects.items()},
         "rows_with_defects": result.faulty,
         "giveaways": result.giveaways,
+        "image_shortcuts": None if result.images is None else _shortcuts(result.images),
+        "leakage": None if result.leaks is None else _leakage(result.leaks),
     }
+
+
+def _shortcuts(found: ImageShortcuts) -> dict[str, Any]:
+    return {"rows": len(found.positive), **found.figures, "features": found.features.to_dict("records")}
+
+
+def _leakage(leaks: pd.DataFrame) -> dict[str, Any]:
+    counts = leaks["kind"].value_counts()
+    kinds = {kind: int(counts.get(kind, 0)) for kind in ("exact", "near")}
+    return {**kinds, "rows": leaks.to_dict("records")}
 
 
 def pair_gaps(attack: Attack) -> pd.DataFrame:
@@ -215,8 +253,26 @@ def table(result: Audit, *, beside: Mapping[str, float] | None = None, beside_na
             "",
             f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
             *(f"  {name:28}{len(ids):>6}{_examples(ids)}" for name, ids in result.defects.items()),
+            *_beside_texts(result),
         ]
     )
+
+
+def _beside_texts(result: Audit) -> list[str]:
+    """Return lines on images and on the training corpus, where they were looked at."""
+    lines = []
+    if result.images is not None:
+        found, first = result.images.figures, result.images.features.iloc[0]
+        lines += [
+            "",
+            f"Images alone tell the true one on {_percent(found['accuracy'])} % "
+            f"[{_percent(found['ci_low'])}, {_percent(found['ci_high'])}] of {len(result.images.positive)} rows, "
+            f"p {found['p_value']:.4f}; most by {first['feature']} ({_percent(first['accuracy'])} %)",
+        ]
+    if result.leaks is not None:
+        counts = _leakage(result.leaks)
+        lines += ["", f"In the training corpus: {counts['exact']} texts exactly, {counts['near']} nearly"]
+    return lines
 
 
 def _given_away(found: Giveaways) -> list[str]:

@@ -102,6 +102,12 @@ def audit_page(
             "defects", "Defects", "Rows that are broken as they stand.", parts.defects_section(audit, by_pair)
         ),
     ]
+    if audit.get("image_shortcuts"):
+        lead = "What the two images of a row give away without any caption."
+        sections.append(Section("images", "Images", lead, parts.images_section(audit["image_shortcuts"])))
+    if audit.get("leakage"):
+        lead = "Texts that stand in the training corpus."
+        sections.append(Section("leakage", "Leakage", lead, parts.leakage_section(audit["leakage"])))
     if rows["caption2"].notna().any():
         lead = "How close paraphrase and negative are to the caption, and to each other."
         sections.append(Section("similarity", "Similarity", lead, parts.similarity_section(rows, parser)))

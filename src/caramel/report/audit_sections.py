@@ -173,6 +173,36 @@ def _examples(
     return shown
 
 
+def images_section(found: Mapping[str, Any]) -> list[Block]:
+    """Return how often images alone tell the true one, by all features and by each."""
+    everything = {"feature": "all features", "more_in": "", **found}
+    table = [
+        [
+            Cell(str(row["feature"]).replace("_", " ")),
+            Cell(percent(row["accuracy"]), interval(row["ci_low"], row["ci_high"])),
+            Cell(f"{row['p_value']:.4f}"),
+            Cell(str(row["more_in"])),
+        ]
+        for row in (everything, *value(found, "features", where=WHERE))
+    ]
+    note = f"Per cent of {count(number(found, 'rows', where=WHERE))} rows that have both images (chance 50)."
+    return [TableBlock("", ("Feature", "Accuracy", "p", "more in"), table, note=note)]
+
+
+def leakage_section(found: Mapping[str, Any]) -> list[Block]:
+    """Return how many texts stand in the training corpus, and the first of them."""
+    counts = [[Cell(kind), Cell(count(number(found, kind, where=WHERE)))] for kind in ("exact", "near")]
+    first = [
+        [Cell(str(row[name])) for name in ("pair_id", "side", "kind", "corpus_text")]
+        for row in value(found, "rows", where=WHERE)[:SHOWN]
+    ]
+    head = ("Pair", "Side", "Kind", "In the corpus")
+    return [
+        TableBlock("", ("Kind", "texts"), counts),
+        TableBlock("The first of them", head, first, labels=len(head), folded=True),
+    ]
+
+
 def similarity_section(rows: pd.DataFrame, parser: Parser | None) -> list[Block]:
     """Return box plots and quartiles of the similarity of caption, paraphrase and negative."""
     rows = rows[rows["caption2"].notna()]
