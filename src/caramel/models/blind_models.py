@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from caramel.errors import BackendError
 from caramel.models.protocols import Floats
 from caramel.quality.blind import Scorer
-from caramel.registry import backend, location
+from caramel.quality.scorer_specs import scorer
 
-FOLDS, SEED = 5, 3  # the defaults of `caramel audit`, so that both give the same figures
+FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class BlindScorer:
 
 
 def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindScorer:
-    """Return the blind scorer called ``target``; device and precision mean nothing to it.
+    """Return the blind scorer of a spec, see ``quality.scorer_specs``; device and precision mean nothing to it.
 
     Raises:
-        BackendError: there is none of that name; the message lists the choices.
+        BackendError: there is none of that name (the message lists the choices), or not its model.
     """
-    return BlindScorer(name, backend("scorer", target))
+    return BlindScorer(name, scorer(target))
 
 
 def missing_blind(target: str) -> list[str]:
-    """Return what keeps the scorer from being loaded: nothing, or that there is none of that name."""
+    """Return what keeps the scorer from being loaded: there is none of that name, or not its model."""
     try:
-        location("scorer", target)
+        scorer(target)
     except BackendError as error:
         return [str(error)]
     return []
