@@ -40,7 +40,7 @@ STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4)
 FOLDS = 5
 Z = NormalDist().inv_cdf(0.975)
 
-QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")
+QUICK = ("length", "final_punctuation", "casing", "ngram", "probe", "shrunk_probe")
 # fmt: off
 THINGS = (
     "dog", "cat", "bus", "car", "bench", "chair", "horse", "boat", "bird", "tree", "table", "bottle", "lamp",

@@ -33,6 +33,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "kneser_ney": "caramel.quality.kneser_ney:kneser_ney",
         "char_ngram": "caramel.quality.char_ngram:char_ngram",
         "probe": "caramel.quality.probe:probe",
+        "shrunk_probe": "caramel.quality.probe:shrunk_probe",
         "char_probe": "caramel.quality.probe:char_probe",
     },
     "pair_scorer": {

@@ -12,6 +12,7 @@ import pytest
 
 from caramel.quality.attack_figures import variance_factor
 from caramel.quality.blind import words_only
+from caramel.quality.probe import probe, shrunk_probe
 from caramel.quality.scores import interval
 
 SIMULATION = Path(__file__).parents[2] / "benchmarks" / "audit_power.py"
@@ -89,3 +90,15 @@ def test_a_goal_that_is_missed_is_said(simulation: ModuleType) -> None:
     assert simulation.outcome("word", 0.4, 600, blind).missed
     assert not simulation.outcome("word", 0.05, 600, blind).missed, "nobody could find it"
     assert simulation.outcome("clean", 0.0, 600, [*blind[:30], *[(0.6, 0.55, 0.01)] * 10]).missed
+
+
+def test_a_strong_penalty_finds_on_few_rows_what_words_alone_drown_in(simulation: ModuleType) -> None:
+    found = []
+    for seed in range(4):
+        rows = simulation.planted("word", 0.2, rows=600, seed=seed)
+        texts = [rows[name].tolist() for name in ("caption", "negative_caption", "image_id")]
+        for attacker in (shrunk_probe, probe):
+            true, false = attacker(*texts, folds=5, seed=3)
+            found.append(float(np.mean((true > false) + 0.5 * (true == false))))
+    strong, weak = np.reshape(found, (4, 2)).mean(axis=0)
+    assert strong > 0.57 > weak
