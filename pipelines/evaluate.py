@@ -26,7 +26,9 @@ def evaluate(config: Config) -> None:
     tables.write(tables.ANSWERS, found.answers, OUT / "answers.parquet")
     tables.write(tables.METRICS, found.metrics, OUT / "metrics.parquet")
     small = {
-        str(benchmark): {str(model): overall(of_model) for model, of_model in rows.groupby("model", sort=False)}
+        str(benchmark): {
+            str(model): overall(of_model) for model, of_model in rows.groupby("model", sort=False)
+        }
         for benchmark, rows in found.metrics.groupby("benchmark", sort=False)
     }
     (OUT / "metrics.json").write_text(json.dumps(small, indent=2) + "\n", encoding="utf-8")

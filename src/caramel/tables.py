@@ -224,7 +224,9 @@ ANSWERS = Table(
         "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
         "image": Column(TEXT, "which of its images was shown", choices=("positive", "negative")),
         "ways": Column(INT, "options that it chose from, `none` included"),
-        "order": Column(TEXT, "the options in their order: P true of the image shown, N false, 0 none of them"),
+        "order": Column(
+            TEXT, "the options in their order: P true of the image shown, N false, 0 none of them"
+        ),
         "wording": Column(TEXT, "name of the question's wording"),
         "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
         "reply": Column(TEXT, "the reply as it came; null where none came", null=True),
