@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.errors import BackendError, ConfigError
+from caramel.errors import BackendError, ConfigError, DataError
 from caramel.quality import attack as attacks
 from caramel.quality.attack import BEST, best_blind_attacker, found_scorer
 from caramel.quality.blind import assign_folds
@@ -135,10 +135,28 @@ def test_a_large_type_is_attacked_in_part_by_whole_images(monkeypatch):
     assert (found.rows["image_id"].value_counts() == 2).all()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 6])
+@pytest.mark.parametrize("count", [3, 6])
 def test_few_rows_are_attacked_all_the_same(count):
     found = best_blind_attacker(noise(count, 0), ALL, folds=5, seed=3)
     assert len(found.gaps[BEST]) == count
+
+
+def test_rows_of_one_group_are_no_clean_data_set_but_an_error():
+    with pytest.raises(DataError, match="1 rows cannot be attacked: those of a type are all one group"):
+        best_blind_attacker(noise(1, 0), ["length"], folds=5, seed=3)
+    one_image = noise(40, 0).assign(image_id="x.jpg")
+    with pytest.raises(DataError, match="40 rows cannot be attacked"):
+        best_blind_attacker(one_image, ["length"], folds=5, seed=3)
+
+
+def test_a_type_of_one_group_is_left_out_of_the_attack():
+    lonely = noise(5, 1).assign(type="add", subtype="add_obj", image_id="x.jpg")
+    lonely["pair_id"] = "lonely" + lonely["pair_id"]
+    found = best_blind_attacker(
+        pd.concat([noise(40, 0), lonely], ignore_index=True), ["length"], folds=5, seed=3
+    )
+    assert len(found.rows) == 40
+    assert "add" not in set(found.rows["type"])
 
 
 def test_a_corpus_reaches_the_scorers_that_learn_from_texts():

@@ -123,7 +123,8 @@ def test_the_table_has_a_line_per_scorer_and_defect_and_what_stands_beside_it():
 def test_the_badge_is_an_image_and_a_line_that_shows_it(tmp_path):
     result = done()
     write_audit(result, tmp_path)
-    assert badge(result) == "![blind accuracy 75.0 % (chance 50 %)](badge.svg)"
+    low, high = (100 * result.attack.figures[BEST]["overall"][key] for key in ("ci_low", "ci_high"))
+    assert badge(result) == f"![blind accuracy 75.0 % [{low:.1f}, {high:.1f}] (chance 50 %)](badge.svg)"
     assert (tmp_path / "badge.md").read_text() == badge(result) + "\n"
     image = ET.fromstring(badge_svg(result))
     assert image.attrib["aria-label"] == "blind accuracy: 75.0 %"

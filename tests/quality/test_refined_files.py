@@ -22,7 +22,7 @@ def rows(subtypes, paraphrases) -> pd.DataFrame:
 
 def test_refined_rows_are_read_again_as_sugarcrepe_and_sugarcrepe_pp(tmp_path):
     data = rows(["swap_obj", "swap_att", "swap_obj"], [None, "One cat.", None])
-    write_refined(data, tables.frame(tables.REJECTS, []), tmp_path)
+    write_refined(data, tables.frame(tables.REJECTS, []), tmp_path, ())
     again = read_captions(tmp_path).sort_values("image_id", ignore_index=True)
     for name in ("image_id", "subtype", "caption", "negative_caption"):
         assert again[name].tolist() == data[name].tolist()
@@ -34,20 +34,20 @@ def test_refined_rows_are_read_again_as_sugarcrepe_and_sugarcrepe_pp(tmp_path):
 
 def test_rejects_keep_their_contract(tmp_path):
     rejects = pd.DataFrame({"id": ["x9"], "stage": ["refine"], "reason": ["because"], "text": ["A."]})
-    write_refined(rows(["swap_obj"], [None]), rejects, tmp_path)
+    write_refined(rows(["swap_obj"], [None]), rejects, tmp_path, ())
     pd.testing.assert_frame_equal(tables.read(tables.REJECTS, tmp_path / "rejects.parquet"), rejects)
 
 
 def test_a_subtype_of_any_name_has_a_file_of_its_own_within_the_folder(tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    write_refined(rows(["../a", "a/b", "a_b"], [None] * 3), tables.frame(tables.REJECTS, []), out)
+    write_refined(rows(["../a", "a/b", "a_b"], [None] * 3), tables.frame(tables.REJECTS, []), out, ())
     assert sorted(p.name for p in out.glob("*.json")) == ["..%2Fa.json", "a%2Fb.json", "a_b.json"]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_some_rows_of_a_subtype_without_a_paraphrase_make_it_plain_sugarcrepe(tmp_path):
-    write_refined(rows(["swap_obj"] * 2, ["One cat.", None]), tables.frame(tables.REJECTS, []), tmp_path)
+    write_refined(rows(["swap_obj"] * 2, ["One cat.", None]), tables.frame(tables.REJECTS, []), tmp_path, ())
     found = json.loads((tmp_path / "swap_obj.json").read_text(encoding="utf-8"))
     assert list(found) == ["0", "1"]
     assert "caption2" not in found["0"]
@@ -63,3 +63,10 @@ def test_the_curve_is_written_as_numbers_and_as_a_picture(tmp_path):
     write_curve(curve, tmp_path)
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "curve.csv"), curve)
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_files_of_subtypes_that_lost_all_their_rows_are_removed(tmp_path):
+    nothing = tables.frame(tables.REJECTS, [])
+    write_refined(rows(["swap_obj", "add_obj"], [None, None]), nothing, tmp_path, ())
+    write_refined(rows(["swap_obj"], [None]), nothing, tmp_path, ["swap_obj", "add_obj"])
+    assert [path.name for path in tmp_path.glob("*.json")] == ["swap_obj.json"]

@@ -231,7 +231,7 @@ BENCHMARK_DEFECTS = {
     "image left out": (drop_image, "missing_image='i1'"),
     "broken image": (break_image, "image_id='i1n', image_ok=False"),
     "wrong size": (put("images", 3, "width", 5), "image_id='i1n', image_ok=False"),
-    "blind model sees it": (lean_on_length, "probe on replace: 100.0 %"),
+    "blind model sees it": (lean_on_length, "probe: 100.0 %"),
     "score lost": (lose_a_score, "ngram: 1 of 20 rows have no score; ngram on replace: 1 of 12 rows"),
     "no scorer": (lambda t: t.update(scores=t["scores"].head(0)), "no scorer is named"),
     "no instances": (lambda t: t.update(instances=t["instances"].head(0)), "A benchmark has instances."),

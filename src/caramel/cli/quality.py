@@ -96,7 +96,9 @@ def audit(
     from caramel.quality import parses as parsers
     from caramel.report.audit_page import write_page
 
+    parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
+    leaks = None if training is None else audits.leaks_into(found.rows, training, seed=seed)
     result = audits.audit(
         found.rows,
         scorers=scorers or default_scorers(),
@@ -108,13 +110,12 @@ def audit(
     result = replace(
         result,
         images=_image_shortcuts(found, folds, seed),
-        leaks=None if training is None else audits.leaks_into(found.rows, training, seed=seed),
+        leaks=leaks,
     )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
     click.echo(audits.table(result, beside=beside, beside_name=beside_name))
     audits.write_audit(result, out)
-    parse = None if parser is None else parsers.parser(parser)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     click.echo(f"\n{audits.badge(result)}\nWritten to {out}.")
     messages = audits.broken(result, max_accuracy=max_accuracy, max_defects=max_defects)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 # What refinement is fitted on and chosen by, and the further scorers that judge the result.
 FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
-FURTHER = ("kneser_ney", "char_ngram", "words", "articles")
+FURTHER = ("kneser_ney", "char_ngram", "shrunk_probe", "final_punctuation", "casing", "digits", "articles")
 
 Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high
 
@@ -27,6 +28,7 @@ Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
 )
+@click.option("--format", "kind", help="Format, where a folder holds several.")
 @click.option(
     "--method",
     "methods",
@@ -66,6 +68,7 @@ Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high
 def refine(
     path: Path,
     out: Path,
+    kind: str | None,
     methods: tuple[str, ...],
     scorers: tuple[str, ...],
     attackers: tuple[str, ...],
@@ -82,10 +85,11 @@ def refine(
     every method is tried at several strengths, and an attacker made of the --scorer ones says how well each
     result can still be solved. Taken is the one with the most rows whose accuracy is at most --target; with
     --rows, each is thinned to so many rows first, and those with fewer are not taken. Without --target, the one
-    with the lowest accuracy is taken.
+    whose interval ends lowest is taken.
 
     The result is then judged with other folds: by the --attacker scorers, which had no part in it, and by these
-    and the --scorer ones together. Only these figures say how good the refined set is.
+    and the --scorer ones together. Only these figures say how good the refined set is; where one lies wholly
+    above --target, that is said and the exit code is 1.
 
     Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet, curve.csv, curve.png and
     refine.json to --out.
@@ -106,7 +110,7 @@ def refine(
             f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: the result must be judged by one scorer "
             f"at least that it was not refined with. Name others."
         )
-    rows, rejects = repair(read_rows(path).rows)
+    rows, rejects = repair(read_rows(path, name=kind).rows)
     if rows.empty:
         raise DataError(f"No row of {str(path)!r} is of use: {rejects['reason'].value_counts().to_dict()}.")
     found = tradeoff.candidates(
@@ -127,7 +131,7 @@ def refine(
     chosen = found[tradeoff.choose(curve, target=target, number=number)]
     kept = rows[chosen.kept].reset_index(drop=True)
     rejects = _together(rejects, rejected(rows, chosen.reasons))
-    refined_files.write_refined(kept, rejects, out)
+    refined_files.write_refined(kept, rejects, out, rows["subtype"].unique())
     new, together = (
         tradeoff.stacked(names, folds=folds, seed=seed + 3) for names in (further, (*fitted, *further))
     )
@@ -138,6 +142,8 @@ def refine(
         "attackers": further,
         "target": target,
         "rows": number,
+        "methods": methods or tradeoff.METHODS,
+        "cells": cells or tradeoff.CELLS,
     }
     settings |= {"within": within, "folds": folds, "seed": seed}
     refined_files.write_report(_report(settings, chosen, len(rows), len(kept), judged), out)
@@ -146,6 +152,13 @@ def refine(
     for label, (before, after) in judged.items():
         click.echo(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
     click.echo(f"Written to {out}.")
+    missed = {
+        label: after for label, (_, after) in judged.items() if target is not None and after[1] > target
+    }
+    for label, after in missed.items():
+        click.echo(f"Target missed: {label.replace('_', ' ')} are right on {_percent(after)}.", err=True)
+    if missed:
+        sys.exit(1)
 
 
 def _together(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:

@@ -98,8 +98,8 @@ def detected(folder: Path, name: str | None) -> str:
         raise DataError(f"{str(folder)!r} holds no data set of a known format.\n{looked_for()}")
     if name is None and len(formats) > 1:
         raise DataError(
-            f"{str(folder)!r} holds data sets of several formats: {', '.join(formats)}. Say which one to read, "
-            f"or put each into a folder of its own."
+            f"{str(folder)!r} holds data sets of several formats: {', '.join(formats)}. Say which one with "
+            f"--format, or put each into a folder of its own."
         )
     return name or formats[0]
 

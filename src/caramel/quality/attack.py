@@ -24,7 +24,7 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, DataError
 from caramel.quality.attack_figures import Figures, figures
 from caramel.quality.blind import DECIMALS, Floats, Scorer, assign_folds, stable_keys
 from caramel.quality.grouping import grouped
@@ -42,7 +42,7 @@ class Attack:
     """What blind attackers make of a data set.
 
     Attributes:
-        rows: the audit rows that were attacked, by pair_id.
+        rows: the audit rows that were attacked, by pair_id; without types whose rows are all one group.
         gaps: scorer -> (n,) gap in [-1, 1], true caption less negative, out of fold; ``BEST`` is one of them,
             with 2·P(true) − 1.
         figures: scorer -> figures, see ``attack_figures``.
@@ -79,6 +79,7 @@ def best_blind_attacker(
     Raises:
         BackendError: there is no scorer of that name, or its model cannot be loaded.
         ConfigError: no scorer is named.
+        DataError: the rows of each type are all one group.
     """
     if not scorers:
         raise ConfigError("No blind scorer is named. Name one at least, such as 'length'.")
@@ -86,6 +87,14 @@ def best_blind_attacker(
     rows = _drawn(rows.sort_values("pair_id", ignore_index=True), seed)
     groups, by = grouped(rows)
     names = np.array(groups, dtype=object)
+    # Of a type whose rows are all one group nothing can be learned that it was not judged on.
+    several = pd.Series(names).groupby(rows["type"]).transform("nunique").to_numpy() > 1
+    if not several.any():
+        raise DataError(
+            f"The {len(rows)} rows cannot be attacked: those of a type are all one group (by {by}), so that nothing "
+            f"is left to learn from. Give more images, or correct the column of the images."
+        )
+    rows, names = rows[several].reset_index(drop=True), names[several]
     gaps = {name: np.zeros(len(rows)) for name in (*attackers, BEST)}
     for kind in rows["type"].unique():
         here = (rows["type"] == kind).to_numpy()
@@ -94,7 +103,7 @@ def best_blind_attacker(
             gaps[name][here] = values.round(DECIMALS)
     number = np.unique(names.astype(str), return_inverse=True)[1]
     found = figures(rows, gaps, number, folds=folds, seed=seed)
-    return Attack(rows, gaps, found, by, len(set(groups)))
+    return Attack(rows, gaps, found, by, len(set(names.tolist())))
 
 
 def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
@@ -119,7 +128,9 @@ def _drawn(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
         if len(part) > MOST:
             sizes = part["image_id"].value_counts().sort_index()
             sizes = sizes.iloc[np.argsort(stable_keys(sizes.index.tolist(), seed), kind="stable")]
-            part = part[part["image_id"].isin(sizes.index[sizes.cumsum() <= MOST])]
+            within = sizes.cumsum() <= MOST
+            within.iloc[0] = True  # an image that has more rows alone
+            part = part[part["image_id"].isin(sizes.index[within])]
         kept.append(part)
     return pd.concat(kept).sort_values("pair_id", ignore_index=True) if kept else rows
 

@@ -21,7 +21,7 @@ from caramel.quality.leakage import leakage
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"
-REORDERED = ("swap", "shuffle")  # types whose negatives are the same words in another order, by design
+REWORDED = ("replace", "add")  # types whose negatives must have other words, not the same in another order
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,8 @@ class Audit:
         attack: what blind attackers make of them.
         giveaways: what they can go by.
         defects: name -> pair_ids of the rows that have it.
-        faulty: number of rows with a defect, but for ``word_order_only`` where that is the design.
+        faulty: number of rows with a defect; ``word_order_only`` counts where the type says that words are
+            replaced or added.
         images: what the two images of a row give away, where it has both; None: nothing was looked at.
         leaks: texts that stand in a training corpus, ``LEAK_COLUMNS``; None: there is no corpus to look in.
     """
@@ -81,19 +82,19 @@ def audit(
     """
     attack = best_blind_attacker(rows, scorers, folds=folds, seed=seed, corpus=corpus)
     defects = find_defects(rows)
-    by_design = set(rows.loc[rows["type"].isin(REORDERED), "pair_id"])
+    reworded = set(rows.loc[rows["type"].isin(REWORDED), "pair_id"])
     faulty = {
         pair
         for defect, pairs in defects.items()
         for pair in pairs
-        if defect != ORDER_ONLY or pair not in by_design
+        if defect != ORDER_ONLY or pair in reworded
     }
     found = giveaways(attack.rows, seed=seed)
     return Audit(name, rows, folds, seed, attack, found, defects, len(faulty))
 
 
 def leaks_into(rows: pd.DataFrame, corpus: Path, *, seed: int) -> pd.DataFrame:
-    """Return the captions and negatives that stand in a training corpus, exactly or nearly: ``LEAK_COLUMNS``.
+    """Return the captions, paraphrases and negatives that stand in a training corpus, exactly or nearly: ``LEAK_COLUMNS``.
 
     Args:
         rows: audit rows.
@@ -103,12 +104,14 @@ def leaks_into(rows: pd.DataFrame, corpus: Path, *, seed: int) -> pd.DataFrame:
     Raises:
         DataError: the file is missing, broken or of no known format.
     """
-    texts = [*rows["caption"], *rows["negative_caption"]]
-    found = leakage(texts, corpus, seed=seed)
-    place = found["text"].to_numpy(dtype=int)
-    pairs = rows["pair_id"].to_numpy()[place % max(1, len(rows))]
-    side = np.where(place < len(rows), "caption", "negative_caption")
-    return found.assign(pair_id=pairs, text=side).rename(columns={"text": "side"})[list(LEAK_COLUMNS)]
+    texts = rows.melt("pair_id", ["caption", "caption2", "negative_caption"], "side", "said").dropna(
+        subset="said"
+    )
+    found = leakage(texts["said"].tolist(), corpus, seed=seed)
+    where = texts.iloc[found["text"].to_numpy(dtype=int)]
+    return found.assign(pair_id=where["pair_id"].to_numpy(), side=where["side"].to_numpy())[
+        list(LEAK_COLUMNS)
+    ]
 
 
 def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None) -> list[str]:
@@ -194,7 +197,8 @@ def pair_gaps(attack: Attack) -> pd.DataFrame:
 def badge(result: Audit) -> str:
     """Return the line of Markdown that shows ``badge.svg``."""
     overall = result.attack.figures[BEST]["overall"]
-    text = f"blind accuracy {_percent(overall['micro'])} % (chance 50 %)"
+    interval = f"[{_percent(overall['ci_low'])}, {_percent(overall['ci_high'])}]"
+    text = f"blind accuracy {_percent(overall['micro'])} % {interval} (chance 50 %)"
     return f"![{text}](badge.svg)"
 
 

@@ -118,9 +118,11 @@ def accuracies(
     found = []
     for name in dict.fromkeys(scorers):
         if {name + POSITIVE, name + NEGATIVE} <= set(rows.columns):
-            gaps, factor = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64), 1.0
+            gaps = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64)
         else:
-            gaps, factor = _scored(name, texts, group, kind, folds=folds, seed=seed), variance_factor(folds)
+            gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
+        # Scores that stand in the table were made in folds as well.
+        factor = variance_factor(folds)
         found += [
             _accuracy(name, subset, at, gaps[at], clusters[at], factor) for subset, at in subsets.items()
         ]

@@ -97,7 +97,7 @@ def words_of(text: str) -> list[str]:
 
 def signs_of(text: str) -> list[str]:
     """Return the runs of signs of a text, as terms."""
-    padded = f" {text} "
+    padded = f" {text} ".ljust(CHARS[0])  # an empty text has a term too
     return [padded[i : i + n] for n in CHARS for i in range(len(padded) - n + 1)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,17 +15,24 @@ from caramel.parallel import write_atomically
 from caramel.quality.tradeoff import METHODS, NONE
 
 
-def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path) -> None:
-    """Write refined audit rows into the folder ``out``.
+def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes: Iterable[str]) -> None:
+    """Write refined audit rows into the folder ``out``; ``subtypes`` are those that there were before.
 
     ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ where the subtype's rows have
     paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded.
     ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
     """
+    for gone in set(subtypes) - set(rows["subtype"]):
+        _file(gone, out).unlink(missing_ok=True)  # of an earlier run
     for subtype, part in rows.groupby("subtype", sort=True):
-        _write_json(_public(part), out / f"{quote(str(subtype), safe=' +')}.json")
-    write_atomically(out / "refined.parquet", lambda path: rows.to_parquet(path, index=False))
+        _write_json(_public(part), _file(subtype, out))
+    texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
+    write_atomically(out / "refined.parquet", lambda path: texts.to_parquet(path, index=False))
     tables.write(tables.REJECTS, rejects, out / "rejects.parquet")
+
+
+def _file(subtype: object, out: Path) -> Path:
+    return out / f"{quote(str(subtype), safe=' +')}.json"
 
 
 def _public(rows: pd.DataFrame) -> Any:

@@ -27,12 +27,12 @@ def repair(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     for name in TEXTS:
         found[name] = [format_caption(text) if isinstance(text, str) else None for text in rows[name]]
     second = found.loc[found["caption2"].notna(), ["pair_id", "caption2"]]
-    _, of_rows, of_second = find_faults(
+    of_pairs, of_rows, of_second = find_faults(
         found[["pair_id", "image_id", "caption"]],
         found[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=found["pair_id"]),
         second,
     )
-    reasons = of_rows.copy()
+    reasons = np.where(of_pairs != "", of_pairs, of_rows).astype(object)
     for row, reason in zip(second.index.to_numpy(), of_second, strict=True):
         if reason and not reasons[row]:
             reasons[row] = f"paraphrase: {reason}"

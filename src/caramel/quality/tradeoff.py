@@ -29,6 +29,7 @@ AFLITE_ADVERSARIAL = "aflite+adversarial"
 METHODS = (LENGTH, ADVERSARIAL, AFLITE, AFLITE_ADVERSARIAL)
 CELLS = (1.0, 0.25, 0.1, 0.02)  # side of a cell; the last is the published one
 LEVELS = (0.7, 0.6, 0.55, 0.52, 0.5)  # predictability at which AFLite ends
+FEWEST = 20  # images of one type; of fewer there is too little to learn from
 UNMATCHED = "no pair with the opposite difference in length"
 PREDICTABLE = "too predictable for an ensemble of linear models"
 SURPLUS = "left out at random: fewer rows were asked for"
@@ -149,7 +150,7 @@ def thin(candidate: Candidate, rows: pd.DataFrame, *, number: int, within: Withi
 def tradeoff(rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack) -> pd.DataFrame:
     """Return one row per candidate: method, strength, rows, share, accuracy, ci_low and ci_high.
 
-    ``share`` is that of the rows that are kept. A candidate that keeps nothing has no accuracy: NaN.
+    ``share`` is that of the rows that are kept. A candidate that keeps next to nothing has no accuracy: NaN.
     """
     lines = []
     for candidate in found:
@@ -162,7 +163,8 @@ def tradeoff(rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack) -> 
 def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> int:
     """Return the place of the candidate with the most rows whose accuracy is at most ``target``.
 
-    Without a target, that of the refinement (not ``none``) with the lowest accuracy.
+    Without a target, that of the refinement (not ``none``) whose interval ends lowest: the lowest accuracy
+    would be that of the fewest rows, by chance. A candidate without an accuracy is not taken.
 
     Args:
         curve: what ``tradeoff`` returned.
@@ -172,7 +174,7 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> 
     Raises:
         DataError: there is none; the message says what there is.
     """
-    found = curve[curve["rows"] >= max(1, (number or 0) - 1)]
+    found = curve[(curve["rows"] >= max(1, (number or 0) - 1)) & curve["accuracy"].notna()]
     if target is None:
         found = found[found["method"] != NONE]
     if found.empty:
@@ -180,8 +182,10 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> 
             f"No setting keeps {number or 1} rows: the most that a refinement keeps is "
             f"{curve.loc[curve['method'] != NONE, 'rows'].max()}. Ask for fewer, or allow larger cells."
         )
+    if target is None:
+        return int(found.sort_values("ci_high", kind="stable").index[0])
     best = found.sort_values("accuracy", kind="stable").iloc[0]
-    low = found[found["accuracy"] <= (best["accuracy"] if target is None else target)]
+    low = found[found["accuracy"] <= target]
     if low.empty:
         raise DataError(
             f"No setting brings the blind attacker to {target}: the lowest is {best['accuracy']:.3f} with "
@@ -191,9 +195,14 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> 
 
 
 def stacked(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
-    """Return the attacker that stacks the scorers (``attack.best_blind_attacker``), over all rows."""
+    """Return the attacker that stacks the scorers (``attack.best_blind_attacker``), over all rows.
+
+    Its figures are NaN where there are too few rows to learn from.
+    """
 
     def attack(rows: pd.DataFrame) -> tuple[float, float, float]:
+        if rows.groupby("type")["image_id"].nunique().max() < FEWEST:
+            return np.nan, np.nan, np.nan
         overall = best_blind_attacker(rows, scorers, folds=folds, seed=seed).figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
 
