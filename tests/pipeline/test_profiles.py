@@ -32,6 +32,7 @@ SMALL = {
     # Models trained for seconds judge at random: this run is about the way, not the outcome.
     "filter_images.min_faithful": "0.0",
     "filter_images.margin": "-2.0",
+    "validate_captions.blind_tolerance": "0.5",
     "validate_benchmark.blind_tolerance": "0.5",
     "validate_benchmark.max_subtype_share": "1.0",
     "finetune.seeds": "[11]",
