@@ -217,7 +217,12 @@ def read_variants(data: Path) -> pd.DataFrame:
     variants = read_csv(data / "evaluate/variants.csv", VARIANT_COLUMNS)
     if variants.empty:
         raise DataError(f"{data / 'evaluate/variants.csv'} holds no model. Run `dvc repro -f evaluate`.")
-    return variants
+    if (variants["subset"] == "without_add").any():
+        return variants
+    # Where all instances are *add* there is no such subset: nothing is known of it.
+    empty = variants[variants["subset"] == "all"].assign(subset="without_add", seeds=0)
+    empty[["mean", "sd", "ci_low", "ci_high"]] = float("nan")
+    return pd.concat([variants, empty], ignore_index=True)
 
 
 def read_metrics(data: Path) -> pd.DataFrame:
