@@ -155,17 +155,18 @@ def differences_section(data: Path) -> list[Block]:
     rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
     if rows.empty:
         return [NoteBlock("Only one model was scored: there is nothing to compare.")]
+    columns = [c for c in MAIN if c.subset in set(rows["subset"])]
     found = _keyed(rows, "a", "b", "subset", "metric")
     lines = [
-        [Cell(f"{a} − {b}"), *(_difference_cell(found[a, b, c.subset, c.metric]) for c in MAIN)]
+        [Cell(f"{a} − {b}"), *(_difference_cell(found[a, b, c.subset, c.metric]) for c in columns)]
         for a, b in dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
     ]
     note = (
-        "Percentage points on the same instances. Brackets: 95 % interval of a paired bootstrap that draws "
-        "images and training seeds. Coloured: the interval leaves out zero. With few seeds the intervals "
-        "are somewhat too narrow, and none is corrected for the number of comparisons."
+        "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
+        "and training seeds. Coloured: the interval leaves out zero; none is corrected for the number of "
+        "comparisons."
     )
-    head = ("Difference", *(c.title for c in MAIN))
+    head = ("Difference", *(c.title for c in columns))
     return [TableBlock("", head, lines, note=note)]
 
 
