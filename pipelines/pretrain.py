@@ -4,8 +4,9 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.files import file_hash
 from caramel.models.clip import compute
-from caramel.parallel import file_hash, fingerprint
+from caramel.parallel import fingerprint
 from caramel.registry import backend
 from caramel.stages import run
 from caramel.training.tracked import tracked_training

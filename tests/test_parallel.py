@@ -8,7 +8,7 @@ import pytest
 
 from caramel import parallel
 from caramel.errors import CaramelError, DataError, ResourceError
-from caramel.parallel import file_hash, fingerprint, sharded_map, threaded, tune_grid, write_atomically
+from caramel.parallel import fingerprint, sharded_map, threaded, tune_grid
 
 
 def square(shard: list[int], *, log: str, kill: str = "") -> pa.Table:
@@ -101,25 +101,6 @@ def test_a_failed_shard_leaves_the_finished_ones(tmp_path) -> None:
     with pytest.raises(CaramelError, match="bad shard"):
         run(tmp_path, work=refuse)
     assert len(list((tmp_path / "shards").glob("*"))) == 2  # those before it
-
-
-def test_an_interrupted_write_leaves_nothing(tmp_path) -> None:
-    def broken(path: Path) -> None:
-        path.write_text("half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(tmp_path / "file", broken)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_hash_depends_on_names_and_contents(tmp_path) -> None:
-    (tmp_path / "a").write_text("1")
-    one = file_hash(tmp_path)
-    (tmp_path / "a").write_text("2")
-    two = file_hash(tmp_path)
-    (tmp_path / "a").rename(tmp_path / "b")
-    assert len({one, two, file_hash(tmp_path)}) == 3
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:

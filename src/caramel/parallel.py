@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import ResourceError
+from caramel.files import write_atomically
 
 Executor = Literal["ray", "inline"]
 Shard = TypeVar("Shard")
@@ -45,28 +46,6 @@ def fingerprint(*parts: Any) -> str:
     """Return a hash of JSON-like values and of the code version, as 32 hexadecimal digits."""
     text = json.dumps([code_version(), *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def file_hash(path: str | Path) -> str:
-    """Return the SHA-256 of a file, or of all files of a folder with their names."""
-    path = Path(path)
-    if path.is_file():
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    names = sorted(p for p in path.rglob("*") if p.is_file())
-    listing = "".join(f"{p.relative_to(path)} {file_hash(p)}\n" for p in names)
-    return hashlib.sha256(listing.encode()).hexdigest()
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with a temporary name beside ``path``, then rename: all or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -7,7 +7,6 @@ one Parquet file written with fixed settings, so that equal rows give equal byte
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from caramel.errors import ContractError, DataError, shown
+from caramel.files import write_atomically
 
 SPLITS = ("train", "val", "test")
 TYPES = ("replace", "swap", "add")
@@ -326,13 +326,9 @@ def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
     arrow = check(table, rows, str(path))
     # Arrow reads no more than 2 GiB of pictures in one group.
     rows_per_group = 256 if IMAGE in arrow.schema.types else 65536
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        pq.write_table(arrow, temporary, compression="zstd", row_group_size=rows_per_group)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(
+        path, lambda new: pq.write_table(arrow, new, compression="zstd", row_group_size=rows_per_group)
+    )
     return path
 
 

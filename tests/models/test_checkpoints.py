@@ -6,6 +6,7 @@ import pytest
 from tiny_clips import CONFIGS, build, build_config, roberta_config
 
 from caramel.errors import BackendError
+from caramel.files import file_hash
 from caramel.models.checkpoints import (
     CARD,
     CONFIG,
@@ -15,7 +16,6 @@ from caramel.models.checkpoints import (
     load_encoder,
     save_checkpoint,
 )
-from caramel.parallel import file_hash
 
 TEXTS = ["A red car.", "There is a small blue house to the left of a green tree.", "A cup."]
 

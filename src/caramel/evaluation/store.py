@@ -28,8 +28,9 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError
 from caramel.evaluation.image_files import KEY_BYTES
+from caramel.files import write_atomically
 from caramel.models.protocols import Identity
-from caramel.parallel import Executor, sharded_map, write_atomically
+from caramel.parallel import Executor, sharded_map
 
 KEY = pa.binary(KEY_BYTES)
 Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)

@@ -16,10 +16,11 @@ import pyarrow as pa
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.files import file_hash
 from caramel.images.judges import Judge
 from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.models.clip import resolve_device
-from caramel.parallel import Executor, file_hash, sharded_map, tune_grid
+from caramel.parallel import Executor, sharded_map, tune_grid
 from caramel.registry import backend
 
 _SHARD = pa.schema(

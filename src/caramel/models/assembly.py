@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from caramel.errors import BackendError
+from caramel.files import file_hash
 from caramel.models.state_dicts import first_line
-from caramel.parallel import file_hash
 
 if TYPE_CHECKING:
     import torch

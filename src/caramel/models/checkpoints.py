@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError, ResourceError
+from caramel.files import file_hash
 from caramel.models.activations import OPENAI, OTHERS, agreed
 from caramel.models.assembly import Clip, assemble, completed
 from caramel.models.batches import out_of_memory
 from caramel.models.clip import ClipEncoder, resolve_device
 from caramel.models.state_dicts import first_line, fit_state, read_state
-from caramel.parallel import file_hash
 
 if TYPE_CHECKING:
     import torch

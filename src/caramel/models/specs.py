@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import BackendError
-from caramel.parallel import file_hash
+from caramel.files import file_hash
 from caramel.registry import BACKENDS, backend
 
 CONFIG = "open_clip_config.json"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 from caramel.quality.attack import BEST, Attack, best_blind_attacker
 from caramel.quality.defects import find_defects
 from caramel.quality.giveaways import Giveaways, giveaways

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 
 # Of the data docs, which load theirs from elsewhere: what is clickable there is left out.
 STYLE = """

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pandas as pd
 
 from caramel import tables
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 from caramel.quality.tradeoff import METHODS, NONE
 
 

@@ -15,7 +15,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.parallel import Executor, file_hash, sharded_map, write_atomically
+from caramel.files import file_hash, write_atomically
+from caramel.parallel import Executor, sharded_map
 from caramel.quality.blind import assign_folds
 from caramel.quality.scorer_specs import scorer
 from caramel.quality.scores import score_pairs

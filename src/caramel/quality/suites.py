@@ -20,7 +20,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError, GateError, shown
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 from caramel.quality.contract_expectations import contract_expectations
 from caramel.quality.data_docs import write_page
 from caramel.stages import be_quiet

@@ -19,7 +19,7 @@ from typing import Any
 from caramel import tables
 from caramel.config import read_yaml
 from caramel.errors import ConfigError, DataError, shown
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 from caramel.tracking import git_commit
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 from caramel.quality.parses import Parser
 from caramel.report import audit_sections as parts
 from caramel.report.audit_sections import BEST, WHERE, ranked

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from caramel import tables
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 from caramel.report import changes, data_sections, image_sections, model_sections
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section
 from caramel.report.inputs import Skipped

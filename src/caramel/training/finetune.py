@@ -10,8 +10,9 @@ from typing import Any
 import pandas as pd
 
 from caramel import tables, tracking
+from caramel.files import file_hash
 from caramel.models.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
-from caramel.parallel import Executor, file_hash, fingerprint, tune_grid
+from caramel.parallel import Executor, fingerprint, tune_grid
 from caramel.training.contrastive import fit, load_examples
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from caramel.parallel import write_atomically
+from caramel.files import write_atomically
 
 if TYPE_CHECKING:
     import torch
