@@ -33,7 +33,7 @@ def test_file_and_folder_are_synced_before_and_after_the_rename(
     names = {}
 
     def synced(descriptor: int) -> None:
-        names[len(done)] = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        names[len(done)] = Path(f"/proc/self/fd/{descriptor}").readlink()
         done.append("sync")
         sync(descriptor)
 
