@@ -52,7 +52,7 @@ repro: env
 
 test: check
 	coverage erase
-	pytest --cov=caramel --cov-report=term:skip-covered --durations=10
+	pytest -n 2 --dist loadgroup --no-loadscope-reorder --cov=caramel --cov-report=term:skip-covered --durations=10
 
 check: dev
 	ruff check .

@@ -13,6 +13,7 @@ from caramel.stages import be_quiet
 
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
 
+HEAVY = "heavy"
 TINY_CLIP = {
     "embed_dim": 32,
     "quick_gelu": False,
@@ -20,6 +21,18 @@ TINY_CLIP = {
     "vision_cfg": {"image_size": 48, "layers": 1, "width": 32, "head_width": 16, "patch_size": 24},
     "text_cfg": {"context_length": 40, "width": 32, "heads": 2, "layers": 1},
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Deal the tests to pytest-xdist's processes file by file; all of Ray and of the graph to one, and first.
+
+    So that fixtures of a file are made once, there are no two Ray clusters or smoke runs at a time, and the
+    longest part does not come last.
+    """
+    for item in items:
+        heavy = "ray_cluster" in getattr(item, "fixturenames", ()) or "pipeline" in item.path.parts
+        item.add_marker(pytest.mark.xdist_group(HEAVY if heavy else str(item.path)))
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args != (HEAVY,))
 
 
 @pytest.fixture(scope="session")

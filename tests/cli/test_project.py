@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,16 +48,14 @@ def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None
     assert f"Example:\n    caramel {name}" in said
 
 
-def test_help_imports_nothing_heavy_and_is_quick() -> None:
+def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\nfrom caramel import cli\n"
         "try: cli.main(['--help'])\nexcept SystemExit: pass\n"
         "print(sorted({'pandas', 'numpy', 'torch', 'pydantic', 'ray', 'mlflow'} & set(sys.modules)))"
     )
-    start = time.monotonic()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
-    assert time.monotonic() - start < 5, "0.1 s on a machine that does nothing else"
 
 
 def test_an_error_of_the_users_is_one_message_on_stderr(call: Call) -> None:

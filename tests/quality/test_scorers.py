@@ -1,5 +1,4 @@
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -172,9 +171,7 @@ def test_simple_rules_and_the_probe_solve_much_of_the_released_sugarcrepe_withou
     negatives = rows[["pair_id", "subtype", "negative_caption"]].assign(
         negative_id=rows["pair_id"], type=rows["subtype"].str.partition("_")[0]
     )
-    start = time.perf_counter()
     scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
-    assert time.perf_counter() - start < 60
     found = blind_accuracy(scores, negatives, pairs=pairs)
     assert found["length"]["add"]["ci_low"] > 0.98
     assert found["final_punctuation"]["all"]["ci_low"] > 0.55
