@@ -9,8 +9,16 @@
     └── ResourceError    disk full, a lock held, a worker that keeps dying
 
 A message says what, the offending value, where, and what to do. The command line and
-the stages print the message without a traceback and exit with code 1.
+the stages print the message without a traceback and exit with code 1; what they print goes
+through ``printable``.
 """
+
+import re
+
+# Signs that steer a terminal (C0 and C1 but tab and new line), turn the direction of a line, or are no text.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 
 
 class CaramelError(Exception):
@@ -47,3 +55,11 @@ def shown(items: list[str], limit: int = 5) -> str:
     if len(items) > limit:
         lines.append(f"  … and {len(items) - limit} more")
     return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return the text with all signs that a terminal would obey, or that cannot be written, as escapes.
+
+    Messages and tables quote data, file names and replies of servers: raw, ``\\x1b[2K`` in them wipes a line.
+    """
+    return _UNPRINTABLE.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)

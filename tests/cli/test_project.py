@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -14,6 +16,7 @@ import click
 import pytest
 
 from caramel import cli
+from caramel.cli import commands
 from caramel.config import load
 from caramel.errors import GateError
 from caramel.release.pin import Pin
@@ -37,11 +40,11 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return run
 
 
-def commands() -> list[str]:
-    return sorted(cli.cli.commands)
+def names() -> list[str]:
+    return sorted(commands.cli.commands)
 
 
-@pytest.mark.parametrize("name", commands())
+@pytest.mark.parametrize("name", names())
 def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None:
     code, said, _ = call(name, "--help")
     assert code == 0
@@ -70,7 +73,7 @@ def test_an_error_of_ours_keeps_its_traceback(call: Call, monkeypatch: pytest.Mo
     def broken() -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setitem(cli.cli.commands, "broken", broken)
+    monkeypatch.setitem(commands.cli.commands, "broken", broken)
     with pytest.raises(ZeroDivisionError):
         cli.main(["broken"])
 
@@ -80,7 +83,7 @@ def test_every_kind_of_caramel_error_ends_in_code_one(call: Call, monkeypatch: p
     def gate() -> None:
         raise GateError("five rows\n  - a")
 
-    monkeypatch.setitem(cli.cli.commands, "gate", gate)
+    monkeypatch.setitem(commands.cli.commands, "gate", gate)
     assert call("gate") == (1, "", "Error: five rows\n  - a\n")
 
 
@@ -179,3 +182,74 @@ def test_doctor_exits_with_code_one_outside_a_project(call: Call) -> None:
     assert code == 1
     assert "FAIL  params" in out
     assert "caramel profile default" in out
+
+
+INTERRUPT = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from caramel.cli import main
+main(["benchmarks", "sugarcrepe"])
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "caramel.cli.evaluation", "caramel.stages", "numpy", "pandas"])
+def test_ctrl_c_ends_with_one_line_while_imports_run(module: str) -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPT, module], capture_output=True, text=True)
+    assert done.returncode == 130
+    assert (done.stdout, done.stderr.strip()) == ("", "Interrupted. What was finished is kept.")
+
+
+def test_ctrl_c_in_a_command_is_one_line_and_an_end_of_file_is_none(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def raising(error: type[BaseException]) -> click.Command:
+        @click.command()
+        def command() -> None:
+            raise error
+
+        return command
+
+    monkeypatch.setitem(commands.cli.commands, "stopped", raising(KeyboardInterrupt))
+    monkeypatch.setitem(commands.cli.commands, "cut", raising(EOFError))
+    code, out, err = call("stopped")
+    assert (code, out, err.strip()) == (130, "", "Interrupted. What was finished is kept.")
+    with pytest.raises(EOFError):
+        cli.main(["cut"])
+
+
+def test_signs_that_a_terminal_obeys_are_shown_and_not_sent(call: Call) -> None:
+    code, _, err = call("profile", "a\x1b[2Kb\u202ec")
+    assert code == 1
+    assert "\\x1b[2K" in err
+    assert not {"\x1b", "\u202e"} & set(err)
+    code, _, err = call("benchmarks", "--no-such\x1b[31m")
+    assert code == 2
+    assert "\x1b" not in err
+
+
+@pytest.mark.parametrize(
+    ("number", "cure"),
+    [
+        (errno.ENOSPC, "Make room"),
+        (errno.EACCES, "permissions"),
+        (errno.EROFS, "another place"),
+        (errno.EIO, ""),
+    ],
+)
+def test_an_error_of_the_system_names_file_and_cure(
+    number: int, cure: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @click.command()
+    def command() -> None:
+        raise OSError(number, os.strerror(number), "some/file")
+
+    monkeypatch.setitem(commands.cli.commands, "broken", command)
+    code, _, err = call("broken")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert err.startswith(f"Error: {os.strerror(number)}: 'some/file'.")
+    assert cure in err
+    assert cure == "Make room" or "room" not in err

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def evaluate(
     sources = _sources(benchmarks, data, images)
     if dry_run:
         lines = library.missing(models, sources, limit)
-        click.echo("\n".join(lines) if lines else "Nothing is missing.")
+        say("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     out.mkdir(parents=True, exist_ok=True)  # before any work: it may be a place where nothing can be written
     found = library.evaluate(
@@ -151,8 +152,8 @@ def evaluate(
         if len(rows):
             tables.write(kind, rows, path)
     _write_metrics(found.metrics, out)
-    click.echo(metrics_text(found.metrics))
-    click.echo(f"\nWritten to {out}.")
+    say(metrics_text(found.metrics))
+    say(f"\nWritten to {out}.")
 
 
 @click.command()
@@ -170,10 +171,10 @@ def benchmarks(name: str | None) -> None:
 
     if name is None:
         for known in BACKENDS["benchmark"]:
-            click.echo(f"{known:22}{', '.join(benchmark(known).metrics)}")
+            say(f"{known:22}{', '.join(benchmark(known).metrics)}")
         return
     found = benchmark(name)
-    click.echo(
+    say(
         f"{found.name}\nmetrics: {', '.join(found.metrics)}\n{found.layout}\nChecked against: {found.confirmed}."
     )
 
@@ -201,10 +202,10 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
 
     found = metrics_of(list(files), named(benchmark), bootstrap=bootstrap, seed=seed)
     _write_metrics(found, out)
-    click.echo(metrics_text(found))
+    say(metrics_text(found))
     for note in found.attrs["notes"]:
-        click.echo(f"Note: {note}")
-    click.echo(f"\nWritten to {out}.")
+        say(f"Note: {note}")
+    say(f"\nWritten to {out}.")
 
 
 @click.command()
@@ -235,7 +236,7 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         found.to_csv(out / "comparison.csv", index=False)
-    click.echo(comparison_text(found, a, b))
+    say(comparison_text(found, a, b))
 
 
 @click.command()
@@ -294,11 +295,11 @@ def table(
         intervals=intervals,
     )
     if out is None:
-        click.echo(text)
+        say(text)
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(text + "\n", encoding="utf-8")
-    click.echo(f"Wrote {out}.")
+    say(f"Wrote {out}.")
 
 
 def _scored(runs: tuple[Path, ...]) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError, ResourceError
 
 UI_PORT = 5000
@@ -58,8 +59,8 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
     after = _flat(read_yaml(path))
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):
-            click.echo(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
-    click.echo("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
+            say(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")
+    say("params.yaml was already so." if before == after else f"Wrote {path}. Now run `dvc repro`.")
 
 
 @click.command()
@@ -77,7 +78,7 @@ def doctor() -> None:
 
     findings = list(examine(Path()))
     for finding in findings:
-        click.echo(str(finding))
+        say(str(finding))
     if any(finding.state == FAIL for finding in findings):
         sys.exit(1)
 
@@ -95,8 +96,8 @@ def pin(name: str) -> None:
 
     pinned = pins.pin(name, Path())
     for warning in pins.warnings(pinned):
-        click.echo(f"Warning: {warning}", err=True)
-    click.echo(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
+        say(f"Warning: {warning}", err=True)
+    say(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
 
 
 @click.command()
@@ -112,11 +113,11 @@ def verify(name: str) -> None:
 
     differences = pins.verify(name, Path())
     if not differences:
-        click.echo(f"The data set on disk is version {name}.")
+        say(f"The data set on disk is version {name}.")
         return
-    click.echo(f"The data set on disk is not version {name}:")
+    say(f"The data set on disk is not version {name}:")
     for difference in differences:
-        click.echo(f"  - {difference}")
+        say(f"  - {difference}")
     sys.exit(1)
 
 
@@ -144,7 +145,7 @@ def ui(port: int) -> None:
     # Job execution would start eight more processes, for features that need a language model.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
-    click.echo(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
+    say(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
     try:
         done = subprocess.run(
             [*command, "--host", "127.0.0.1", "--port", str(port), "--workers", "1"],
@@ -186,8 +187,8 @@ def timings() -> None:
         row = json.loads(line)
         latest.pop(row["stage"], None)  # so that stages stand in the order of their latest runs
         latest[row["stage"]] = row
-    click.echo(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
+    say(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
     for row in latest.values():
-        click.echo(f"{row['stage']:24}{row['profile']:14}{row['seconds']:>10.1f} s{row['peak_mb']:>11} MB")
+        say(f"{row['stage']:24}{row['profile']:14}{row['seconds']:>10.1f} s{row['peak_mb']:>11} MB")
     total = sum(row["seconds"] for row in latest.values())
-    click.echo(f"{'total':38}{total:>10.1f} s{max(r['peak_mb'] for r in latest.values()):>11} MB")
+    say(f"{'total':38}{total:>10.1f} s{max(r['peak_mb'] for r in latest.values()):>11} MB")

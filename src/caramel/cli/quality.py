@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from caramel.cli.saying import say
 from caramel.errors import DataError
 
 if TYPE_CHECKING:
@@ -114,13 +115,13 @@ def audit(
     )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
-    click.echo(audits.table(result, beside=beside, beside_name=beside_name))
+    say(audits.table(result, beside=beside, beside_name=beside_name))
     audits.write_audit(result, out)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
-    click.echo(f"\n{audits.badge(result)}\nWritten to {out}.")
+    say(f"\n{audits.badge(result)}\nWritten to {out}.")
     messages = audits.broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
     for message in messages:
-        click.echo(f"Threshold broken: {message}", err=True)
+        say(f"Threshold broken: {message}", err=True)
     if messages:
         sys.exit(1)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def refine(
     choosing = tradeoff.stacked(fitted, folds=folds, seed=seed + 2)
     curve = tradeoff.tradeoff(rows, found, choosing)
     refined_files.write_curve(curve, out)
-    click.echo(_table(curve))
+    say(_table(curve))
     chosen = found[tradeoff.choose(curve, target=target, number=number)]
     kept = rows[chosen.kept].reset_index(drop=True)
     rejects = _together(rejects, rejected(rows, chosen.reasons))
@@ -147,16 +148,16 @@ def refine(
     }
     settings |= {"within": within, "folds": folds, "seed": seed}
     refined_files.write_report(_report(settings, chosen, len(rows), len(kept), judged), out)
-    click.echo(f"\nTaken: {_name(chosen)}, {len(kept)} of {len(rows)} rows ({len(rejects)} rejected).")
-    click.echo("Best blind attacker with other folds, before and after:")
+    say(f"\nTaken: {_name(chosen)}, {len(kept)} of {len(rows)} rows ({len(rejects)} rejected).")
+    say("Best blind attacker with other folds, before and after:")
     for label, (before, after) in judged.items():
-        click.echo(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
-    click.echo(f"Written to {out}.")
+        say(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
+    say(f"Written to {out}.")
     missed = {
         label: after for label, (_, after) in judged.items() if target is not None and after[1] > target
     }
     for label, after in missed.items():
-        click.echo(f"Target missed: {label.replace('_', ' ')} are right on {_percent(after)}.", err=True)
+        say(f"Target missed: {label.replace('_', ' ')} are right on {_percent(after)}.", err=True)
     if missed:
         sys.exit(1)
 

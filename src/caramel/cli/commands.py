@@ -1,0 +1,72 @@
+"""All commands, and what becomes of errors.
+
+Heavy packages are imported inside the commands, so that ``caramel --help`` answers at once. An
+error that the user can mend is printed without a traceback, in one place: ``run``.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+
+import click
+
+from caramel.cli import evaluation, project, quality, refinement
+from caramel.cli.saying import say
+from caramel.errors import CaramelError
+
+CURES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Make room there, or give another place."),
+    **dict.fromkeys((errno.EROFS, errno.ENOTDIR, errno.EEXIST), " Give another place."),
+    **dict.fromkeys((errno.EACCES, errno.EPERM), " Change its permissions, or give another place."),
+}
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command line; return its exit code: 1, and one message, for any error that the user can mend."""
+    try:
+        return cli(arguments, standalone_mode=False) or 0
+    except click.ClickException as error:
+        shown = io.StringIO()  # it names files as they are called
+        error.show(shown)
+        say(shown.getvalue().rstrip("\n"), err=True)
+        return error.exit_code
+    except click.Abort as stopped:
+        # Of Ctrl-C, and of a file that ends too soon, which is no wish of the user's.
+        raise stopped.__cause__ or KeyboardInterrupt from None
+    except CaramelError as error:
+        say(f"Error: {error}", err=True)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        place = f"{error.strerror}: {error.filename!r}.{CURES.get(error.errno or 0, '')}"
+        say(f"Error: {place if error.filename else error}", err=True)
+    return 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="caramel")
+def cli() -> None:
+    """Dataset-versioned experiments on vision-language compositionality.
+
+    `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
+    """
+    from caramel.stages import be_quiet  # here, for the sake of `caramel --help`
+
+    be_quiet()
+
+
+for _command in (
+    project.profile,
+    project.doctor,
+    quality.audit,
+    refinement.refine,
+    evaluation.evaluate,
+    evaluation.benchmarks,
+    evaluation.metrics,
+    evaluation.compare,
+    evaluation.table,
+    project.pin,
+    project.verify,
+    project.ui,
+    project.timings,
+):
+    cli.add_command(_command)

@@ -1,0 +1,23 @@
+"""What is printed of data cannot steer a terminal."""
+
+from __future__ import annotations
+
+import pytest
+
+from caramel.errors import printable
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("A dog – «größer»,\n\t犬 👩‍🚀", "A dog – «größer»,\n\t犬 👩‍🚀"),
+        ("\x1b[2J\x1b]0;t\x07", "\\x1b[2J\\x1b]0;t\\x07"),
+        ("a\rPASSED\x00\x7f\x9b", "a\\rPASSED\\x00\\x7f\\x9b"),
+        ("\u202egnp.exe\u2066", "\\u202egnp.exe\\u2066"),
+        ("\ud83d", "\\ud83d"),
+    ],
+)
+def test_signs_that_a_terminal_obeys_become_escapes(text: str, expected: str) -> None:
+    assert printable(text) == expected
+    assert printable(expected) == expected
+    printable(text).encode()
