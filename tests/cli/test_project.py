@@ -165,7 +165,9 @@ def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
 def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = Pin("v1", "2030-01-02", "c0ffee-dirty", "ab" * 32, {}, {}, {})
+    made = Pin.model_construct(
+        name="v1", created="2030-01-02", commit="c0ffee-dirty", data="ab" * 32, params={}, outs={}, tables={}
+    )
     monkeypatch.setattr("caramel.release.pin.pin", lambda name, root: made)
     code, out, err = call("pin", "v1")
     assert code == 0

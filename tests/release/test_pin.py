@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 import json
+import operator
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -15,6 +21,7 @@ import pytest
 from caramel import tables
 from caramel.errors import ConfigError, DataError
 from caramel.release import pin as pins
+from caramel.release import pin_file
 
 STAGES = """
 stages:
@@ -172,10 +179,148 @@ def test_an_unknown_or_broken_pin_is_an_error(root: Path) -> None:
     pins.pin("v1", root)
     with pytest.raises(DataError, match="Pins: v1"):
         pins.verify("v2", root)
-    for text in ("{", "{}", json.dumps({"tables": {}, "name": "v1"})):
-        (root / "pins" / "v1.json").write_text(text, encoding="utf-8")
-        with pytest.raises(DataError, match="broken"):
+
+
+OTHERS: list[Any] = [None, True, -1, 1.5, "", "x", "../x", "a\n", "\ud800", [], ["x"], {}, {"x": 1}]
+
+
+def places(value: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Yield the place of each value of nested objects."""
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        yield (*at, key)
+        yield from places(inner, (*at, key))
+
+
+def mutations(written: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the pin with one value dropped, doubled under another name, or made another; with its place."""
+    for at in places(written):
+        for change in ("drop", "rename", "extra", *OTHERS):
+            other = copy.deepcopy(written)
+            holder = functools.reduce(operator.getitem, at[:-1], other)
+            if isinstance(change, str) and change in ("drop", "rename", "extra"):
+                value = holder[at[-1]] if change == "extra" else holder.pop(at[-1])
+                if change != "drop":
+                    holder[f"{at[-1]}x"] = value
+            elif holder[at[-1]] == change and type(holder[at[-1]]) is type(change):
+                continue
+            else:
+                holder[at[-1]] = change
+            yield f"{'.'.join(at)}: {change!r}", other
+
+
+def rehashed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the pin's fields with the hash that belongs to them, as one who forges it would."""
+    fields = {key: value for key, value in fields.items() if key != pin_file.CHECKSUM}
+    return fields | {pin_file.CHECKSUM: pin_file._checksum(fields)}
+
+
+def test_no_pin_with_any_value_changed_is_taken_for_the_version(root: Path) -> None:
+    pins.pin("v1", root)
+    path = root / "pins" / "v1.json"
+    written, passed, count = json.loads(path.read_text(encoding="utf-8")), [], 0
+    for what, other in mutations(written):
+        path.write_text(json.dumps(other), encoding="utf-8")
+        count += 1
+        with contextlib.suppress(DataError):
             pins.verify("v1", root)
+            passed.append(what)
+    assert passed == []
+    assert count > 380
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"outs": {}}, "outs: "),
+        ({"tables": {}}, "data: .* is not the hash of outs and tables"),
+        ({"data": "0" * 64}, "data: '0000.* is not the hash of outs and tables"),
+        ({"name": "v2"}, "name: 'v2' in the file of 'v1'"),
+        ({"commit": "HEAD"}, "commit: .*not 'HEAD'"),
+        ({"created": "2026-02-30"}, "created: "),
+        ({"params": None}, "params: .*not None"),
+        ({"outs": {"../elsewhere": "0" * 32}}, r"outs: ../elsewhere: .*below the project"),
+        ({"outs": {"/etc": "0" * 32}}, "outs: /etc: .*below the project"),
+        ({"outs": {"data/images.parquet": 3}}, "outs: data/images.parquet: "),
+        (
+            {"tables": {"data/images.parquet": {"rows": True}}},
+            "tables: data/images.parquet: rows: .*not True",
+        ),
+        ({"tables": {"data/images.parquet": None}}, "tables: data/images.parquet: "),
+        ({"more": 1}, "more: "),
+    ],
+)
+def test_a_pin_that_is_forged_with_its_hash_is_refused_by_file_and_field(
+    root: Path, change: dict[str, Any], field: str
+) -> None:
+    pins.pin("v1", root)
+    path = root / "pins" / "v1.json"
+    path.write_text(json.dumps(rehashed(json.loads(path.read_text()) | change)), encoding="utf-8")
+    with pytest.raises(DataError, match=rf"(?s)pins/v1.json' is broken:\n.*{field}.*from git"):
+        pins.verify("v1", root)
+
+
+def test_a_pin_that_leaves_out_a_table_or_an_output_is_broken_whatever_its_hashes(root: Path) -> None:
+    pinned = pins.pin("v1", root)
+    path = root / "pins" / "v1.json"
+
+    def forge(outs: dict[str, str], tables: dict[str, Any]) -> None:
+        data = pin_file.combined_hash(outs, tables)
+        pin_file.write_pin(pinned.model_copy(update={"outs": outs, "tables": tables, "data": data}), path)
+
+    name = "data/training/in_batch.parquet"
+    forge(pinned.outs, {p: t for p, t in pinned.tables.items() if p != name})
+    with pytest.raises(DataError, match=f"(?s)is broken.*tables: {name}: not those of data/training"):
+        pins.verify("v1", root)
+    forge(pinned.outs, {p: t for p, t in pinned.tables.items() if p != "data/images.parquet"})
+    with pytest.raises(DataError, match=r"(?s)is broken.*tables: data/images.parquet: missing"):
+        pins.verify("v1", root)
+    forge({p: h for p, h in pinned.outs.items() if p != "data/model"}, pinned.tables)
+    with pytest.raises(
+        DataError, match=r"(?s)is broken.*outs: data/model: missing, but dvc.lock of its commit"
+    ):
+        pins.verify("v1", root)
+    forge(pinned.outs, pinned.tables)
+    assert pins.verify("v1", root) == []
+
+
+def test_an_output_that_was_made_since_is_not_in_the_pinned_version(root: Path) -> None:
+    pins.pin("v1", root)
+    (root / "dvc.yaml").write_text(f"{STAGES}  more:\n    cmd: touch data/new\n    outs: [data/new]\n")
+    call(sys.executable, "-m", "dvc", "repro", "-q", root=root)
+    assert pins.verify("v1", root) == ["data/new: not in the pinned version"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "null", "[]", "3", '"x"', "{}", '{"rows": NaN}', '{"a": 1, "a": 2}', "[" * 100_000, "9" * 5000],
+)
+def test_a_file_that_is_no_pin_is_an_error_with_its_name(root: Path, text: str) -> None:
+    (root / "pins").mkdir()
+    (root / "pins" / "v1.json").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"pins/v1.json' is broken"):
+        pins.verify("v1", root)
+    (root / "pins" / "v1.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match=r"pins/v1.json' is broken"):
+        pins.verify("v1", root)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["- a\n", "stages: [a]\n", "stages: {a: {outs: [b]}}\n", "stages: {a: {outs: [{path: ../x, md5: y}]}}\n"],
+)
+def test_a_lock_that_dvc_would_not_write_is_an_error(root: Path, text: str) -> None:
+    (root / "dvc.lock").write_text(text, encoding="utf-8")
+    with pytest.raises(
+        DataError, match=r"dvc.lock (is not what DVC writes.*caramel doctor|has wrong outputs)"
+    ):
+        pins.pin("v1", root)
+
+
+@pytest.mark.parametrize("text", ["a: .nan\n", "a: 2026-11-21\n", "- a\n", "3\n"])
+def test_params_that_json_cannot_hold_are_an_error(root: Path, text: str) -> None:
+    (root / "params.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"params.yaml holds what a pin cannot"):
+        pins.pin("v1", root)
 
 
 def test_the_citation_names_version_commit_and_data(root: Path) -> None:

@@ -9,45 +9,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
+import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from caramel import tables
 from caramel.config import read_yaml
 from caramel.errors import ConfigError, DataError, shown
-from caramel.files import write_atomically
+from caramel.release.pin_file import (
+    Outs,
+    Pin,
+    TableVersion,
+    broken,
+    combined_hash,
+    pin_path,
+    read_pin,
+    write_pin,
+    wrong_fields,
+)
 from caramel.tracking import git_commit
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
 REPORT = "report"  # stage whose output is no data
-
-
-@dataclass(frozen=True)
-class TableVersion:
-    """One table: its rows, the hash of their content and the hash of the file's bytes."""
-
-    rows: int
-    content: str
-    md5: str
-
-
-@dataclass(frozen=True)
-class Pin:
-    """One version of the data set. ``data`` is one hash over all that was made."""
-
-    name: str
-    created: str
-    commit: str
-    data: str
-    params: Mapping[str, Any]
-    outs: Mapping[str, str]
-    tables: Mapping[str, TableVersion]
 
 
 def pin(name: str, root: Path) -> Pin:
@@ -66,7 +52,7 @@ def pin(name: str, root: Path) -> Pin:
         created=datetime.now(UTC).date().isoformat(),
         commit=git_commit(root),
         data=combined_hash(outs, found),
-        params=read_yaml(root / "params.yaml"),
+        params=_params(root),
         outs=outs,
         tables=found,
     )
@@ -78,61 +64,57 @@ def pin(name: str, root: Path) -> Pin:
                 f"What was cited is never overwritten: choose another name."
             )
         return old
-    text = json.dumps(asdict(made), indent=1, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_pin(made, path)
     return made
 
 
-def pin_path(name: str, root: Path) -> Path:
-    """Return the file of a pin.
-
-    Raises:
-        ConfigError: the name holds other characters than letters, digits, ``.``, ``_`` and ``-``.
-    """
-    if not NAME.fullmatch(name):
-        raise ConfigError(
-            f"{name!r} cannot name a version: use letters, digits, '.', '_' and '-', as in v1.0."
-        )
-    return root / "pins" / f"{name}.json"
-
-
-def read_pin(name: str, root: Path) -> Pin:
-    """Return a pin that was written.
-
-    Raises:
-        DataError: there is none of that name, or the file is broken.
-    """
-    path = pin_path(name, root)
-    if not path.exists():
-        names = sorted(p.stem for p in path.parent.glob("*.json"))
-        raise DataError(
-            f"There is no pin {name!r}. Pins: {', '.join(names) or 'none; make one with `caramel pin`'}."
-        )
+def _params(root: Path) -> dict[str, Any]:
+    """Return ``params.yaml`` as JSON holds it."""
+    path = root / "params.yaml"
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        raw["tables"] = {p: TableVersion(**t) for p, t in raw["tables"].items()}
-        return Pin(**raw)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"Pin {str(path)!r} is broken: {error}. Take the file back from git.") from error
+        held: dict[str, Any] = json.loads(json.dumps(dict(read_yaml(path)), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"{path} holds what a pin cannot: {error}. Run `caramel doctor`.") from error
+    return held
 
 
 def verify(name: str, root: Path) -> list[str]:
     """Return how the data on disk differs from the pinned version, one line each; none: it is that version.
 
+    The pin is checked first: by itself, against the outputs that ``dvc.lock`` had at its commit, where git
+    knows that, and against the tables of the outputs that are on disk as they were pinned.
+
     Raises:
-        DataError: there is no such pin, or a table cannot be read.
+        DataError: there is no such pin, it is broken, or a table cannot be read.
     """
     pinned = read_pin(name, root)
-    return [line for out in pinned.outs for line in _differences(out, pinned, root)]
+    problems = [
+        f"outs: {out}: missing, but dvc.lock of its commit has it"
+        for out in _outs_at(pinned.commit, root)
+        if out not in pinned.outs
+    ]
+    lines = []
+    for out in pinned.outs:
+        if (root / out).exists() and dvc_hash(root / out) == pinned.outs[out]:
+            unlike = set(tables_in(out, root)) ^ set(_tables_of(out, pinned))
+            problems += [f"tables: {path}: not those of {out}" for path in sorted(unlike)]
+        else:
+            lines += _differences(out, pinned, root)
+    if problems:
+        raise broken(pin_path(name, root), problems)
+    new = [out for out in _recorded(root / "dvc.lock") if out not in pinned.outs]
+    return lines + [f"{out}: not in the pinned version" for out in new]
+
+
+def _tables_of(out: str, pinned: Pin) -> dict[str, TableVersion]:
+    return {p: t for p, t in pinned.tables.items() if p == out or p.startswith(f"{out}/")}
 
 
 def _differences(out: str, pinned: Pin, root: Path) -> list[str]:
-    """Return how one output differs, table by table where it holds tables."""
+    """Return how an output that is not as it was pinned differs, table by table where it holds tables."""
     if not (root / out).exists():
         return [f"{out}: missing; run `dvc checkout` or `dvc repro`"]
-    if dvc_hash(root / out) == pinned.outs[out]:
-        return []
-    old = {p: t for p, t in pinned.tables.items() if p == out or p.startswith(f"{out}/")}
+    old = _tables_of(out, pinned)
     lines = [_difference(path, version, root) for path, version in old.items()]
     lines += [f"{path}: not in the pinned version" for path in tables_in(out, root) if path not in old]
     return [line for line in lines if line] or [f"{out}: changed"]
@@ -158,19 +140,55 @@ def locked_outs(root: Path) -> dict[str, str]:
     The report is a view of the data, and tells when and from what commit it was made.
 
     Raises:
-        DataError: nothing was ever made.
+        DataError: nothing was ever made, or the file is broken.
     """
     lock = root / "dvc.lock"
-    stages = ((read_yaml(lock) if lock.exists() else None) or {}).get("stages") or {}
-    outs = {
-        out["path"]: out["md5"]
-        for name, stage in stages.items()
-        if name != REPORT
-        for out in stage.get("outs", ())
-    }
-    if not outs:
-        raise DataError(f"There is no data to pin: {lock} records no outputs. Run `dvc repro`.")
-    return dict(sorted(outs.items()))
+    if outs := _recorded(lock):
+        return outs
+    raise DataError(f"There is no data to pin: {lock} records no outputs. Run `dvc repro`.")
+
+
+def _recorded(lock: Path) -> dict[str, str]:
+    """Return what ``locked_outs`` does, or nothing where nothing is recorded."""
+    return _outs(read_yaml(lock), str(lock)) if lock.exists() else {}
+
+
+def _outs_at(commit: str, root: Path) -> dict[str, str]:
+    """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import YAMLError
+
+    if commit == "unknown" or commit.endswith("-dirty"):
+        return {}
+    command = ["git", "show", f"{commit}:./dvc.lock"]
+    done = subprocess.run(command, cwd=root, capture_output=True, check=False)
+    if done.returncode:
+        return {}
+    where = f"dvc.lock of commit {commit}"
+    try:
+        return _outs(YAML(typ="safe", pure=True).load(done.stdout), where)
+    except YAMLError as error:
+        raise DataError(f"{where} is not YAML: {error}") from error
+
+
+def _outs(lock: Any, where: str) -> dict[str, str]:
+    """Return the outputs in what ``dvc.lock`` holds, by path.
+
+    Raises:
+        DataError: it is not what DVC writes.
+    """
+    try:
+        outs = {
+            out["path"]: out["md5"]
+            for name, stage in ((lock or {}).get("stages") or {}).items()
+            if name != REPORT
+            for out in stage.get("outs", ())
+        }
+        return dict(sorted(TypeAdapter(Outs).validate_python(outs, strict=True).items()))
+    except ValidationError as error:
+        raise DataError(f"{where} has wrong outputs:\n{shown(wrong_fields(error))}") from error
+    except (AttributeError, KeyError, TypeError) as error:
+        raise DataError(f"{where} is not what DVC writes: {error!r}. Run `caramel doctor`.") from error
 
 
 def _check_disk(outs: Mapping[str, str], root: Path) -> None:
@@ -218,19 +236,11 @@ def table_version(path: Path) -> TableVersion:
 
     try:
         rows = pq.read_metadata(path).num_rows
-        return TableVersion(rows, tables.content_hash(path), dvc_hash(path))
-    except (pa.ArrowInvalid, OSError) as error:
+        return TableVersion(rows=rows, content=tables.content_hash(path), md5=dvc_hash(path))
+    except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"Table {str(path)!r} cannot be read: {error}. Remove it and run `dvc repro`."
         ) from error
-
-
-def combined_hash(outs: Mapping[str, str], found: Mapping[str, TableVersion]) -> str:
-    """Return one SHA-256 over all: tables by content, everything else by DVC's hash."""
-    covered = {out for out in outs if out in found}
-    parts = {path: version.content for path, version in found.items()}
-    parts |= {out: digest for out, digest in outs.items() if out not in covered}
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 def warnings(pinned: Pin) -> list[str]:

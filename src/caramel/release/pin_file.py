@@ -1,0 +1,187 @@
+"""The file of a pin: its form, and what holds of it by itself, whatever is on disk.
+
+``pins/NAME.json`` holds the fields of ``Pin`` and a hash of them, so that an edited pin is told
+from other data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import date
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from caramel.errors import ConfigError, DataError, shown
+from caramel.files import write_atomically
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+CHECKSUM = "sha256"  # field of a pin's file: the hash of the others
+
+
+def _inside(path: str) -> str:
+    inside = PurePosixPath(path)
+    plain = path.isprintable() and path != "." and str(inside) == path
+    if not plain or inside.is_absolute() or ".." in inside.parts:
+        raise ValueError("not the plain path of something below the project's folder")
+    return path
+
+
+def _day(text: str) -> str:
+    if str(date.fromisoformat(text)) != text:
+        raise ValueError("not a day as in 2026-11-21")
+    return text
+
+
+Place = Annotated[str, AfterValidator(_inside)]
+Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+DvcHash = Annotated[str, Field(pattern=r"^[0-9a-f]{32}(\.dir)?$")]
+Outs = dict[Place, DvcHash]
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+class TableVersion(BaseModel):
+    """One table: its rows, the hash of their content and the hash of the file's bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    rows: int = Field(ge=0)
+    content: Sha256
+    md5: Md5
+
+
+class Pin(BaseModel):
+    """One version of the data set. ``data`` is one hash over all that was made."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    name: str
+    created: Annotated[str, AfterValidator(_day)]
+    commit: str = Field(pattern=r"^([0-9a-f]{40}(-dirty)?|unknown)$")
+    data: Sha256
+    params: dict[str, Any]
+    outs: Outs = Field(min_length=1)
+    tables: dict[Place, TableVersion]
+
+
+def pin_path(name: str, root: Path) -> Path:
+    """Return the file of a pin.
+
+    Raises:
+        ConfigError: the name holds other characters than letters, digits, ``.``, ``_`` and ``-``.
+    """
+    if not NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot name a version: use letters, digits, '.', '_' and '-', as in v1.0."
+        )
+    return root / "pins" / f"{name}.json"
+
+
+def read_pin(name: str, root: Path) -> Pin:
+    """Return a pin that was written, checked against itself.
+
+    Raises:
+        DataError: there is none of that name, or the file is broken: no JSON, a field of another
+            form, a hash that is not that of what it names, or a table that belongs to no output.
+    """
+    path = pin_path(name, root)
+    if not path.exists():
+        names = sorted(p.stem for p in path.parent.glob("*.json"))
+        raise DataError(
+            f"There is no pin {name!r}. Pins: {', '.join(names) or 'none; make one with `caramel pin`'}."
+        )
+    try:
+        text = path.read_text(encoding="utf-8")
+        raw = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
+        if not isinstance(raw, dict):
+            raise ValueError(f"an object of fields is expected, not {type(raw).__name__}")
+        checksum = raw.pop(CHECKSUM, None)
+        found = Pin.model_validate(raw)
+        problems = [*_contradictions(found, name), *_edited(raw, checksum)]
+    except ValidationError as error:
+        raise broken(path, wrong_fields(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise broken(path, [str(error)]) from error
+    if problems:
+        raise broken(path, problems)
+    return found
+
+
+def _distinct(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        raise ValueError(f"a field stands twice among {[key for key, _ in fields][:5]!r}")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def broken(path: Path, problems: Sequence[str]) -> DataError:
+    """Return the error that says what is wrong with a pin's file."""
+    return DataError(f"Pin {str(path)!r} is broken:\n{shown(list(problems))}\nTake the file back from git.")
+
+
+def wrong_fields(error: ValidationError) -> list[str]:
+    """Return one line for each field that has not the right form."""
+    return [_problem(dict(e)) for e in error.errors()]
+
+
+def _problem(error: dict[str, Any]) -> str:
+    key = ": ".join(str(part) for part in error["loc"])
+    return (
+        f"{key}: missing"
+        if error["type"] == "missing"
+        else f"{key}: {error['msg']}, not {_short(error['input'])}"
+    )
+
+
+def _short(value: object) -> str:
+    return textwrap.shorten(repr(value), 80)
+
+
+def _edited(fields: Mapping[str, Any], checksum: object) -> list[str]:
+    """Return that the fields are not those that were written, if so."""
+    if checksum == (right := _checksum(fields)):
+        return []
+    return [f"{CHECKSUM}: {_short(checksum)} is not the hash of the other fields, {right!r}: one was edited"]
+
+
+def _contradictions(found: Pin, name: str) -> list[str]:
+    """Return what cannot be of a pin whose fields have the right form."""
+    problems = [] if found.name == name else [f"name: {found.name!r} in the file of {name!r}"]
+    if found.data != (data := combined_hash(found.outs, found.tables)):
+        problems.append(f"data: {found.data!r} is not the hash of outs and tables, {data!r}")
+    for path, version in found.tables.items():
+        out = next((out for out in found.outs if path == out or path.startswith(f"{out}/")), None)
+        if out is None:
+            problems.append(f"tables: {path}: in none of the outs")
+        elif path == out and version.md5 != found.outs[out]:
+            problems.append(f"tables: {path}: md5: {version.md5!r}, but {found.outs[out]!r} in outs")
+    single = {out for out in found.outs if out.endswith(".parquet")}
+    return problems + [f"tables: {path}: missing" for path in sorted(single - set(found.tables))]
+
+
+def write_pin(made: Pin, path: Path) -> None:
+    """Write a pin and the hash of its fields."""
+    fields = made.model_dump()
+    text = json.dumps(fields | {CHECKSUM: _checksum(fields)}, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def combined_hash(outs: Mapping[str, str], found: Mapping[str, TableVersion]) -> str:
+    """Return one SHA-256 over all: tables by content, everything else by DVC's hash."""
+    covered = {out for out in outs if out in found}
+    parts = {path: version.content for path, version in found.items()}
+    parts |= {out: digest for out, digest in outs.items() if out not in covered}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
