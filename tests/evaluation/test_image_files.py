@@ -230,3 +230,29 @@ def test_an_image_that_went_after_the_check_is_named(tmp_path: Path, fresh: None
             function([image])
         with pytest.raises(DataError, match=r"p\.parquet, row 0"):
             function([empty])
+
+
+def test_no_part_of_an_image_has_the_key_of_other_bytes() -> None:
+    data, box = picture(10), (0, 0, 9, 9)
+    keys = {content_key(data, box), content_key(data, None)}
+    keys |= {content_key(data + tail, None) for tail in (repr(box).encode(), f"{box}\n".encode())}
+    keys |= {content_key(head + data, None) for head in (repr(box).encode(), f"{box}\n".encode())}
+    assert len(keys) == 6
+
+
+def test_a_box_of_more_pixels_than_are_decoded_is_named(tmp_path: Path) -> None:
+    image = ImageFile(file(tmp_path, "a.png", picture(11)).path, box=(0, 0, 10**6, 10**6))
+    with pytest.raises(
+        DataError, match=r"a\.png, box .*: the box is too large; the image has 40 × 30 pixels"
+    ):
+        check_images([image], "test")
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "WEBP"])
+def test_a_box_is_of_the_upright_image_in_every_format(kind: str, tmp_path: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # turned by 90 degrees
+    image = ImageFile(file(tmp_path, "a", picture(12, kind, exif=exif)).path, box=(0, 35, 20, 40))
+    check_images([image], "test")
+    with Image.open(io.BytesIO(encoded([image])[0])) as part:
+        assert part.size == (20, 5)

@@ -27,7 +27,7 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from caramel.errors import BackendError
 from caramel.models.protocols import Identity, Question, Reply
-from caramel.pictures import open_picture
+from caramel.pictures import open_picture, opened
 
 KEY = "CARAMEL_CHAT_KEY"
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
@@ -204,10 +204,8 @@ def data_url(image: bytes) -> str:
     Raises:
         DataError: it does not decode.
     """
-    from PIL import Image
-
     upright = open_picture(image, "of a question")
-    with Image.open(io.BytesIO(image)) as picture:
+    with opened(image, "of a question") as picture:
         kind = SENT.get(picture.format or "")
         turned = picture.getexif().get(_ORIENTATION, 1) != 1
     if kind is None or turned:

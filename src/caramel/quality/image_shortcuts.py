@@ -8,7 +8,6 @@ cameras record.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.parallel import threaded
-from caramel.pictures import open_picture
+from caramel.pictures import open_picture, opened
 from caramel.quality.attack_figures import figures
 from caramel.quality.blind import Floats, Ints, assign_folds, places
 from caramel.quality.crossfit import cross_fitted, pair_weights
@@ -116,11 +115,9 @@ def measure(data: bytes, name: str) -> Floats:
     Raises:
         DataError: it does not decode; the message names it.
     """
-    from PIL import Image
-
     picture = open_picture(data, name)
     pixels = np.asarray(picture, np.float64).reshape(-1, 3) / 255
-    with Image.open(io.BytesIO(data)) as file:
+    with opened(data, name) as file:
         kind = file.format
         steps = getattr(file, "quantization", None) or {}
     aspect = np.log(picture.width / picture.height)
