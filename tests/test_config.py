@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import shutil
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from caramel.config import Config, load, parse, read_yaml, write_profile
+from caramel.config import Config, load, parse, write_profile
 from caramel.errors import ConfigError
+from caramel.plain_yaml import read_yaml
 from caramel.registry import BACKENDS
 
 ROOT = Path(__file__).parents[1]
@@ -23,8 +25,11 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
+DEFAULT = read_yaml(ROOT / "params" / "default.yaml", "")
+
+
 def raw() -> dict[str, Any]:
-    values: dict[str, Any] = read_yaml(ROOT / "params" / "default.yaml")
+    values: dict[str, Any] = copy.deepcopy(DEFAULT)
     return values
 
 
@@ -85,6 +90,44 @@ def test_a_wrong_value_is_named_with_its_key(section: str, key: str, value: obje
         parse(values, "params.yaml")
 
 
+def numbers(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
+    """Return the place of every number in nested values."""
+    if isinstance(value, dict | list):
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return [place for key, part in parts for place in numbers(part, (*path, key))]
+    return [path] if isinstance(value, int | float) and not isinstance(value, bool) else []
+
+
+def test_every_number_of_the_config_has_a_lowest_and_a_highest_value() -> None:
+    def unbounded(schema: Any, place: str) -> list[str]:
+        if isinstance(schema, list):
+            return [found for part in schema for found in unbounded(part, place)]
+        if not isinstance(schema, dict):
+            return []
+        found = [f for key, part in schema.items() for f in unbounded(part, f"{place}.{key}")]
+        if schema.get("type") in ("integer", "number"):
+            low, high = (
+                {"minimum", "exclusiveMinimum"} & set(schema),
+                {"maximum", "exclusiveMaximum"} & set(schema),
+            )
+            found += [place] * (not low or not high)
+        return found
+
+    assert unbounded(Config.model_json_schema(), "") == []
+
+
+@pytest.mark.parametrize("place", numbers(raw()), ids=lambda place: ".".join(map(str, place)))
+def test_a_number_that_is_negative_huge_or_not_finite_is_an_error(place: tuple[str | int, ...]) -> None:
+    for value in (float("nan"), float("inf"), float("-inf"), -1, -0.5, 10**30, 1e30, True, "1"):
+        values: Any = raw()
+        at = values
+        for key in place[:-1]:
+            at = at[key]
+        at[place[-1]] = value
+        with pytest.raises(ConfigError, match=r"params\.yaml has \d wrong entries"):
+            parse(values, "params.yaml")
+
+
 def test_all_mistakes_are_named_at_once() -> None:
     values = raw()
     values["scenes"]["train"] = values["scenes"]["val"] = "many"
@@ -109,8 +152,24 @@ def test_a_missing_file_or_a_list_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="caramel profile default"):
         load(tmp_path / "params.yaml")
     (tmp_path / "params.yaml").write_text("- 1\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="not list"):
+    with pytest.raises(ConfigError, match="is a list, but must be a mapping"):
         load(tmp_path / "params.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("", "is empty"), ("# nothing\n", "is empty"), ("- a\n", "is a list")]
+)
+@pytest.mark.parametrize("name", ["smoke", "default"])
+def test_an_empty_profile_or_a_list_is_an_error(name: str, text: str, said: str, project: Path) -> None:
+    (project / "params" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=rf"{name}\.yaml {said}, but must be a mapping of sections"):
+        write_profile("smoke", {}, project)
+
+
+@pytest.mark.parametrize("text", ["2024-01-02", "2024-13-45", "&a [*a]", "!!set {x}", "[" * 300 + "]" * 300])
+def test_a_setting_that_is_no_plain_value_is_named(text: str, project: Path) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"--set scenes.files={text!r}")):
+        write_profile("smoke", {"scenes.files": text}, project)
 
 
 def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) -> None:

@@ -7,8 +7,8 @@ differs from ``params/default.yaml``; ``caramel profile NAME`` writes the result
 from __future__ import annotations
 
 import difflib
+import io
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -16,12 +16,22 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from caramel.errors import ConfigError, shown
+from caramel.files import write_atomically
+from caramel.plain_yaml import parse_yaml, read_yaml
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add"]
 Variant = Literal["in_batch", "negative_texts", "negative_texts_images"]
-Share = Field(ge=0, le=1)
-Count = Annotated[int, Field(ge=0)]
+MOST = 2**31 - 1  # of whole numbers
+# Scikit-learn takes 32 bits, and some stages add a little to theirs.
+Seed = Annotated[int, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Positive = Annotated[int, Field(gt=0, le=MOST)]
+Several = Annotated[int, Field(ge=2, le=MOST)]
+Share = Annotated[float, Field(ge=0, le=1)]
+LearningRate = Annotated[float, Field(gt=0, le=1)]
+Guidance = Annotated[float, Field(ge=0, le=100)]
+WeightDecay = Annotated[float, Field(ge=0, le=100)]
 Item = TypeVar("Item")
 
 
@@ -32,13 +42,14 @@ def _distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 Distinct = AfterValidator(_distinct)
-Positive = Field(gt=0)
 
 
 class Section(BaseModel):
-    """Base of all sections: frozen, strict types, no unknown keys, no defaults."""
+    """Base of all sections: frozen, strict types, finite numbers, no unknown keys, no defaults."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
 
 
 class Run(Section):
@@ -54,19 +65,19 @@ class Scenes(Section):
 
     source: Literal["world", "files"]
     files: str
-    seed: int
-    train: int = Positive
-    val: int = Positive
-    test: int = Positive
-    objects: tuple[Literal[1, 2, 3], ...] = Field(min_length=1)
-    prior: float = Share
-    held_out: tuple[float, float]
+    seed: Seed
+    train: Positive
+    val: Positive
+    test: Positive
+    objects: tuple[Annotated[int, Field(ge=1, le=3)], ...] = Field(min_length=1)
+    prior: Share
+    held_out: tuple[Share, Share]
 
     @field_validator("held_out")
     @classmethod
     def _leave_some_to_train(cls, shares: tuple[float, float]) -> tuple[float, float]:
-        if min(shares) < 0 or sum(shares) >= 1:
-            raise ValueError("two shares of at least 0 that leave some images to train on")
+        if sum(shares) >= 1:
+            raise ValueError("two shares that leave some images to train on")
         return shares
 
 
@@ -74,33 +85,33 @@ class Negatives(Section):
     """Stage ``negatives``: hard negatives and paraphrases."""
 
     backend: str
-    seed: int
-    attempts: int = Positive
+    seed: Seed
+    attempts: Positive
 
 
 class Scores(Section):
     """Stage ``scores``: blind text scorers."""
 
     scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=2)
-    folds: int = Field(ge=2)
-    seed: int
+    folds: Several
+    seed: Seed
 
 
 class Refine(Section):
     """Stage ``refine``: adversarial refinement over blind scorers."""
 
     scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
-    cell: float = Field(gt=0, le=1)
+    cell: float = Field(ge=1e-6, le=1)
     within: Literal["subtype", "all"]
     exempt: tuple[Type, ...]
-    seed: int
+    seed: Seed
 
 
 class ValidateCaptions(Section):
     """Stage ``validate_captions``."""
 
-    min_pairs: int = Positive
-    blind_tolerance: float = Share
+    min_pairs: Positive
+    blind_tolerance: Share
     blind_exempt: tuple[Type, ...]
 
 
@@ -109,17 +120,17 @@ class TrainGenerator(Section):
 
     backend: str
     pretrained: str | None
-    seed: int
-    steps: int = Positive
-    batch: int = Positive
-    lr: float = Positive
-    warmup: int = Field(ge=0)
-    ema: float = Share
-    patch: int = Positive
-    width: int = Field(gt=0, multiple_of=64)
-    layers: int = Positive
-    drop_caption: float = Share
-    checkpoint_every: int = Positive
+    seed: Seed
+    steps: Positive
+    batch: Positive
+    lr: LearningRate
+    warmup: Count
+    ema: Annotated[float, Field(ge=0, lt=1)]
+    patch: Positive
+    width: Annotated[Positive, Field(multiple_of=64)]
+    layers: Positive
+    drop_caption: Share
+    checkpoint_every: Positive
 
 
 class Pretrain(Section):
@@ -128,34 +139,34 @@ class Pretrain(Section):
     backend: str
     pretrained: str | None
     model: str
-    seed: int
-    steps: int = Positive
-    batch: int = Field(ge=2)
-    lr: float = Positive
-    warmup: int = Field(ge=0)
-    weight_decay: float = Field(ge=0)
-    checkpoint_every: int = Positive
+    seed: Seed
+    steps: Positive
+    batch: Several
+    lr: LearningRate
+    warmup: Count
+    weight_decay: WeightDecay
+    checkpoint_every: Positive
 
 
 class GenerationGrid(Section):
     """Settings of the generator that are tried."""
 
-    guidance: Annotated[tuple[float, ...], Distinct] = Field(min_length=1)
-    steps: Annotated[tuple[Annotated[int, Positive], ...], Distinct] = Field(min_length=1)
+    guidance: Annotated[tuple[Guidance, ...], Distinct] = Field(min_length=1)
+    steps: Annotated[tuple[Positive, ...], Distinct] = Field(min_length=1)
 
 
 class Synthesize(Section):
     """Stage ``synthesize``: candidate images of the negative captions."""
 
-    candidates: int = Positive
-    seed: int
-    shard: int = Positive
+    candidates: Positive
+    seed: Seed
+    shard: Positive
     per_subtype: Mapping[Split, Count]
     prompt_suffix: str
-    size: int = Positive
-    batch: int = Positive
+    size: Positive
+    batch: Positive
     grid: GenerationGrid
-    grid_captions: int = Positive
+    grid_captions: Positive
 
 
 class FilterImages(Section):
@@ -163,30 +174,30 @@ class FilterImages(Section):
 
     judge: str
     second_judge: str | None
-    min_faithful: float = Share
-    margin: float
+    min_faithful: Share
+    margin: Share
     keep_ambiguous: tuple[Type, ...]
 
 
 class ValidateBenchmark(Section):
     """Stage ``validate_benchmark``."""
 
-    blind_tolerance: float = Share
+    blind_tolerance: Share
     blind_exempt: tuple[Type, ...]
-    max_subtype_share: float = Share
+    max_subtype_share: Share
 
 
 class Finetune(Section):
     """Stage ``finetune``: variants × seeds."""
 
     variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
-    seeds: Annotated[tuple[int, ...], Distinct] = Field(min_length=1)
-    steps: int = Positive
-    batch: int = Field(ge=2)
-    lr: float = Positive
-    warmup: int = Field(ge=0)
-    weight_decay: float = Field(ge=0)
-    checkpoint_every: int = Positive
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    steps: Positive
+    batch: Several
+    lr: LearningRate
+    warmup: Count
+    weight_decay: WeightDecay
+    checkpoint_every: Positive
 
 
 class Evaluate(Section):
@@ -197,15 +208,15 @@ class Evaluate(Section):
     data: str | None
     images: str | None
     split: Split
-    batch: int = Positive
-    bootstrap: int = Field(ge=100)
-    seed: int
+    batch: Positive
+    bootstrap: Annotated[Positive, Field(ge=100)]
+    seed: Seed
 
 
 class Report(Section):
     """Stage ``report``."""
 
-    examples: int = Positive
+    examples: Positive
 
 
 class Config(Section):
@@ -238,8 +249,6 @@ def parse(raw: Mapping[str, Any], where: str) -> Config:
         return Config.model_validate_json(json.dumps(raw))
     except ValidationError as error:
         problems = [_problem(dict(e)) for e in error.errors()]
-    except TypeError as error:
-        problems = [str(error)]
     raise ConfigError(
         f"{where} has {len(problems)} wrong entries:\n{shown(problems, 20)}\n"
         f"Every key is explained in params/default.yaml."
@@ -259,32 +268,12 @@ def _problem(error: dict[str, Any]) -> str:
         return f"{key}: unknown key; {hint}"
     if error["type"] == "missing":
         return f"{key}: missing"
-    return f"{key} = {error['input']!r}: {error['msg']}"
-
-
-def read_yaml(path: Path) -> Any:
-    """Return a YAML 1.2 file as plain data.
-
-    Raises:
-        ConfigError: there is no such file, or it is not YAML.
-    """
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
-    try:
-        return YAML(typ="safe", pure=True).load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ConfigError(f"{path} is missing. Run `caramel profile default`.") from None
-    except (YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not valid YAML: {error}") from error
+    return f"{key} = {error['input']!r:.200}: {error['msg']}"
 
 
 def load(path: str | Path = "params.yaml") -> Config:
     """Return the config in a params file; see ``parse`` for errors."""
-    raw = read_yaml(Path(path))
-    if not isinstance(raw, dict):
-        raise ConfigError(f"{path} must be a mapping of sections, not {type(raw).__name__}.")
-    return parse(raw, str(path))
+    return parse(_mapping(Path(path), "Run `caramel profile default`."), str(path))
 
 
 def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
@@ -298,46 +287,49 @@ def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
     Raises:
         ConfigError: no such profile, or a key or value is wrong; the old file stays.
     """
-    from ruamel.yaml import YAML
-
     choices = sorted(p.stem for p in (root / "params").glob("*.yaml"))
     if name not in choices:
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
-    target, temporary = root / "params.yaml", root / f".params.yaml.{os.getpid()}"
-    default = root / "params" / "default.yaml"
-    if name == "default" and not sets:
-        temporary.write_bytes(default.read_bytes())
-    else:
-        yaml = YAML()
-        yaml.width = 120
-        merged = yaml.load(default.read_text(encoding="utf-8"))
-        _merge(merged, read_yaml(root / "params" / f"{name}.yaml"))
-        for key, text in sets.items():
-            nested: Any = _value(key, text)
-            for part in reversed(key.split(".")):
-                nested = {part: nested}
-            _merge(merged, nested)
-        with temporary.open("w", encoding="utf-8") as stream:
-            yaml.dump(merged, stream)
-    try:
-        load(temporary)
-        os.replace(temporary, target)
-    except ConfigError as error:
-        raise ConfigError(str(error).replace(str(temporary), f"profile {name!r}")) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    target, default = root / "params.yaml", root / "params" / "default.yaml"
+    values = _mapping(default, "Take it back from git.")
+    text = default.read_text(encoding="utf-8")
+    if name != "default" or sets:
+        text = _merged(text, _mapping(root / "params" / f"{name}.yaml", ""), sets)
+        values = parse_yaml(text, f"profile {name!r}")
+    parse(values, f"profile {name!r}")
+    write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return target
 
 
-def _value(key: str, text: str) -> Any:
-    """Return a ``--set`` value, which is YAML."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
+def _mapping(path: Path, cure: str) -> dict[str, Any]:
+    """Return a YAML file that holds sections.
 
-    try:
-        return YAML(typ="safe", pure=True).load(text)
-    except YAMLError as error:
-        raise ConfigError(f"--set {key}={text!r} is not valid YAML: {error}") from error
+    Raises:
+        ConfigError: it is missing (``cure`` says what to do) or not a mapping.
+    """
+    raw = read_yaml(path, cure)
+    if not isinstance(raw, dict):
+        said = "is empty" if raw is None else f"is a {type(raw).__name__}"
+        raise ConfigError(f"{path} {said}, but must be a mapping of sections, as params/default.yaml is.")
+    return raw
+
+
+def _merged(default: str, profile: Mapping[str, Any], sets: Mapping[str, str]) -> str:
+    """Return the text of the default with a profile and further values in it, comments kept."""
+    from ruamel.yaml import YAML
+
+    yaml = YAML()
+    yaml.width = 120
+    merged = yaml.load(default)
+    _merge(merged, profile)
+    for key, text in sets.items():
+        nested = parse_yaml(text, f"--set {key}={text!r}")
+        for part in reversed(key.split(".")):
+            nested = {part: nested}
+        _merge(merged, nested)
+    written = io.StringIO()
+    yaml.dump(merged, written)
+    return written.getvalue()
 
 
 def _merge(base: Any, changes: Mapping[str, Any]) -> None:

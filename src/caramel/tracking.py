@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from caramel.config import read_yaml
+from caramel.plain_yaml import read_yaml
 
 if TYPE_CHECKING:
     import mlflow
@@ -59,7 +59,7 @@ def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
         return {}
     outs = {
         out["path"]: out["md5"]
-        for stage in ((read_yaml(lock) or {}).get("stages") or {}).values()
+        for stage in ((read_yaml(lock, "") or {}).get("stages") or {}).values()
         for out in stage.get("outs", ())
     }
     holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]

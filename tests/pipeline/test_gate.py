@@ -11,7 +11,7 @@ import pytest
 from project import Project
 
 from caramel import tables
-from caramel.config import read_yaml
+from caramel.plain_yaml import read_yaml
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -47,7 +47,7 @@ def written(folder: Path) -> Path:
 
 def outputs_after(gate: str, project: Project) -> list[Path]:
     """Return the outputs of all stages after the gate."""
-    stages = read_yaml(project.folder / "dvc.yaml")["stages"]
+    stages = read_yaml(project.folder / "dvc.yaml", "")["stages"]
     later = list(stages)[list(stages).index(gate) + 1 :]
     kinds = ("outs", "metrics", "plots")
     return [project.folder / out for name in later for kind in kinds for out in stages[name].get(kind, ())]

@@ -48,15 +48,16 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile smoke
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
-    from caramel.config import read_yaml, write_profile
+    from caramel.config import write_profile
+    from caramel.plain_yaml import read_yaml
 
     path = Path("params.yaml")
     try:
-        before = _flat(read_yaml(path))
+        before = _flat(read_yaml(path, ""))
     except ConfigError:
         before = {}  # missing or broken: this command is how to mend it
     write_profile(name, _settings(sets), Path())
-    after = _flat(read_yaml(path))
+    after = _flat(read_yaml(path, ""))
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):
             say(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")

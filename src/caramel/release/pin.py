@@ -18,8 +18,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from caramel import tables
-from caramel.config import read_yaml
 from caramel.errors import ConfigError, DataError, shown
+from caramel.plain_yaml import parse_yaml, read_yaml
 from caramel.release.pin_file import (
     Outs,
     Pin,
@@ -72,7 +72,9 @@ def _params(root: Path) -> dict[str, Any]:
     """Return ``params.yaml`` as JSON holds it."""
     path = root / "params.yaml"
     try:
-        held: dict[str, Any] = json.loads(json.dumps(dict(read_yaml(path)), allow_nan=False))
+        held: dict[str, Any] = json.loads(
+            json.dumps(dict(read_yaml(path, "Run `caramel profile default`.")), allow_nan=False)
+        )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{path} holds what a pin cannot: {error}. Run `caramel doctor`.") from error
     return held
@@ -150,14 +152,11 @@ def locked_outs(root: Path) -> dict[str, str]:
 
 def _recorded(lock: Path) -> dict[str, str]:
     """Return what ``locked_outs`` does, or nothing where nothing is recorded."""
-    return _outs(read_yaml(lock), str(lock)) if lock.exists() else {}
+    return _outs(read_yaml(lock, "Run `dvc repro`."), str(lock)) if lock.exists() else {}
 
 
 def _outs_at(commit: str, root: Path) -> dict[str, str]:
     """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import YAMLError
-
     if commit == "unknown" or commit.endswith("-dirty"):
         return {}
     command = ["git", "show", f"{commit}:./dvc.lock"]
@@ -165,10 +164,7 @@ def _outs_at(commit: str, root: Path) -> dict[str, str]:
     if done.returncode:
         return {}
     where = f"dvc.lock of commit {commit}"
-    try:
-        return _outs(YAML(typ="safe", pure=True).load(done.stdout), where)
-    except YAMLError as error:
-        raise DataError(f"{where} is not YAML: {error}") from error
+    return _outs(parse_yaml(done.stdout.decode(errors="replace"), where), where)
 
 
 def _outs(lock: Any, where: str) -> dict[str, str]:
