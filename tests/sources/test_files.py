@@ -242,8 +242,8 @@ def test_every_image_that_cannot_be_used_is_named_at_once(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "parts"),
     [
-        ("captions.csv", "filename,caption\na.png\n", ["row 1", "'caption'"]),
-        ("captions.csv", "file,caption\na.png,x\n", ["row 1", "'filename'"]),
+        ("captions.csv", "filename,caption\na.png\n", ["row 1", "1 fields, and the header 2"]),
+        ("captions.csv", "file,caption\na.png,x\n", ["lacks the columns", "'filename'"]),
         ("captions.csv", "filename,caption\n", ["no caption"]),
         ("captions.csv", 'filename,caption\na.png,"x', ["not valid CSV"]),
         ("captions.jsonl", '{"filename": "a", "caption": "b"}\n{', ["line 2", "not valid JSON"]),

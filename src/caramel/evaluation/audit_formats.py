@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from caramel.errors import DataError, shown
 from caramel.evaluation.named_columns import SUFFIXES, named_columns
+from caramel.records import parquet
 from caramel.tables import SUBTYPES
 
 
@@ -113,10 +111,8 @@ def _has(folder: Path, sign: Sign) -> bool:
 
 
 def _parquet_columns(path: Path) -> set[str]:
-    try:
-        return {*pq.read_schema(path).names}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{str(path)!r} is no Parquet file: {error}. Download it again.") from error
+    with parquet(path) as file:
+        return {*file.schema_arrow.names}
 
 
 def looked_for() -> str:

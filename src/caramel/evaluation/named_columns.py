@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, csv_rows, json_rows
+from caramel.fields import brief
 from caramel.quality.blind import words_only
+from caramel.records import csv_rows, json_rows, parquet
 from caramel.tables import SUBTYPES
 
 Texts = list[str | None]
@@ -71,16 +71,14 @@ def _read(path: Path) -> pd.DataFrame:
     """Return the columns of the file, or of a Parquet file those that are wanted and hold text or numbers."""
     if path.suffix == ".parquet":
         known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
-        try:
-            names = [field.name for field in pq.read_schema(path) if _is_plain(field.type)]
+        with parquet(path) as file:
+            names = [field.name for field in file.schema_arrow if _is_plain(field.type)]
             wanted = [name for name in names if name in known]
-            rows: pd.DataFrame = pq.read_table(path, columns=wanted).to_pandas(integer_object_nulls=True)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{str(path)!r} is no Parquet file: {error}.") from error
+            rows: pd.DataFrame = file.read(wanted).to_pandas(integer_object_nulls=True)
         return rows if {*REQUIRED} <= {*wanted} else pd.DataFrame(columns=names)
-    if path.suffix == ".csv":
-        return pd.DataFrame([row for _, row in csv_rows(path, REQUIRED)], dtype=object)
-    listed = json_rows(path)
+    listed = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
+    if not listed:
+        raise DataError(f"{str(path)!r} holds no row.")
     for where, row in listed:
         if not isinstance(row, dict):
             raise DataError(f"{where} must be an object of fields, not {brief(row)}.")

@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, csv_rows, json_rows
 from caramel.evaluation.metrics import METRICS, RECALLS, Outcomes, outcomes
+from caramel.fields import brief
+from caramel.records import csv_rows, json_rows
 from caramel.tables import SUBTYPES
 
 FORMATS = (".csv", ".json", ".jsonl", ".parquet")

@@ -6,22 +6,19 @@ on its length.
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from caramel.errors import DataError
+from caramel.fields import optional_text
 from caramel.quality.blind import words_only
 from caramel.quality.minhash import Index, band_keys, bands, hash_functions, jaccard, shingles, signatures
-from caramel.sources.sugarcrepe import brief, load_json
+from caramel.records import csv_rows, json_lines, parquet_rows, text_lines
 
 COLUMNS = ("text", "kind", "similarity", "row", "corpus_text", "matches")
 BLOCK = 20_000  # rows of the corpus that are looked at together
@@ -119,63 +116,15 @@ def _better(old: _Match | None, new: _Match) -> _Match:
 
 
 def _rows(path: Path, column: str) -> Iterator[str | None]:
-    """Yield the texts of a file, None where a row has none."""
-    if path.suffix not in READERS or not path.is_file():
+    """Return the texts of a file, None where a row has none."""
+    if path.suffix not in SUFFIXES or not path.is_file():
         what = "is not there" if not path.is_file() else "is of no known format"
-        raise DataError(f"The corpus {str(path)!r} {what}. Known formats: {', '.join(READERS)}.")
-    try:
-        yield from READERS[path.suffix](path, column)
-    except (OSError, UnicodeDecodeError, csv.Error, pa.ArrowInvalid) as error:
-        raise DataError(f"The corpus {str(path)!r} cannot be read: {error}.") from error
+        raise DataError(f"The corpus {str(path)!r} {what}. Known formats: {', '.join(SUFFIXES)}.")
+    if path.suffix == ".txt":
+        return (line.strip() for line in text_lines(path))
+    rows = json_lines(path) if path.suffix == ".jsonl" else COLUMNAR[path.suffix](path, [column])
+    return (optional_text(row, column, where) for where, row in rows)
 
 
-def _lines(path: Path, column: str) -> Iterator[str | None]:
-    with path.open(encoding="utf-8-sig") as file:
-        for line in file:
-            yield line.strip()
-
-
-def _csv_rows(path: Path, column: str) -> Iterator[str | None]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file, strict=True)
-        _check_column(column, reader.fieldnames or [], path)
-        for row in reader:
-            yield row[column]
-
-
-def _json_rows(path: Path, column: str) -> Iterator[str | None]:
-    with path.open(encoding="utf-8-sig") as file:
-        for number, line in enumerate(file, 1):
-            where = f"{str(path)!r}, line {number}"
-            row: Any = load_json(line, where) if line.strip() else {column: None}
-            if not isinstance(row, dict):
-                raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
-            _check_column(column, list(row), path)
-            yield _text(row[column], where)
-
-
-def _parquet_rows(path: Path, column: str) -> Iterator[str | None]:
-    with pq.ParquetFile(path) as file:
-        _check_column(column, file.schema_arrow.names, path)
-        for batch in file.iter_batches(BLOCK, columns=[column]):
-            for value in batch.column(0).to_pylist():
-                yield _text(value, repr(str(path)))
-
-
-def _check_column(column: str, names: Sequence[str], path: Path) -> None:
-    if column not in names:
-        raise DataError(f"The corpus {str(path)!r} has no column {column!r}; it has {brief(list(names))}.")
-
-
-def _text(value: Any, where: str) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise DataError(f"{where}: the caption must be text, not {brief(value)}.")
-    return value
-
-
-READERS: Mapping[str, Callable[[Path, str], Iterator[str | None]]] = {
-    ".txt": _lines,
-    ".csv": _csv_rows,
-    ".jsonl": _json_rows,
-    ".parquet": _parquet_rows,
-}
+COLUMNAR = {".csv": csv_rows, ".parquet": parquet_rows}
+SUFFIXES = (".txt", ".jsonl", *COLUMNAR)

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from caramel.errors import BackendError, DataError, shown
+from caramel.fields import brief
 from caramel.quality.tree_kernel import Parse, Tree
+from caramel.records import text_lines
 from caramel.registry import backend
-from caramel.sources.sugarcrepe import brief, read_text
 
 ROOTS = ("", "ROOT", "TOP", "S1")  # what parsers call the node above a sentence
 MAX_DEPTH = 200
@@ -75,7 +76,7 @@ def given_parser(target: str) -> Parser:
 def _read_parses(file: Path) -> dict[str, Parse]:
     """Return key of text -> parse, for the lines of a file that are not empty."""
     known: dict[str, Parse] = {}
-    for number, line in enumerate(read_text(file).split("\n"), 1):
+    for number, line in enumerate(text_lines(file), 1):
         if not line.strip():
             continue
         parse = read_trees(line, f"{str(file)!r}, line {number}")

@@ -6,20 +6,20 @@ without images, or ``captions.csv``, ``captions.jsonl`` or ``captions.json`` (CO
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
+from caramel.fields import brief, stays_inside, text_field
 from caramel.pictures import open_picture
+from caramel.records import csv_rows, json_lines, read_json
 from caramel.sources.source import Source
-from caramel.sources.sugarcrepe import brief, load_json, read_captions, read_text, subtype_files, text_field
+from caramel.sources.sugarcrepe import read_captions, subtype_files
 
 STAGE = "scenes"
 
@@ -134,8 +134,7 @@ def _images(folder: Path, names: list[str], splits: dict[str, str]) -> pd.DataFr
 
 def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:
     """Return the file's bytes, width and height in pixels, or what is wrong with it."""
-    inside = PurePosixPath(name)
-    if inside.is_absolute() or ".." in inside.parts or "\0" in name:
+    if not stays_inside(name):
         return "names a file outside of the folder"
     try:
         path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
@@ -157,27 +156,16 @@ def _row(row: Any, where: str) -> tuple[str, str]:
 
 
 def _read_csv(path: Path) -> Captions:
-    try:
-        rows = list(csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True))
-    except csv.Error as error:
-        raise DataError(f"{str(path)!r} is not valid CSV: {error}.") from error
-    return [_row(row, f"{str(path)!r}, row {number}") for number, row in enumerate(rows, 1)], []
+    return [_row(row, where) for where, row in csv_rows(path, ("filename", "caption"))], []
 
 
 def _read_jsonl(path: Path) -> Captions:
-    return list(_json_lines(path)), []
-
-
-def _json_lines(path: Path) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(read_text(path).split("\n"), 1):
-        where = f"{str(path)!r}, line {number}"
-        if line.strip():
-            yield _row(load_json(line, where), where)
+    return [_row(row, where) for where, row in json_lines(path)], []
 
 
 def _read_coco(path: Path) -> Captions:
     """Read COCO's format: images with ``id`` and ``file_name``, annotations with ``image_id``."""
-    data, names = load_json(read_text(path), repr(str(path))), dict[int | str, str]()
+    data, names = read_json(path), dict[int | str, str]()
     for number, image in enumerate(_list(data, "images", path)):
         where = f"{str(path)!r}, images[{number}]"
         name = text_field(image, "file_name", where)

@@ -7,7 +7,6 @@ negative_caption}, …]`` (Dumpala et al. 2024). Fields beyond these are left ou
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,8 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError, shown
+from caramel.fields import brief, text_field
+from caramel.records import read_json
 from caramel.tables import SUBTYPES
 
 COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
@@ -53,70 +54,10 @@ def read_captions(path: str | Path) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(object).replace({float("nan"): None})
 
 
-def load_json(text: str, where: str) -> Any:
-    """Return the value of a JSON text.
-
-    Raises:
-        DataError: it is not JSON, is nested too deeply, or an object holds a key twice.
-    """
-    try:
-        return json.loads(text, object_pairs_hook=_no_key_twice)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{where} is not valid JSON: {error}. Download or write it again.") from error
-
-
-def read_text(file: Path) -> str:
-    """Return a UTF-8 file as text, without a byte-order mark.
-
-    Raises:
-        DataError: it cannot be read, or is not UTF-8.
-    """
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{str(file)!r} cannot be read as UTF-8 text: {error}.") from error
-
-
-def text_field(row: Any, field: str, where: str) -> str:
-    """Return a field of a row that must be text and more than white space.
-
-    Raises:
-        DataError: the row is no object, or the field is missing, not text, empty, or not Unicode.
-    """
-    if not isinstance(row, dict):
-        raise DataError(f"{where} must be an object with fields, not {brief(row)}.")
-    if field not in row:
-        raise DataError(f"{where} has no field {field!r}; it has {brief(sorted(map(str, row)))}.")
-    value = row[field]
-    if not isinstance(value, str) or not value.strip():
-        raise DataError(f"{where}: field {field!r} must be text that is not empty, not {brief(value)}.")
-    if any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise DataError(
-            f"{where}: field {field!r} holds half a surrogate pair, no Unicode text: {brief(value)}."
-        )
-    return value
-
-
-def _no_key_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object; the standard reader would keep the last of equal keys in silence."""
-    found = dict(items)
-    if len(found) < len(items):
-        keys = [key for key, _ in items]
-        twice = sorted({key for key in keys if keys.count(key) > 1})
-        raise ValueError(f"the keys {twice[:5]!r} stand twice in one object")
-    return found
-
-
-def brief(value: object) -> str:
-    """Return a value for a message: ASCII, cut at 80 signs."""
-    text = ascii(value)
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
 def _rows(file: Path) -> Iterator[tuple[str, str, str, str, str | None, str]]:
     """Yield the checked rows of one file."""
     subtype, seen = file.stem, set()
-    for index, row in _indexed(load_json(read_text(file), repr(str(file))), file):
+    for index, row in _indexed(read_json(file), file):
         where = f"{str(file)!r}, row {brief(index)}"
         if index in seen:
             raise DataError(f"{where}: this id stands twice. Give each row of the file its own id.")

@@ -108,7 +108,7 @@ def test_a_row_without_a_field_is_named(tmp_path: Path) -> None:
 def test_an_id_that_is_no_number_is_named(tmp_path: Path) -> None:
     data = in_files(tmp_path)
     write_json(data / "test.json", [{"image_1": "a", "image_2": "b", "caption_1": "c", "caption_2": "d"}])
-    with pytest.raises(DataError, match=r"row 0: field 'id' must be a whole number, not None"):
+    with pytest.raises(DataError, match=r"row 0 has no field 'id'"):
         read_colorswap(data, data)
 
 

@@ -261,14 +261,14 @@ def spoilt(folder: Path, **changes: str) -> tuple[Path, Path]:
     [
         (
             {"valid_hard_negs_atom": "['a', 'b'"},
-            r"row 2, column 'valid_hard_negs_atom': .* no Python literal",
+            r"row 3 .line 4., column 'valid_hard_negs_atom': .* no Python literal",
         ),
         ({"valid_hard_negs_atom": "__import__('os').getcwd()"}, "no Python literal"),
         ({"valid_hard_negs_comp": "'one caption'"}, "must be a list of captions, not 'one caption'"),
         ({"valid_hard_negs_comp": "[]"}, "must be a list of captions"),
         ({"valid_hard_negs_comp": "['a', 3]"}, "must be text that is not empty, not 3"),
-        ({"width": "0"}, "row 2: the region .* is empty"),
-        ({"height": "-4"}, "row 2: the region .* is empty"),
+        ({"width": "0"}, "row 3 .line 4.: the region .* is empty"),
+        ({"height": "-4"}, "row 3 .line 4.: the region .* is empty"),
         ({"x": "left"}, "field 'x' must be a number, not 'left'"),
         ({"y": "nan"}, "field 'y' must be a number, not 'nan'"),
         ({"caption": " "}, "field 'caption' must be text"),

@@ -123,7 +123,7 @@ def changed(path: Path, change: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w.pop("images"), "field 'images' must be a list, not None"),
+        (lambda w: w.pop("images"), "has no field 'images'"),
         (lambda w: w["images"][2].pop("split"), "image 2 has no field 'split'"),
         (lambda w: w["images"][2].update(sentences=None), "image 2: field 'sentences' must be a list"),
         (lambda w: w["images"][2]["sentences"][0].pop("raw"), "image 2 has no field 'raw'"),
@@ -145,13 +145,13 @@ def test_a_broken_split_is_named(change: Any, message: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w.pop("annotations"), "field 'annotations' must be a list"),
+        (lambda w: w.pop("annotations"), "has no field 'annotations'"),
         (
             lambda w: w["annotations"][1].update(image_id="3"),
             "annotation 1: field 'image_id' must be a whole",
         ),
         (lambda w: w["annotations"][1].update(caption=" "), "annotation 1: field 'caption' must be text"),
-        (lambda w: w["images"][3].pop("id"), "image 3: field 'id' must be a whole number, not None"),
+        (lambda w: w["images"][3].pop("id"), "image 3 has no field 'id'"),
         (lambda w: w["images"].append({"id": 99, "file_name": "b.jpg"}), "the image 'b.jpg' has no caption"),
     ],
 )

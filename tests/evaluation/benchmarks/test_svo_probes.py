@@ -89,10 +89,10 @@ def test_an_image_is_named_by_its_number_and_may_lie_in_a_folder_below(tmp_path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sentence": " "}, "row 1: field 'sentence' must be text"),
-        ({"subj_neg": "perhaps"}, "row 1: column 'subj_neg' must be True or False, not 'perhaps'"),
-        ({"pos_image_id": "../../etc"}, "row 1: column 'pos_image_id' must be the number"),
-        ({"neg_image_id": ""}, "row 1: column 'neg_image_id' must be the number"),
+        ({"sentence": " "}, "row 2 .line 3.: field 'sentence' must be text"),
+        ({"subj_neg": "perhaps"}, "row 2 .line 3.: column 'subj_neg' must be True or False, not 'perhaps'"),
+        ({"pos_image_id": "../../etc"}, "row 2 .line 3.: column 'pos_image_id' must be the number"),
+        ({"neg_image_id": ""}, "row 2 .line 3.: column 'neg_image_id' must be the number"),
     ],
 )
 def test_a_broken_row_is_named(change: dict[str, object], message: str, tmp_path: Path) -> None:

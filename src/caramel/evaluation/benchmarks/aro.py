@@ -23,10 +23,12 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, found, image_folder, json_rows, text_field
+from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.benchmarks.visual_genome import region
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Index, Rankings, comparisons
+from caramel.fields import brief, text_field
+from caramel.records import json_rows
 
 BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
 FEWEST = 25  # instances of a pair of attributes that has a result of its own

@@ -8,13 +8,14 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.pairs import (
     METRICS,
     Row,
+    cell_rows,
     file_rows,
     pair_task,
-    parquet_rows,
     release_folder,
 )
-from caramel.evaluation.benchmarks.reading import json_rows, text_field
 from caramel.evaluation.tasks import Benchmark, Comparisons
+from caramel.fields import text_field
+from caramel.records import json_rows
 from caramel.tables import SUBTYPES
 
 LAYOUT = """\
@@ -35,7 +36,7 @@ def read_bivlc(data: Path, images: Path) -> Comparisons:
     """
     folder = release_folder(data, ("test-*.parquet", "test.jsonl"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
-        rows = parquet_rows(folder, ("image", "negative_image"), FIELDS, LAYOUT)
+        rows = cell_rows(folder, ("image", "negative_image"), FIELDS, LAYOUT)
     else:
         rows = file_rows(
             (

@@ -11,8 +11,9 @@ from typing import Any
 
 from caramel.errors import DataError
 from caramel.evaluation.benchmarks.pairs import file_rows, pair_task, release_folder
-from caramel.evaluation.benchmarks.reading import brief, json_rows, text_field
 from caramel.evaluation.tasks import Benchmark, Comparisons
+from caramel.fields import brief, text_field
+from caramel.records import json_rows
 
 FILE = "COLA_multiobjects_matching_benchmark.json"
 LAYOUT = f"""\

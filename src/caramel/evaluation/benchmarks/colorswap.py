@@ -7,14 +7,14 @@ from pathlib import Path
 from caramel.evaluation.benchmarks.pairs import (
     METRICS,
     Row,
+    cell_rows,
     file_rows,
-    number_field,
     pair_task,
-    parquet_rows,
     release_folder,
 )
-from caramel.evaluation.benchmarks.reading import json_rows, text_field
 from caramel.evaluation.tasks import Benchmark, Comparisons
+from caramel.fields import number_field, text_field
+from caramel.records import json_rows
 
 LAYOUT = """\
   colorswap/test-*.parquet    from huggingface.co/datasets/stanfordnlp/colorswap (also in colorswap/data)
@@ -33,7 +33,7 @@ def read_colorswap(data: Path, images: Path) -> Comparisons:
     folder = release_folder(data, ("test-*.parquet", "test.json"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
         fields = ("id", "caption_1", "caption_2")
-        rows = parquet_rows(folder, ("image_1", "image_2"), fields, LAYOUT, optional=SOURCES)
+        rows = cell_rows(folder, ("image_1", "image_2"), fields, LAYOUT, optional=SOURCES)
     else:
         rows = file_rows(
             (

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, csv_rows, literal, text_field
 from caramel.evaluation.benchmarks.visual_genome import Box, region, vg_file
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Index, Rankings
+from caramel.fields import brief, text_field
+from caramel.records import csv_rows, literal
 
 BOX = ("x", "y", "width", "height")
 COLUMNS = ("image_id", *BOX, "caption")
@@ -47,7 +48,7 @@ def regions(path: Path, negatives: Mapping[str, str]) -> list[Region]:
         DataError: the file is broken or has no row, a box is no box, or a list of negatives is no list of
             texts or empty.
     """
-    rows = csv_rows(path, [*COLUMNS, *negatives.values()])
+    rows = list(csv_rows(path, [*COLUMNS, *negatives.values()]))
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     return [

@@ -13,8 +13,9 @@ from caramel.evaluation.benchmarks.pairs import (
     pair_task,
     release_folder,
 )
-from caramel.evaluation.benchmarks.reading import json_rows, text_field
 from caramel.evaluation.tasks import Benchmark, Comparisons
+from caramel.fields import text_field
+from caramel.records import json_rows
 
 TO_PNG = (
     "import sys, pathlib, numpy, PIL.Image; [PIL.Image.fromarray(numpy.load(p)[:, :, ::-1].copy())"

@@ -10,9 +10,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, csv_rows, found, image_folder, text_field
+from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
+from caramel.fields import brief, text_field
+from caramel.records import csv_rows
 
 LAYOUT = """\
   mmvp/Questions.csv                                from huggingface.co/datasets/MMVP/MMVP_VLM

@@ -11,12 +11,12 @@ from caramel.evaluation.benchmarks.pairs import (
     METRICS,
     Row,
     file_rows,
-    number_field,
     pair_task,
     release_folder,
 )
-from caramel.evaluation.benchmarks.reading import json_rows, text_field
 from caramel.evaluation.tasks import Benchmark, Comparisons
+from caramel.fields import number_field, text_field
+from caramel.records import json_rows
 
 LAYOUT = """\
   natural_bench/metadata.json    from NaturalBench-Retrieval.zip at huggingface.co/datasets/BaiqiL/NaturalBench

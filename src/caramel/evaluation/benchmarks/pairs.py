@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, first_holding, parquet_files, text_field
+from caramel.evaluation.benchmarks.reading import first_holding, parquet_files
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Comparisons, comparisons
+from caramel.fields import text_field
+from caramel.records import parquet, parquet_rows
 
 METRICS = ("i2t", "t2i", "group")  # Winoground's text, image and group score
 
@@ -53,7 +54,7 @@ def release_folder(data: Path, patterns: Sequence[str], folders: Sequence[str], 
     )
 
 
-def parquet_rows(
+def cell_rows(
     folder: Path,
     images: tuple[str, str],
     fields: Sequence[str],
@@ -73,18 +74,16 @@ def parquet_rows(
         DataError: there is no file, one is broken, or a column is missing or of the wrong type.
     """
     files = parquet_files(folder, "test-*.parquet", [*images, *fields], layout)
-    for path in files:
-        _check_images(path, images)
+    schemas = [_schema(path, images) for path in files]
     names = iter(image_names(files, images[0]))
     firsts: dict[str, ImageFile] = {}
     rows = []
-    for path in files:
-        there = [name for name in optional if name in pq.read_schema(path).names]
-        for n, values in enumerate(_values(path, [*fields, *there])):
+    for path, schema in zip(files, schemas, strict=True):
+        there = [name for name in optional if name in schema.names]
+        for n, (where, values) in enumerate(parquet_rows(path, [*fields, *there])):
             name = next(names)
             first = firsts.setdefault(name, ImageFile(str(path), n, images[0]))
-            second = ImageFile(str(path), n, images[1])
-            rows.append(Row(f"{str(path)!r}, row {n}", values, (first, second), name))
+            rows.append(Row(where, values, (first, ImageFile(str(path), n, images[1])), name))
     return rows
 
 
@@ -97,7 +96,7 @@ def image_names(files: Sequence[Path], column: str) -> list[str]:
     keys: list[str] = []
     paths: list[str | None] = []
     for path in files:
-        with pq.ParquetFile(path) as file:
+        with parquet(path, [column]) as file:
             for group in range(file.metadata.num_row_groups):
                 for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
                     structs = pa.types.is_struct(chunk.type)
@@ -177,22 +176,11 @@ def pair_task(
     return comparisons(instances, list(places))
 
 
-def number_field(row: Any, field: str, where: str) -> int:
-    """Return a field of a row that must be a whole number.
-
-    Raises:
-        DataError: it is missing or something else.
-    """
-    value = row.get(field) if isinstance(row, Mapping) else None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise DataError(f"{where}: field {field!r} must be a whole number, not {brief(value)}.")
-    return value
-
-
-def _check_images(path: Path, columns: Sequence[str]) -> None:
-    """Raise DataError where a column cannot hold encoded images."""
-    schema = pq.read_schema(path)
-    for name in columns:
+def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
+    """Return the columns of a file, after checking that those of the images can hold encoded images."""
+    with parquet(path, images) as file:
+        schema = file.schema_arrow
+    for name in images:
         kind = schema.field(name).type
         if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
             kind = kind.field("bytes").type
@@ -201,15 +189,7 @@ def _check_images(path: Path, columns: Sequence[str]) -> None:
                 f"{str(path)!r}: column {name!r} must hold encoded images, as bytes or as a struct with a "
                 f"field 'bytes', not {kind}."
             )
-
-
-def _values(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """Return some columns of a Parquet file, row by row."""
-    try:
-        rows: list[dict[str, Any]] = pq.read_table(path, columns=list(columns)).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{str(path)!r} cannot be read: {error}. Download it again.") from error
-    return rows
+    return schema
 
 
 def _hash(data: Any) -> str:

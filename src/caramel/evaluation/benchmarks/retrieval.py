@@ -19,10 +19,11 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, found, image_folder, text_field
+from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Rankings
-from caramel.sources.sugarcrepe import load_json, read_text
+from caramel.fields import brief, list_field, number_field, text_field
+from caramel.records import read_json
 
 KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
 COCO_LAYOUT = f"""\
@@ -71,12 +72,12 @@ def read_flickr30k_retrieval(data: Path, images: Path) -> Rankings:
 
 def _karpathy(path: Path) -> list[Captioned]:
     """Return the test images of a file of Karpathy's splits."""
-    rows = _list(_object(path), "images", repr(str(path)))
+    rows = list_field(_object(path), "images", repr(str(path)))
     tested = []
     for number, row in enumerate(rows):
         where = f"{str(path)!r}, image {number}"
         if text_field(row, "split", where) == "test":
-            captions = [text_field(one, "raw", where) for one in _list(row, "sentences", where)]
+            captions = [text_field(one, "raw", where) for one in list_field(row, "sentences", where)]
             tested.append((text_field(row, "filename", where), captions))
     return tested
 
@@ -85,15 +86,16 @@ def _coco(path: Path) -> list[Captioned]:
     """Return all images of a file of COCO's caption annotations."""
     whole = _object(path)
     captions: dict[Any, list[str]] = {}
-    for number, row in enumerate(_list(whole, "annotations", repr(str(path)))):
+    for number, row in enumerate(list_field(whole, "annotations", repr(str(path)))):
         where = f"{str(path)!r}, annotation {number}"
         caption = text_field(row, "caption", where)
-        captions.setdefault(_number(row, "image_id", where), []).append(caption)
+        captions.setdefault(number_field(row, "image_id", where), []).append(caption)
     rows = [
-        (row, f"{str(path)!r}, image {n}") for n, row in enumerate(_list(whole, "images", repr(str(path))))
+        (row, f"{str(path)!r}, image {n}")
+        for n, row in enumerate(list_field(whole, "images", repr(str(path))))
     ]
     return [
-        (text_field(row, "file_name", where), captions.get(_number(row, "id", where), []))
+        (text_field(row, "file_name", where), captions.get(number_field(row, "id", where), []))
         for row, where in rows
     ]
 
@@ -124,24 +126,10 @@ def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
 
 
 def _object(path: Path) -> dict[str, Any]:
-    data = load_json(read_text(path), repr(str(path)))
+    data = read_json(path)
     if not isinstance(data, dict):
         raise DataError(f"{str(path)!r} must be an object, not {brief(data)}.")
     return data
-
-
-def _list(row: Any, field: str, where: str) -> list[Any]:
-    value = row.get(field) if isinstance(row, dict) else None
-    if not isinstance(value, list):
-        raise DataError(f"{where}: field {field!r} must be a list, not {brief(value)}.")
-    return value
-
-
-def _number(row: Any, field: str, where: str) -> int:
-    value = row.get(field) if isinstance(row, dict) else None
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise DataError(f"{where}: field {field!r} must be a whole number, not {brief(value)}.")
-    return value
 
 
 COCO = Benchmark(

@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, found, image_folder, json_rows, text_field
+from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
+from caramel.fields import brief, text_field
+from caramel.records import json_rows
 
 LAYOUT = """\
   valse/existence.json … foil-it.json              from github.com/Heidelberg-NLP/VALSE, folder data

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief
+from caramel.fields import brief
 
 Box = tuple[int, int, int, int]
 # Visual Genome's images come in two archives, which VL-CheckList expects in a folder vg.

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, found, json_rows, text_field
+from caramel.evaluation.benchmarks.reading import found
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
+from caramel.fields import brief, text_field
+from caramel.records import json_rows
 
 LAYOUT = """\
   vl_checklist/Attribute, Object, Relation    from github.com/om-ai-lab/VL-CheckList, folder data

@@ -18,9 +18,11 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import brief, found, image_folder, json_rows, text_field
+from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Rankings, comparisons
+from caramel.fields import brief, text_field
+from caramel.records import json_rows
 
 OPTIONS = 4
 LAYOUT = """\

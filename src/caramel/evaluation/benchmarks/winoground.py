@@ -7,14 +7,14 @@ from pathlib import Path
 from caramel.evaluation.benchmarks.pairs import (
     METRICS,
     Row,
+    cell_rows,
     file_rows,
-    number_field,
     pair_task,
-    parquet_rows,
     release_folder,
 )
-from caramel.evaluation.benchmarks.reading import json_rows, text_field
 from caramel.evaluation.tasks import Benchmark, Comparisons
+from caramel.fields import number_field, text_field
+from caramel.records import json_rows
 
 LAYOUT = """\
   winoground/test-*.parquet    from huggingface.co/datasets/facebook/winoground (also in winoground/data)
@@ -31,7 +31,7 @@ def read_winoground(data: Path, images: Path) -> Comparisons:
     """
     folder = release_folder(data, ("test-*.parquet", "examples.jsonl"), ("data",), LAYOUT)
     if any(folder.glob("test-*.parquet")):
-        rows = parquet_rows(
+        rows = cell_rows(
             folder,
             ("image_0", "image_1"),
             ("id", "caption_0", "caption_1"),

@@ -14,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.evaluation.benchmarks.reading import brief, text_field
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Rankings
-from caramel.sources.sugarcrepe import load_json, read_text
+from caramel.fields import brief, text_field
+from caramel.records import read_json, read_text
 
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES
@@ -86,7 +86,7 @@ def _names(data: Path, folders: Sequence[str]) -> list[str]:
     path = data / "classes.json"
     if not path.is_file():
         return [folder.replace("_", " ") for folder in folders]
-    names = load_json(read_text(path), repr(str(path)))
+    names = read_json(path)
     if not isinstance(names, dict):
         raise DataError(f"{str(path)!r} must be an object of folder and name, not {brief(names)}.")
     odd = sorted(set(names) ^ set(folders))

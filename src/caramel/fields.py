@@ -1,0 +1,129 @@
+"""Fields of the rows of data files: texts, numbers, lists and names of files, each checked before it is used.
+
+``where`` names file and row in messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
+
+from caramel.errors import DataError
+
+LONGEST_NAME = 255  # bytes of one part of a file's name, by most file systems
+LONGEST_PATH = 1000  # bytes of the whole name
+
+
+def text_field(row: Any, field: str, where: str) -> str:
+    """Return a field of a row that must be text and more than white space.
+
+    Raises:
+        DataError: the row is no object, or the field is missing, not text, empty, or not Unicode.
+    """
+    value = _field(row, field, where)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(f"{where}: field {field!r} must be text that is not empty, not {brief(value)}.")
+    return checked_text(value, field, where)
+
+
+def optional_text(row: Any, field: str, where: str) -> str | None:
+    """Return a field of a row that must be text, which may be empty, or None; errors as in ``text_field``."""
+    value = _field(row, field, where)
+    if value is not None and not isinstance(value, str):
+        raise DataError(f"{where}: field {field!r} must be text, not {brief(value)}.")
+    return value if value is None else checked_text(value, field, where)
+
+
+def checked_text(value: str, field: str, where: str) -> str:
+    """Return a text, which may be empty.
+
+    Raises:
+        DataError: it holds half a surrogate pair, which is no Unicode, or a NUL.
+    """
+    if not value.isascii() and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise DataError(
+            f"{where}: field {field!r} holds half a surrogate pair, no Unicode text: {brief(value)}."
+        )
+    if "\0" in value:
+        raise DataError(f"{where}: field {field!r} holds a NUL: {brief(value)}.")
+    return value
+
+
+def number_field(row: Any, field: str, where: str) -> int:
+    """Return a field of a row that must be a whole number.
+
+    Raises:
+        DataError: the row is no object, or the field is missing or something else.
+    """
+    value = _field(row, field, where)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DataError(f"{where}: field {field!r} must be a whole number, not {brief(value)}.")
+    return value
+
+
+def list_field(row: Any, field: str, where: str) -> list[Any]:
+    """Return a field of a row that must be a list.
+
+    Raises:
+        DataError: the row is no object, or the field is missing or something else.
+    """
+    value = _field(row, field, where)
+    if not isinstance(value, list):
+        raise DataError(f"{where}: field {field!r} must be a list, not {brief(value)}.")
+    return value
+
+
+def _field(row: Any, field: str, where: str) -> Any:
+    if not isinstance(row, Mapping):
+        raise DataError(f"{where} must be an object with fields, not {brief(row)}.")
+    if field not in row:
+        raise DataError(f"{where} has no field {field!r}; it has {brief(sorted(map(str, row)))}.")
+    return row[field]
+
+
+def name_field(row: Any, field: str, where: str) -> str:
+    """Return a field of a row that must name a file inside of a folder, see ``stays_inside``.
+
+    Raises:
+        DataError: it is no such name; errors as in ``text_field``.
+    """
+    return checked_name(text_field(row, field, where), field, where)
+
+
+def checked_name(name: str, field: str, where: str) -> str:
+    """Return the name of a file inside of a folder.
+
+    Raises:
+        DataError: it is the name of something else.
+    """
+    if not stays_inside(name):
+        raise DataError(
+            f"{where}: field {field!r} must name a file inside of its folder, with neither an absolute path nor "
+            f"'..' and at most {LONGEST_NAME} bytes long, not {brief(name)}. Nothing outside of the folder is read."
+        )
+    return name
+
+
+def stays_inside(name: str) -> bool:
+    """Return whether a name, put after a folder, is that of a file inside of it: on this system, and on Windows.
+
+    Links are not looked at: what a folder links to, its owner put there.
+    """
+    try:
+        parts = [part.encode() for part in PurePosixPath(name).parts]
+        long = len(name.encode()) > LONGEST_PATH or any(len(part) > LONGEST_NAME for part in parts)
+    except UnicodeEncodeError:
+        return False
+    windows = PureWindowsPath(name)
+    outside = bool(windows.anchor) or ".." in windows.parts or "\0" in name
+    return bool(parts) and not outside and not long
+
+
+def brief(value: object) -> str:
+    """Return a value for a message: ASCII, cut at 80 signs."""
+    try:
+        text = ascii(value)
+    except (RecursionError, ValueError):  # nested too deeply, or a number of more than 4,300 digits
+        return f"<a {type(value).__name__} that is too large to show>"
+    return text if len(text) <= 80 else text[:77] + "..."
