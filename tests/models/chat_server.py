@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import json
 import re
@@ -16,7 +17,7 @@ from PIL import Image
 
 from caramel.models.chat import Chat, load_chat
 
-CLOSE, HANG = "close", "hang"  # instead of a response
+CLOSE, HANG, DRIP, FLOOD = "close", "hang", "drip", "flood"  # instead of a response; the last two have no end
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 128, 0)}
 
 
@@ -141,6 +142,8 @@ class ChatServer:
                 if isinstance(answer, str):
                     if answer == HANG:
                         server._ended.wait(30)
+                    elif answer in (DRIP, FLOOD):
+                        self._endless(b" " if answer == DRIP else bytes(2**16))
                     self.close_connection = True
                     return
                 self.send_response(answer.status)
@@ -149,6 +152,14 @@ class ChatServer:
                 self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
                 self.wfile.write(answer.body)
+
+            def _endless(self, part: bytes) -> None:
+                """Send the same bytes again and again, until the client has enough."""
+                self.send_response(200)
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    while not server._ended.wait(0.01):
+                        self.wfile.write(part)
 
             def log_message(self, *args: object) -> None:
                 pass

@@ -4,22 +4,28 @@
 
 The key is the hash of the image's content and the prompt; all else that decides a reply (endpoint, model,
 temperature, seed, length) is in the identity. A run writes to a file of its own, so that several may run at
-once; a line that a killed run left half-written is not JSON and does not count.
+once; a line that a killed run left half-written, or that holds no reply, does not count: it is asked again.
+Half a surrogate pair, which a server that cuts a reply can leave, is no character and could not be written to
+any table: it is kept as U+FFFD.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.models.protocols import Chooser, Question, Reply
 
+_HALF = re.compile("[\ud800-\udfff]")
 PATIENCE = 16  # questions in a row without a reply, after which the run ends
 
 
@@ -47,8 +53,9 @@ def ask(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict
             nonlocal silent, problem
             bar.update()
             if reply.text is not None:
-                found[missing[place]] = reply.text
-                keep(missing[place], reply.text)
+                text = _HALF.sub("\ufffd", reply.text)
+                found[missing[place]] = text
+                keep(missing[place], text)
                 silent = 0
                 return
             silent, problem = silent + 1, reply.problem
@@ -69,18 +76,30 @@ def _unanswered(model: Chooser, which: str, problem: str) -> BackendError:
 
 
 def kept_replies(folder: Path) -> dict[str, str]:
-    """Return key -> reply of all that is in the folder."""
+    """Return key -> reply of all that is in the folder; how many lines are broken is said."""
     found: dict[str, str] = {}
+    broken = 0
     for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_bytes().split(b"\n"):
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            match row:
-                case {"key": str(key), "reply": str(reply)}:
+        for line in filter(None, path.read_bytes().split(b"\n")):
+            match _parsed(line):
+                case {"key": str(key), "reply": str(reply)} if not _HALF.search(key + reply):
                     found[key] = reply
+                case _:
+                    broken += 1
+    if broken:
+        tqdm.write(
+            f"Broken lines in {str(folder)!r}: {broken}. What they may have answered is asked again.",
+            file=sys.stderr,
+        )
     return found
+
+
+def _parsed(line: bytes) -> Any:
+    """Return the JSON value of a line; None for what is none."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 @contextmanager

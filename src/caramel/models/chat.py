@@ -3,34 +3,42 @@
 Servers of this form are OpenAI's own, vLLM, llama.cpp, Ollama and many others. The key, where one is
 needed, comes from the environment variable ``CARAMEL_CHAT_KEY``: it goes into the header of a request and
 nowhere else. Models that think aloud before they answer do not fit into ``MAX_TOKENS``.
+
+A server is not trusted either: of a response ``LARGEST`` bytes are read at most, uncompressed and within ``timeout``;
+redirects are not followed; what is not JSON of this form is no reply.
 """
 
 from __future__ import annotations
 
 import base64
 import io
+import json
 import os
 import re
 import socket
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
 from requests.utils import get_environ_proxies, select_proxy
+from urllib3.exceptions import HTTPError
 
-from caramel.errors import BackendError
+from caramel.errors import BackendError, printable
 from caramel.models.protocols import Identity, Question, Reply
 from caramel.pictures import open_picture, opened
 
 KEY = "CARAMEL_CHAT_KEY"
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
+LARGEST = 2**18  # bytes of a response; a reply of MAX_TOKENS takes a few hundred
+SHOWN = 500  # characters of a server's message
 AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
 SENT = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
 _ORIENTATION = 0x0112  # EXIF: how the camera was held
@@ -46,7 +54,8 @@ class Chat:
         model: what the server calls it.
         url: base of the endpoint, such as ``http://127.0.0.1:8000/v1``.
         key: sent as a Bearer token; None: none is sent.
-        timeout: seconds without a sign of the server, after which an attempt has failed.
+        timeout: seconds without a sign of the server, or for the body of a response, after which an attempt
+            has failed.
         attempts: at one question.
         pause: seconds before the second attempt; they double with each further one.
         longest: seconds that are waited at most, whatever the server asks for with Retry-After.
@@ -111,21 +120,15 @@ class Chat:
                 return None
             body = body or {**self._parameters, "messages": [_message(question)]}
             try:
-                response = session.post(
-                    f"{self.url}/chat/completions",
-                    json=body,
-                    auth=self._signed,
-                    timeout=self.timeout,
-                    allow_redirects=False,  # a redirected POST would become a GET
-                )
-            except requests.RequestException as error:
-                problem, asked = self._hidden(f"{type(error).__name__}: {error}"), 0.0
+                response = self._response(session, body)
+            except (requests.RequestException, HTTPError) as error:
+                problem, asked = self._told(f"{type(error).__name__}: {error}"), 0.0
                 continue
             text = _text(response)
             if text is not None:
                 return Reply(text)
-            problem = self._hidden(f"status {response.status_code}: {_said(response)}")
-            if 300 <= response.status_code < 500 and response.status_code not in AGAIN:
+            problem = self._told(f"status {response.status}: {_said(response)}")
+            if 300 <= response.status < 500 and response.status not in AGAIN:
                 raise BackendError(
                     f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
                     f"Correct the URL or the model's name, or set {KEY}."
@@ -133,15 +136,58 @@ class Chat:
             asked = _retry_after(response.headers.get("Retry-After", ""))
         return Reply(None, problem)
 
+    def _response(self, session: requests.Session, body: Mapping[str, Any]) -> _Response:
+        """Return what the server says to a request; raises what requests and urllib3 raise."""
+        with session.post(
+            f"{self.url}/chat/completions",
+            json=body,
+            auth=self._signed,
+            headers={"Accept-Encoding": "identity"},
+            timeout=self.timeout,
+            allow_redirects=False,  # a redirected POST would become a GET
+            stream=True,
+        ) as response:
+            return _Response(response.status_code, response.headers, _content(response, self.timeout))
+
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
         if self.key:
             request.headers["Authorization"] = f"Bearer {self.key}"
         return request
 
-    def _hidden(self, text: str) -> str:
-        """Return the text without the key, which some servers repeat in their messages."""
-        return text.replace(self.key, f"${KEY}") if self.key else text
+    def _told(self, text: str) -> str:
+        """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
+        hidden = text.replace(self.key, f"${KEY}") if self.key else text
+        return printable(" ".join(hidden.split()))[:SHOWN]
+
+
+class _Response(NamedTuple):
+    """A response that has been read."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def _content(response: requests.Response, seconds: float) -> bytes:
+    """Return the body of a response as it comes.
+
+    Raises:
+        RequestException: it is compressed, too long, or takes longer.
+    """
+    coding = response.headers.get("Content-Encoding", "identity")
+    if coding.strip().lower() != "identity":  # a few bytes of it could become gigabytes
+        raise requests.RequestException(
+            f"the response is compressed ({coding}), though that was not asked for"
+        )
+    found, end = bytearray(), time.monotonic() + seconds
+    while part := response.raw.read1(LARGEST, decode_content=False):
+        found += part
+        if len(found) > LARGEST:
+            raise requests.RequestException(f"the response has more than {LARGEST:,} bytes")
+        if time.monotonic() > end:
+            raise requests.RequestException(f"the response was not complete after {seconds:g} s: timed out")
+    return bytes(found)
 
 
 def load_chat(target: str, *, device: str, precision: str, name: str) -> Chat:
@@ -215,13 +261,9 @@ def data_url(image: bytes) -> str:
     return f"data:{kind};base64,{base64.b64encode(image).decode()}"
 
 
-def _text(response: requests.Response) -> str | None:
+def _text(response: _Response) -> str | None:
     """Return the words of a response; empty where a content filter held them back; None if it is no reply."""
-    try:
-        body = response.json()
-    except requests.JSONDecodeError:
-        return None
-    match response.status_code, body:
+    match response.status, _parsed_json(response.content):
         case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
             return text
         case 200, {"choices": [{"message": {"content": None, "refusal": str(text)}}, *_]}:
@@ -233,16 +275,20 @@ def _text(response: requests.Response) -> str | None:
     return None
 
 
-def _said(response: requests.Response) -> str:
-    """Return the server's message, cut."""
-    try:
-        body = response.json()
-    except requests.JSONDecodeError:
-        body = None
-    match body:
+def _said(response: _Response) -> str:
+    """Return the server's message."""
+    match _parsed_json(response.content):
         case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
-            return text[:500]
-    return (response.text or response.headers.get("Location", "") or "no message")[:500]
+            return text
+    return response.content.decode(errors="replace") or response.headers.get("Location", "") or "no message"
+
+
+def _parsed_json(content: bytes) -> Any:
+    """Return the JSON value; None for what is none, is nested too deeply, or has an integer of too many digits."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _retry_after(value: str) -> float:
