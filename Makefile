@@ -48,7 +48,7 @@ env: $(VENV)/core
 dev: $(VENV)/dev
 
 repro: env
-	dvc repro
+	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
 test: check
 	coverage erase

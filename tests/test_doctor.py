@@ -142,6 +142,22 @@ def test_the_lock_is_current_until_a_source_changes(tmp_path: Path) -> None:
     assert doctor.dvc_lock(tmp_path, doctor._start_dvc_status(tmp_path)).state == doctor.FAIL
 
 
+@pytest.mark.parametrize(
+    "text", ["", "schema: '2.0'\nstages:\n  copy:\n    cm", "schema: '2.0'\nstages: [1]\n"]
+)
+def test_a_broken_lock_or_rwlock_of_dvc_is_a_failure_with_the_cure(text: str, tmp_path: Path) -> None:
+    (tmp_path / ".dvc" / "tmp").mkdir(parents=True)
+    assert doctor.dvc_repository(tmp_path).state == doctor.WARN, "no remote"
+    (tmp_path / ".dvc" / "tmp" / "rwlock").write_text("", encoding="utf-8")
+    (tmp_path / "dvc.lock").write_text(text, encoding="utf-8")
+    for found in (
+        doctor.dvc_repository(tmp_path),
+        doctor.dvc_lock(tmp_path, doctor._start_dvc_status(tmp_path)),
+    ):
+        assert found.state == doctor.FAIL
+        assert found.cure.startswith("caramel doctor --fix")
+
+
 def test_the_store_of_runs_is_counted_or_said_to_be_broken(tmp_path: Path) -> None:
     assert doctor.runs(tmp_path).state == doctor.OK
     database = tmp_path / "mlruns" / "mlflow.db"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
@@ -20,6 +21,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from caramel import dvc_state
 from caramel.config import Config, load
 from caramel.errors import CaramelError
 from caramel.registry import BACKENDS
@@ -49,6 +51,7 @@ class Finding:
 
 def examine(root: Path) -> Iterator[Finding]:
     """Yield every finding on this machine and the project at ``root``."""
+    repository = dvc_repository(root)  # before DVC runs: it writes what is looked at here
     status = _start_dvc_status(root)
     try:
         yield python()
@@ -64,13 +67,34 @@ def examine(root: Path) -> Iterator[Finding]:
         yield gpu(config)
         yield ray(config)
         yield hub(config)
-        yield dvc_repository(root)
+        yield repository
         yield dvc_lock(root, status)
         yield runs(root)
     finally:
         if status is not None and status.poll() is None:
-            status.kill()
+            status.send_signal(signal.SIGINT)  # killed, it could leave half a file
             status.wait()
+
+
+def mend(root: Path) -> Iterator[str]:
+    """Mend what a killed process left of DVC's files, where that loses no finished work; yield what was done.
+
+    Raises:
+        ResourceError: DVC is at work in this project.
+    """
+    if dvc_state.rwlock_trouble(root):
+        yield dvc_state.mend_rwlock(root)
+    if lock_trouble(root):
+        yield dvc_state.mend_lock(root)
+
+
+def lock_trouble(root: Path) -> str:
+    """Return what is wrong with ``dvc.lock``, nothing if it is missing or whole."""
+    try:
+        dvc_state.read_lock(root)
+    except CaramelError as error:
+        return str(error)
+    return ""
 
 
 def python() -> Finding:
@@ -224,6 +248,8 @@ def dvc_repository(root: Path) -> Finding:
         return Finding(
             FAIL, "dvc", "no DVC repository here", "run this in the project's folder, or `dvc init`"
         )
+    if trouble := dvc_state.rwlock_trouble(root):
+        return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
     settings = [root / ".dvc" / name for name in ("config", "config.local")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in settings if path.exists())
     remotes = re.findall(r"""\[['"]?remote\s+"([^"]+)""", text)
@@ -250,7 +276,13 @@ def _start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
 def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     """Whether ``dvc.lock`` is what the sources and params would make."""
     if status is None:
-        return Finding(WARN, "dvc.lock", "missing: nothing was made yet", "dvc repro")
+        in_git = dvc_state.lock_in_git(root) is not None
+        said, cure = (
+            ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
+        )
+        return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
+    if trouble := lock_trouble(root):
+        return Finding(FAIL, "dvc.lock", trouble, "caramel doctor --fix, then dvc repro")
     try:
         said, _ = status.communicate(timeout=SLOW)
     except subprocess.TimeoutExpired:
@@ -258,9 +290,9 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     if "Unable to acquire lock" in said:
         return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
     if status.returncode:
-        return Finding(
-            FAIL, "dvc.lock", said.strip().splitlines()[-1] if said.strip() else "DVC failed", "dvc status"
-        )
+        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        text = " ".join(lines)[:300] or "DVC failed"
+        return Finding(FAIL, "dvc.lock", f"not known: {text}", "git diff dvc.yaml params.yaml")
     stale = re.findall(r"^Running stage '([^']+)'", said, re.MULTILINE)
     if stale:
         return Finding(WARN, "dvc.lock", f"{len(stale)} stages to run, from {stale[0]!r} on", "dvc repro")

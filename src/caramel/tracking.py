@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from caramel.plain_yaml import read_yaml
+from caramel.dvc_state import read_lock
 
 if TYPE_CHECKING:
     import mlflow
@@ -53,15 +53,12 @@ def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     """Return DVC's hash of each output that is one of the paths or holds one, from ``dvc.lock``.
 
     Paths that DVC does not track are left out.
+
+    Raises:
+        DataError: ``dvc.lock`` is broken.
     """
-    lock = workspace / "dvc.lock"
-    if not lock.exists():
-        return {}
-    outs = {
-        out["path"]: out["md5"]
-        for stage in ((read_yaml(lock, "") or {}).get("stages") or {}).values()
-        for out in stage.get("outs", ())
-    }
+    stages = read_lock(workspace).get("stages", {}).values()
+    outs = {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", ())}
     holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]
     return {out: digest for out, digest in outs.items() if any(out in names for names in holders)}
 

@@ -255,3 +255,12 @@ def test_an_error_of_the_system_names_file_and_cure(
     assert err.startswith(f"Error: {os.strerror(number)}: 'some/file'.")
     assert cure in err
     assert cure == "Make room" or "room" not in err
+
+
+def test_doctor_mends_dvcs_files_where_it_is_asked_to(call: Call) -> None:
+    Path("dvc.lock").touch()
+    assert "dvc.lock is not what DVC writes: it is empty" in call("doctor")[1]
+    assert Path("dvc.lock").exists()
+    out = call("doctor", "--fix")[1]
+    assert out.startswith("fixed dvc.lock was removed;")
+    assert "missing: nothing was made yet" in out

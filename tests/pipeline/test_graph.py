@@ -12,7 +12,17 @@ from caramel.registry import BACKENDS
 ROOT = Path(__file__).parents[2]
 GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 # What carries the work but does not shape its outcome.
-INFRASTRUCTURE = {"errors", "files", "plain_yaml", "config", "registry", "stages", "parallel", "tracking"}
+INFRASTRUCTURE = {
+    "errors",
+    "files",
+    "plain_yaml",
+    "dvc_state",
+    "config",
+    "registry",
+    "stages",
+    "parallel",
+    "tracking",
+}
 # Backends that a stage looks up by name.
 LOOKED_UP = {
     "scenes": ["source"],

@@ -65,7 +65,8 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
 
 
 @click.command()
-def doctor() -> None:
+@click.option("--fix", is_flag=True, help="First mend what a killed process left of DVC's files.")
+def doctor(fix: bool) -> None:
     """Check this machine and this project: one line per finding, with what to do.
 
     Makes no network call, but for the cluster at RAY_ADDRESS where that is set. Exits with code 1
@@ -74,9 +75,12 @@ def doctor() -> None:
     \b
     Example:
       caramel doctor
+      caramel doctor --fix
     """
-    from caramel.doctor import FAIL, examine
+    from caramel.doctor import FAIL, examine, mend
 
+    for done in mend(Path()) if fix else ():
+        say(f"fixed {done}.")
     findings = list(examine(Path()))
     for finding in findings:
         say(str(finding))

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from caramel import tables
+from caramel.dvc_state import read_lock
 from caramel.errors import ConfigError, DataError, shown
 from caramel.plain_yaml import parse_yaml, read_yaml
 from caramel.release.pin_file import (
@@ -152,7 +153,7 @@ def locked_outs(root: Path) -> dict[str, str]:
 
 def _recorded(lock: Path) -> dict[str, str]:
     """Return what ``locked_outs`` does, or nothing where nothing is recorded."""
-    return _outs(read_yaml(lock, "Run `dvc repro`."), str(lock)) if lock.exists() else {}
+    return _outs(read_lock(lock.parent), str(lock))
 
 
 def _outs_at(commit: str, root: Path) -> dict[str, str]:

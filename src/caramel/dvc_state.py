@@ -1,0 +1,160 @@
+"""DVC's own files: what a killed process leaves of them, and how that is mended without losing finished work.
+
+DVC writes ``dvc.lock`` and ``.dvc/tmp/rwlock`` in place. A process that is killed meanwhile leaves none, or half,
+of what they held, and DVC then refuses every command. ``.dvc/tmp/lock`` and ``rwlock.lock`` are held by the
+system for a process, so nothing is left of those.
+
+What ``dvc.lock`` held is also in git, as of the last commit, and in DVC's run cache, which knows the outputs of
+every stage that ended on this machine. So git's version is put back, and ``dvc repro`` takes the outputs of
+stages that changed since then from the run cache instead of running them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.files import write_atomically
+from caramel.plain_yaml import parse_yaml, read_yaml
+
+LOCK = "dvc.lock"
+RWLOCK = Path(".dvc", "tmp", "rwlock")
+BROKEN = Path(".dvc", "tmp", "dvc.lock.broken")  # where a broken lock is kept; git ignores it
+_DIGEST = re.compile(r"[0-9a-f]{32}(\.dir)?")
+
+
+def read_lock(root: Path) -> dict[str, Any]:
+    """Return what ``dvc.lock`` holds: of ``stages`` each one's ``outs`` with ``path`` and ``md5``.
+
+    Where there is no such file it holds nothing.
+
+    Raises:
+        DataError: a killed process or an edit left it broken; DVC refuses it as well.
+    """
+    if not (root / LOCK).exists():
+        return {}
+    try:
+        return _checked(read_yaml(root / LOCK, ""), str(root / LOCK))
+    except ConfigError as error:
+        raise DataError(f"{error} Run `caramel doctor --fix`.") from error
+
+
+def _checked(value: Any, where: str) -> dict[str, Any]:
+    """Return what a lock file holds if DVC would take it and every output has its hash.
+
+    Raises:
+        DataError: it is not so.
+    """
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from voluptuous import Invalid
+
+    said = ""
+    try:
+        lock: dict[str, Any] = COMPILED_LOCKFILE_SCHEMA({} if value is None else value)
+    except Invalid as error:
+        said = "it is empty" if value is None else str(error)
+    else:
+        outs = [out for stage in lock.get("stages", {}).values() for out in stage.get("outs", ())]
+        without = [out["path"] for out in outs if not _DIGEST.fullmatch(out.get("md5", ""))]
+        if not without:
+            return lock
+        said = f"the hash of {without[0]!r} is cut or missing"
+    raise DataError(f"{where} is not what DVC writes: {said}. Run `caramel doctor --fix`.")
+
+
+def lock_in_git(root: Path) -> str | None:
+    """Return ``dvc.lock`` as of the last commit; None if git has none that is whole."""
+    done = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], cwd=root, capture_output=True, check=False)
+    if done.returncode:
+        return None
+    with suppress(ConfigError, DataError, UnicodeDecodeError):
+        text = done.stdout.decode()
+        _checked(parse_yaml(text, LOCK), LOCK)
+        return text
+    return None
+
+
+def mend_lock(root: Path) -> str:
+    """Put git's version in place of a broken ``dvc.lock``, or remove it where git has none; say what was done.
+
+    Raises:
+        ResourceError: DVC is at work in this project.
+    """
+    _refuse_beside(root)
+    text = lock_in_git(root)
+    (root / BROKEN.parent).mkdir(parents=True, exist_ok=True)
+    os.replace(root / LOCK, root / BROKEN)
+    done = f"{LOCK} was removed"
+    if text is not None:
+        write_atomically(root / LOCK, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        done = f"{LOCK} is the last commit's again"
+    return f"{done}; the broken one is {BROKEN}. Run `dvc repro`: what had ended is taken from its run cache"
+
+
+def rwlock_trouble(root: Path) -> str | None:
+    """Return why DVC would refuse ``.dvc/tmp/rwlock``, None if it would not.
+
+    Entries of processes that have ended are no trouble: DVC drops them. Those of a process whose number was
+    given to another program, after a restart of the machine, are.
+    """
+    try:
+        held = json.loads((root / RWLOCK).read_text(encoding="utf-8"))
+        holders = [*held.get("write", {}).values(), *(i for of in held.get("read", {}).values() for i in of)]
+        numbers = {(int(holder["pid"]), str(holder["cmd"])) for holder in holders}
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
+        writing = next(_at_work(root.resolve()), None)  # it may be half written just now
+        return None if writing else f"{RWLOCK} is cut: a process was killed while it wrote it"
+    foreign = [number for number, _ in numbers if _runs_other_than_dvc(number)]
+    return f"{RWLOCK} names process {foreign[0]}, which is not DVC's" if foreign else None
+
+
+def mend_rwlock(root: Path) -> str:
+    """Remove ``.dvc/tmp/rwlock``, which DVC makes anew; say so.
+
+    Raises:
+        ResourceError: DVC is at work in this project.
+    """
+    _refuse_beside(root)
+    (root / RWLOCK).unlink(missing_ok=True)
+    return f"{RWLOCK} was removed; DVC makes a new one"
+
+
+def _runs_other_than_dvc(number: int) -> bool:
+    """Return whether there is a process of that number and it is not DVC."""
+    import psutil
+
+    try:
+        return not _is_dvc(psutil.Process(number).cmdline())
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
+
+
+def _is_dvc(words: list[str]) -> bool:
+    return any(Path(word).name == "dvc" for word in words[:4])
+
+
+def _refuse_beside(root: Path) -> None:
+    """Raise a ResourceError if DVC is at work in the project."""
+    for number in _at_work(root.resolve()):
+        raise ResourceError(f"DVC is at work in {root.resolve()} (process {number}). Wait for it, or end it.")
+
+
+def _at_work(root: Path) -> Iterator[int]:
+    """Yield the numbers of DVC's processes in the project's folder."""
+    import psutil
+
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if _is_dvc(process.cmdline()) and Path(process.cwd()).is_relative_to(root):
+                yield process.pid

@@ -1,0 +1,168 @@
+"""What a killed process leaves of DVC's files is recognised, and mended without running anything again."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from caramel import dvc_state, tracking
+from caramel.doctor import mend
+from caramel.errors import DataError, ResourceError
+
+COPY = "import shutil, sys; shutil.copy(*sys.argv[1:]); open('ran', 'a').write(sys.argv[2])"
+WHOLE = (
+    "schema: '2.0'\nstages:\n  b:\n    cmd: x\n    outs:\n    - path: b\n      md5: {md5}\n      size: 1\n"
+)
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project of two stages, a to b to c, that note in ``ran`` when they run; the lock of a = 1 is in git."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "put.py").write_text(COPY, encoding="utf-8")
+    (folder / "dvc.yaml").write_text(
+        "stages:\n"
+        "  first: {cmd: python put.py a b, deps: [a], outs: [b]}\n"
+        "  second: {cmd: python put.py b c, deps: [b], outs: [c]}\n",
+        encoding="utf-8",
+    )
+    (folder / ".gitignore").write_text("/b\n/c\n/ran\n", encoding="utf-8")
+    (folder / "a").write_text("1", encoding="utf-8")
+    run(folder, "git", "init", "-q")
+    dvc(folder, "init", "-q")
+    dvc(folder, "repro", "-q")
+    run(folder, "git", "add", "-A")
+    run(folder, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "1")
+    return folder
+
+
+@pytest.fixture
+def project(made: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(made, tmp_path / "project"))
+
+
+def run(folder: Path, *command: str) -> str:
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(command, cwd=folder, env=environment, stdout=-1, stderr=-2, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def dvc(folder: Path, *words: str) -> str:
+    return run(folder, "python", "-m", "dvc", *words)
+
+
+def refused(folder: Path) -> bool:
+    """Return whether DVC itself refuses to work."""
+    command = [sys.executable, "-m", "dvc", "repro", "--dry"]
+    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.55])
+def test_a_cut_lock_is_mended_and_nothing_that_ended_runs_again(share: float, project: Path) -> None:
+    (project / "a").write_text("2", encoding="utf-8")
+    dvc(project, "repro", "-q")  # what is not in git yet
+    assert (project / "ran").read_text(encoding="utf-8") == "bcbc"
+    lock = project / "dvc.lock"
+    whole = lock.read_bytes()
+    lock.write_bytes(whole[: int(share * len(whole))])
+    assert refused(project)
+    with pytest.raises(DataError, match=r"dvc\.lock .*caramel doctor --fix"):
+        dvc_state.read_lock(project)
+    (done,) = mend(project)
+    assert "the last commit's again" in done
+    assert (project / dvc_state.BROKEN).read_bytes() == whole[: int(share * len(whole))]
+    dvc(project, "repro", "-q")
+    assert lock.read_bytes() == whole
+    assert (project / "c").read_text(encoding="utf-8") == "2"
+    assert (project / "ran").read_text(encoding="utf-8") == "bcbc", "a stage that had ended was run again"
+    assert list(mend(project)) == []
+
+
+def test_a_cut_lock_that_git_does_not_have_is_removed_and_made_from_the_run_cache(project: Path) -> None:
+    lock = project / "dvc.lock"
+    whole = lock.read_bytes()
+    run(project, "git", "rm", "-q", "--cached", "dvc.lock")
+    run(project, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qm", "2")
+    lock.write_bytes(b"")
+    (done,) = mend(project)
+    assert "was removed" in done
+    dvc(project, "repro", "-q")
+    assert lock.read_bytes() == whole
+    assert (project / "ran").read_text(encoding="utf-8") == "bc"
+
+
+@pytest.mark.parametrize("text", ["", '{"write": {', "[1]", '{"read": 5}', '{"write": {"b": {"pid": "x"}}}'])
+def test_a_cut_rwlock_is_removed(text: str, project: Path) -> None:
+    (project / dvc_state.RWLOCK).write_text(text, encoding="utf-8")
+    assert "is cut" in (dvc_state.rwlock_trouble(project) or "")
+    (done,) = mend(project)
+    assert "rwlock was removed" in done
+    assert dvc_state.rwlock_trouble(project) is None
+
+
+def test_dvc_refuses_a_cut_rwlock_and_takes_the_mended_one(project: Path) -> None:
+    (project / "a").write_text("3", encoding="utf-8")
+    (project / dvc_state.RWLOCK).write_text("", encoding="utf-8")
+    assert refused(project)
+    list(mend(project))
+    assert not refused(project)
+
+
+def test_an_rwlock_of_a_process_that_is_not_dvc_is_removed_and_one_of_a_dead_process_is_left(
+    project: Path,
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for number, trouble in ((ended.pid, False), (os.getpid(), True)):
+        held = {"write": {str(project / "b"): {"pid": number, "cmd": "dvc repro"}}}
+        (project / dvc_state.RWLOCK).write_text(json.dumps(held), encoding="utf-8")
+        assert bool(dvc_state.rwlock_trouble(project)) == trouble
+        assert len(list(mend(project))) == trouble
+
+
+def test_nothing_is_mended_beside_a_dvc_at_work(project: Path) -> None:
+    (project / "dvc").write_text("import time; time.sleep(60)", encoding="utf-8")
+    working = subprocess.Popen([sys.executable, "dvc"], cwd=project)
+    try:
+        (project / "dvc.lock").write_bytes(b"")
+        with pytest.raises(ResourceError, match=f"process {working.pid}"):
+            list(mend(project))
+        assert (project / "dvc.lock").read_bytes() == b""
+    finally:
+        working.send_signal(signal.SIGKILL)
+        working.wait()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]\n",
+        "schema: '2.0'\nstages: [1]\n",
+        "schema: '2.0'\nstages:\n  b: [1]\n",
+        WHOLE.format(md5="5"),
+        WHOLE.format(md5="0123abc"),
+        WHOLE.format(md5="0a" * 16).replace("      md5", "      mb5"),
+        "<<<<<<< HEAD\nschema: '2.0'\n=======\n",
+        "\0" * 100,
+    ],
+)
+def test_a_lock_that_dvc_would_not_write_is_an_error_that_names_the_cure(text: str, tmp_path: Path) -> None:
+    (tmp_path / "dvc.lock").write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=r"(?s)dvc\.lock .*caramel doctor --fix"):
+        tracking.data_versions(["b"], tmp_path)
+
+
+def test_a_lock_that_is_whole_or_missing_is_read(tmp_path: Path) -> None:
+    assert tracking.data_versions(["b"], tmp_path) == {}
+    (tmp_path / "dvc.lock").write_text(WHOLE.format(md5="0a" * 16), encoding="utf-8")
+    assert tracking.data_versions(["b"], tmp_path) == {"b": "0a" * 16}
