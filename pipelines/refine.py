@@ -29,7 +29,7 @@ def refine(config: Config) -> None:
     for name in ("pairs", "negatives", "paraphrases", "rejects"):
         tables.write(tables.TABLES[name], getattr(found, name), OUT / f"{name}.parquet")
     tables.write(tables.SCORES, after, OUT / "scores.parquet")
-    accuracies = blind_accuracy(after, found.negatives, pairs=found.pairs)
+    accuracies = blind_accuracy(after, found.negatives, pairs=found.pairs, folds=config.scores.folds)
     (OUT / "blind.json").write_text(json.dumps(accuracies, indent=2) + "\n", encoding="utf-8")
 
 

@@ -19,7 +19,7 @@ def scores(config: Config) -> None:
     negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet")
     found = score_pairs(pairs, negatives, **config.scores.model_dump())
     tables.write(tables.SCORES, found, OUT / "scores.parquet")
-    accuracies = blind_accuracy(found, negatives, pairs=pairs)
+    accuracies = blind_accuracy(found, negatives, pairs=pairs, folds=config.scores.folds)
     (OUT / "blind.json").write_text(json.dumps(accuracies, indent=2) + "\n", encoding="utf-8")
 
 

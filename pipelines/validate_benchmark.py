@@ -27,6 +27,7 @@ def validate_benchmark(config: Config) -> None:
         tables.read(tables.SCORES, "data/refine/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,
         blind_exempt=knobs.blind_exempt,
+        folds=config.scores.folds,
         max_subtype_share=knobs.max_subtype_share,
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),

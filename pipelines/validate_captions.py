@@ -24,6 +24,7 @@ def validate_captions(config: Config) -> None:
         min_pairs=knobs.min_pairs,
         blind_tolerance=knobs.blind_tolerance,
         blind_exempt=knobs.blind_exempt,
+        folds=config.scores.folds,
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),
     )

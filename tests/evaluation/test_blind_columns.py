@@ -236,7 +236,7 @@ def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
     rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
     pairs, negatives = rows[["pair_id", "image_id", "caption"]], rows.drop(columns=["image_id", "caption"])
     scores = score_pairs(pairs, negatives, scorers=(scorer,), folds=5, seed=3)
-    theirs = blind_accuracy(scores, negatives, pairs=pairs)[scorer]
+    theirs = blind_accuracy(scores, negatives, pairs=pairs, folds=5)[scorer]
     ours = {"all": hits.mean()}
     for subset in set(task.rows["subsets"].explode()):
         ours[subset] = hits[[subset in subsets for subsets in task.rows["subsets"]]].mean()

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from caramel.quality import attack_figures
-from caramel.quality.attack_figures import FLIPS, figures, variance_factor
+from caramel.quality.attack_figures import FLIPS, figures
+from caramel.quality.intervals import variance_factor
 from caramel.quality.scores import interval
 
 
@@ -41,7 +42,7 @@ def test_intervals_are_widened_for_the_folds_that_learn_from_each_other():
     hits, zeros = (gaps > 0).astype(float), np.zeros(300, dtype=np.int64)
     _, low, high = interval(hits, zeros, groups, factor=2.25)
     assert (overall["ci_low"], overall["ci_high"]) == pytest.approx((low, high), abs=1e-6)
-    _, narrow, _ = interval(hits, zeros, groups)
+    _, narrow, _ = interval(hits, zeros, groups, factor=1)
     assert low < narrow
     assert variance_factor(5) == 2.25
 

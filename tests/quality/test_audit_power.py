@@ -10,8 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from caramel.quality.attack_figures import variance_factor
 from caramel.quality.blind import words_only
+from caramel.quality.intervals import variance_factor
 from caramel.quality.probe import probe, shrunk_probe
 from caramel.quality.scores import interval
 

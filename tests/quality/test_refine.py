@@ -214,7 +214,7 @@ def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
     written = given_negatives(pairs, files=folder, seed=2, attempts=1)
     found = refined(pairs, written.negatives, written.paraphrases, tables.frame(tables.SCORES, []))
     after = score_pairs(found.pairs, found.negatives, scorers=GRID, folds=5, seed=5)
-    for subsets in blind_accuracy(after, found.negatives, pairs=found.pairs).values():
+    for subsets in blind_accuracy(after, found.negatives, pairs=found.pairs, folds=5).values():
         for kind in ("replace", "swap"):
             assert 0.4 < subsets[kind]["accuracy"] < 0.58
     assert 1000 < len(found.negatives) < 3000

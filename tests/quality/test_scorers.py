@@ -1,4 +1,6 @@
 import os
+import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,11 @@ from hypothesis import strategies as st
 
 from caramel import tables
 from caramel.errors import BackendError, DataError
+from caramel.quality.attack_figures import figures
 from caramel.quality.blind import assign_folds, share_below, stable_keys, words_only
+from caramel.quality.blind_expectation import accuracies
 from caramel.quality.intervals import wilson
+from caramel.quality.rows import row_gaps
 from caramel.quality.scores import blind_accuracy, interval, score_pairs
 from caramel.registry import BACKENDS, backend
 
@@ -134,7 +139,7 @@ def test_blind_accuracy_counts_ties_half_and_averages_subtypes():
             "negative_score": 0.5,
         }
     )
-    found = blind_accuracy(scores, negatives, pairs=pairs)["m"]
+    found = blind_accuracy(scores, negatives, pairs=pairs, folds=5)["m"]
     assert list(found) == ["all", "macro", "swap", "swap_obj", "swap_att"]
     assert found["swap_obj"] | {"ci_low": 0, "ci_high": 1} == {
         **{"accuracy": round(8 / 12, 6), "strict": 0.5, "n": 12, "ties": 4},
@@ -142,24 +147,76 @@ def test_blind_accuracy_counts_ties_half_and_averages_subtypes():
     }
     assert found["all"]["accuracy"] == round(10 / 14, 6)
     assert found["macro"]["accuracy"] == round((8 / 12 + 1) / 2, 6)
-    for figures in found.values():
-        assert 0 <= figures["ci_low"] <= figures["accuracy"] <= figures["ci_high"] <= 1
+    for one in found.values():
+        assert 0 <= one["ci_low"] <= one["accuracy"] <= one["ci_high"] <= 1
 
 
 @settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=2, max_size=60))
 def test_the_interval_is_wilsons_where_rows_are_independent(hits):
     values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
-    share, low, high = interval(values, zeros, np.arange(len(hits)))
+    share, low, high = interval(values, zeros, np.arange(len(hits)), factor=1)
     assert share == pytest.approx(values.mean())
     assert (low, high) == pytest.approx(wilson(float(values.sum()), len(hits)), abs=1e-9)
 
 
 def test_the_interval_is_wider_where_rows_of_an_image_agree():
     values, zeros = np.tile([0.0, 1.0], 50).repeat(4), np.zeros(400, dtype=np.int64)
-    _, low, high = interval(values, zeros, np.arange(400))
-    _, wide_low, wide_high = interval(values, zeros, np.arange(400) // 4)
+    _, low, high = interval(values, zeros, np.arange(400), factor=1)
+    _, wide_low, wide_high = interval(values, zeros, np.arange(400) // 4, factor=1)
     assert wide_low < low < 0.5 < high < wide_high
+
+
+@pytest.mark.parametrize("folds", [2, 5, 20])
+def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_of_folds(folds):
+    pairs, negatives = frames(120)
+    scores = score_pairs(pairs, negatives, scorers=["ngram"], folds=folds, seed=3)
+    rows = negatives.merge(pairs, on="pair_id").merge(scores, on="negative_id")
+    gaps = (rows["positive_score"] - rows["negative_score"]).to_numpy()
+    image = np.unique(rows["image_id"], return_inverse=True)[1]
+    file = blind_accuracy(scores, negatives, pairs=pairs, folds=folds)["ngram"]["all"]
+    audit = figures(rows, {"ngram": gaps}, image, folds=folds, seed=0)["ngram"]["overall"]
+    gate = accuracies(
+        rows.assign(ngram_positive_score=rows["positive_score"], ngram_negative_score=rows["negative_score"]),
+        column_caption="caption",
+        column_negative="negative_caption",
+        column_group="image_id",
+        column_type=None,
+        scorers=["ngram"],
+        folds=folds,
+        seed=0,
+    )[0]
+    hits, zeros = (gaps > 0) + 0.5 * (gaps == 0), np.zeros(len(rows), dtype=np.int64)
+    _, low, high = interval(hits, zeros, image, factor=1 + folds / (folds - 1))
+    for found in (
+        (file["ci_low"], file["ci_high"]),
+        (audit["ci_low"], audit["ci_high"]),
+        (gate.low, gate.high),
+    ):
+        assert found == pytest.approx((low, high), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ([0.5, float("nan"), 2.0], r"'mine' gives nan for the text 'a b', and no number .* for 2 of 3 texts"),
+        ([0.5, 0.1, -1.0], r"'mine' gives -1.0 for the text 'c', and no number .* for 1 of 3"),
+        ([0.5], r"'mine' gives scores of shape \(1,\) for 3 texts"),
+        (["high", 1, 1], r"'mine' gives \['high'.*not numbers"),
+    ],
+)
+def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(given, said, monkeypatch):
+    module = types.ModuleType("mine")
+    module.score = lambda positives, negatives, groups, **_: ([0.5] * len(positives), given)
+    monkeypatch.setitem(sys.modules, "mine", module)
+    monkeypatch.setitem(BACKENDS["scorer"], "mine", "mine:score")
+    pairs, negatives = frames(3)
+    negatives = negatives.assign(type="swap", negative_caption=["a", "a b", "c"])
+    with pytest.raises(BackendError, match=said):
+        score_pairs(pairs, negatives, scorers=["mine"], folds=2, seed=3)
+    rows = negatives.merge(pairs, on="pair_id").assign(caption2=None)
+    with pytest.raises(BackendError, match=said):
+        row_gaps(rows, ["mine"], folds=2, seed=3)
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
@@ -172,7 +229,7 @@ def test_simple_rules_and_the_probe_solve_much_of_the_released_sugarcrepe_withou
         negative_id=rows["pair_id"], type=rows["subtype"].str.partition("_")[0]
     )
     scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
-    found = blind_accuracy(scores, negatives, pairs=pairs)
+    found = blind_accuracy(scores, negatives, pairs=pairs, folds=5)
     assert found["length"]["add"]["ci_low"] > 0.98
     assert found["final_punctuation"]["all"]["ci_low"] > 0.55
     assert found["ngram"]["all"]["ci_low"] > 0.6

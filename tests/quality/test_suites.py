@@ -67,7 +67,7 @@ def clean() -> Frames:
     }
 
 
-def check_captions(t: Frames, docs: Path) -> list[Summary]:
+def check_captions(t: Frames, docs: Path, folds: int = 5) -> list[Summary]:
     return gates.validate_captions(
         t["pairs"],
         t["negatives"],
@@ -75,13 +75,16 @@ def check_captions(t: Frames, docs: Path) -> list[Summary]:
         t["scores"],
         min_pairs=30,
         blind_tolerance=0.1,
+        folds=folds,
         blind_exempt=("add",),
         folder=SUITES,
         docs_folder=docs,
     )
 
 
-def check_benchmark(t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",)) -> list[Summary]:
+def check_benchmark(
+    t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",), folds: int = 5
+) -> list[Summary]:
     in_batch = t["training"].assign(negative_caption=None, subtype=None)
     return gates.validate_benchmark(
         t["instances"],
@@ -89,6 +92,7 @@ def check_benchmark(t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",)) -
         t["images"],
         t["scores"],
         blind_tolerance=0.1,
+        folds=folds,
         blind_exempt=exempt,
         max_subtype_share=0.5,
         folder=SUITES,
@@ -253,6 +257,21 @@ def test_exempt_types_may_be_seen_by_blind_scorers(tmp_path: Path) -> None:
     added = t["negatives"].loc[t["negatives"]["type"] == "add", "negative_id"]
     t["scores"].loc[t["scores"]["negative_id"].isin(added), "negative_score"] = 0.0
     check_benchmark(t, tmp_path, exempt=("add",))
+
+
+@pytest.mark.parametrize(("check", "misses"), [(check_captions, 3), (check_benchmark, 1)])
+def test_the_gate_reckons_with_the_folds_that_the_scores_were_made_in(
+    check: Any, misses: int, tmp_path: Path
+) -> None:
+    t = clean()
+    judged = t["instances"].rename(columns={"instance_id": "negative_id"})
+    judged = judged if check is check_benchmark else t["negatives"]
+    names = judged.loc[judged["type"] != "add", "negative_id"].tolist()
+    missed = t["scores"]["negative_id"].isin(names[:misses])  # most are right, but surely?
+    t["scores"]["negative_score"] = missed.map({True: 0.9, False: 0.1})
+    check(t, tmp_path, folds=2)
+    with pytest.raises(GateError, match="blind"):
+        check(t, tmp_path, folds=50)
 
 
 def test_a_failure_names_five_rows_and_how_many_more_and_the_page_that_is_left(tmp_path: Path) -> None:

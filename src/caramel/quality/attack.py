@@ -26,7 +26,7 @@ import pandas as pd
 
 from caramel.errors import ConfigError, DataError
 from caramel.quality.attack_figures import Figures, figures
-from caramel.quality.blind import DECIMALS, Floats, Scorer, assign_folds, stable_keys
+from caramel.quality.blind import DECIMALS, Floats, Scorer, assign_folds, checked, stable_keys
 from caramel.quality.grouping import grouped
 from caramel.quality.scorer_specs import scorer
 from caramel.quality.surface import Rule
@@ -113,7 +113,7 @@ def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
         BackendError: there is no such scorer.
     """
     if spec in BACKENDS["pair_scorer"]:
-        return cast(Scorer, backend("pair_scorer", spec))
+        return checked(spec, cast(Scorer, backend("pair_scorer", spec)))
     found = scorer(spec)
     if corpus is not None and "corpus" in inspect.signature(found).parameters:
         return cast(Scorer, functools.partial(cast(Any, found), corpus=corpus))

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.quality.blind import DECIMALS, Floats, Ints
+from caramel.quality.intervals import variance_factor
 from caramel.quality.scores import in_order, interval
 from caramel.tables import SUBTYPES, TYPES
 
@@ -28,11 +29,6 @@ _AT_ONCE = 4_000_000  # signs that are held in memory
 # overall: {micro, ci_low, ci_high, p_value, macro, macro_ci_low, macro_ci_high, macro_p_value, strict, n, ties};
 # by_type, by_subtype: name -> {accuracy, ci_low, ci_high, p_value, strict, n, ties}.
 Figures = dict[str, Any]
-
-
-def variance_factor(folds: int) -> float:
-    """Return by how much folds that learn from each other may multiply the variance of an accuracy."""
-    return 1 + folds / (folds - 1)
 
 
 def figures(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from caramel.errors import BackendError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -42,6 +45,41 @@ class Scorer(Protocol):
         The order of the rows changes nothing.
         """
         ...
+
+
+def checked(name: str, scorer: Scorer) -> Scorer:
+    """Return the scorer; where it gives a text no number in [0, 1], it raises a BackendError instead."""
+
+    @functools.wraps(scorer)
+    def scored(
+        positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], **settings: Any
+    ) -> tuple[Floats, Floats]:
+        positive, negative = scorer(positives, negatives, groups, **settings)
+        return _in_range(name, positives, positive), _in_range(name, negatives, negative)
+
+    return scored
+
+
+def _in_range(name: str, texts: Sequence[str], given: Any) -> Floats:
+    """Return the scores of the texts, (n,), after a look at each.
+
+    Raises:
+        BackendError: one is not a number in [0, 1], or there are not as many as texts.
+    """
+    try:
+        scores = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise BackendError(f"Scorer {name!r} gives {given!r:.80}, not numbers: {error}.") from error
+    if scores.shape != (len(texts),):
+        raise BackendError(f"Scorer {name!r} gives scores of shape {scores.shape} for {len(texts)} texts.")
+    wrong = np.flatnonzero(~((scores >= 0) & (scores <= 1)))
+    if len(wrong):
+        raise BackendError(
+            f"Scorer {name!r} gives {scores[wrong[0]]} for the text {texts[wrong[0]]!r}, and no number in [0, 1] for "
+            f"{len(wrong)} of {len(texts)} texts. Mend the scorer (`Scorer` in src/caramel/quality/blind.py says "
+            f"what it returns), or leave it out."
+        )
+    return scores
 
 
 def stable_keys(names: Sequence[str], seed: int) -> npt.NDArray[np.uint64]:

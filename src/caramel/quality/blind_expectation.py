@@ -20,7 +20,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from caramel.quality.attack_figures import variance_factor
+from caramel.quality.intervals import variance_factor
 from caramel.quality.scorer_specs import scorer
 from caramel.quality.scores import interval
 
@@ -121,7 +121,6 @@ def accuracies(
             gaps = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64)
         else:
             gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
-        # Scores that stand in the table were made in folds as well.
         factor = variance_factor(folds)
         found += [
             _accuracy(name, subset, at, gaps[at], clusters[at], factor) for subset, at in subsets.items()
@@ -168,9 +167,10 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     """Expect no scorer that sees only the texts to tell captions from their negatives.
 
     It fails where the lower end of a scorer's 95 % interval is above ``max_accuracy``, on all rows or on
-    those of one type, so that few rows alone never fail it. Chance is 0.5; a tie counts half. Learned
-    scorers are judged out of fold, and intervals widened accordingly (``attack_figures``). It fails too where a row has no score, or no scorer is named. The
-    rows that it names are those that the worst scorer gets right, the plainest first.
+    those of one type, so that few rows alone never fail it. Chance is 0.5; a tie counts half. Scorers are
+    judged out of fold, and intervals widened accordingly (``intervals.variance_factor``). It fails too where
+    a row has no score, or no scorer is named. The rows that it names are those that the worst scorer gets
+    right, the plainest first.
 
     Args:
         max_accuracy: the highest accuracy that is accepted, in [0, 1].
@@ -181,7 +181,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         column_type: kinds of negatives, which are scored and judged one by one as well. None: one kind.
         scorers: blind scorers by name; see ``caramel.quality.scorer_specs``. Of a scorer with the columns
             ``NAME_positive_score`` and ``NAME_negative_score`` the scores are read from there.
-        folds: of the cross-validation.
+        folds: of the cross-validation, also of one whose scores stand in the table.
         seed: of folds and draws.
     """
 
@@ -190,7 +190,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     column_group: str | None = None
     column_type: str | None = None
     scorers: Setting = QUICK
-    folds: int = 5
+    folds: Setting = 5
     seed: int = 0
     max_accuracy: Setting
     metric_dependencies: ClassVar[tuple[str, ...]] = (_BlindAccuracy.metric_name,)

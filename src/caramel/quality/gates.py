@@ -26,6 +26,7 @@ def validate_captions(
     min_pairs: int,
     blind_tolerance: float,
     blind_exempt: Sequence[str],
+    folds: int,
     folder: Path,
     docs_folder: Path,
 ) -> list[Summary]:
@@ -37,6 +38,7 @@ def validate_captions(
         min_pairs: see suite ``pairs``.
         blind_tolerance: see suite ``blind_captions``.
         blind_exempt: types that the gate on blind accuracy leaves out.
+        folds: in which the scores were made; intervals are as wide as these ask.
         folder: of the suites.
         docs_folder: of the data docs.
 
@@ -50,7 +52,7 @@ def validate_captions(
         "paraphrases": with_captions(paraphrases, pairs),
         "blind_captions": with_scores(joined, scores, exempt=blind_exempt),
     }
-    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance)}
+    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance, folds)}
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
@@ -62,6 +64,7 @@ def validate_benchmark(
     *,
     blind_tolerance: float,
     blind_exempt: Sequence[str],
+    folds: int,
     max_subtype_share: float,
     folder: Path,
     docs_folder: Path,
@@ -75,6 +78,7 @@ def validate_benchmark(
         scores: of the blind scorers, for the instances' ids at least.
         blind_tolerance: see suite ``blind_benchmark``.
         blind_exempt: types that the gate on blind accuracy leaves out.
+        folds: in which the scores were made; intervals are as wide as these ask.
         max_subtype_share: see suite ``instances``.
         folder: of the suites.
         docs_folder: of the data docs.
@@ -92,7 +96,7 @@ def validate_benchmark(
             instances.assign(negative_id=instances["instance_id"]), scores, exempt=blind_exempt
         ),
     }
-    parameters = {"max_subtype_share": max_subtype_share, **_blind_parameters(scores, blind_tolerance)}
+    parameters = {"max_subtype_share": max_subtype_share, **_blind_parameters(scores, blind_tolerance, folds)}
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
@@ -112,9 +116,13 @@ def _validate_all(
     return summaries
 
 
-def _blind_parameters(scores: pd.DataFrame, tolerance: float) -> dict[str, Any]:
+def _blind_parameters(scores: pd.DataFrame, tolerance: float, folds: int) -> dict[str, Any]:
     """Return the parameters of the suites on blind accuracy."""
-    return {"blind_scorers": sorted(scores["scorer"].unique()), "max_blind_accuracy": 0.5 + tolerance}
+    return {
+        "blind_scorers": sorted(scores["scorer"].unique()),
+        "max_blind_accuracy": 0.5 + tolerance,
+        "blind_folds": folds,
+    }
 
 
 def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:

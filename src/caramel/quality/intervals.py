@@ -7,6 +7,14 @@ import math
 Z = 1.959963984540054  # 97.5th percentile of the normal distribution
 
 
+def variance_factor(folds: int) -> float:
+    """Return by how much folds that learn from each other may multiply the variance of an accuracy.
+
+    Nadeau & Bengio (2003); see ``attack_figures``.
+    """
+    return 1 + folds / (folds - 1)
+
+
 def wilson(hits: float, n: float) -> tuple[float, float]:
     """Return the 95 % score interval of a share (Wilson 1927); (0, 1) where nothing was counted.
 

@@ -18,12 +18,12 @@ import difflib
 from typing import cast
 
 from caramel.errors import BackendError
-from caramel.quality.blind import Scorer
+from caramel.quality.blind import Scorer, checked
 from caramel.registry import BACKENDS, backend
 
 
 def scorer(spec: str) -> Scorer:
-    """Return the blind scorer of a spec.
+    """Return the blind scorer of a spec, which raises where a score is none (``blind.checked``).
 
     Raises:
         BackendError: there is no such scorer (the message lists the choices), a target is missing or
@@ -34,11 +34,11 @@ def scorer(spec: str) -> Scorer:
     if name in with_target:
         if not target:
             raise BackendError(f"Scorer {spec!r} needs a model: write {name}:FOLDER or {name}:OWNER/REPO.")
-        return cast(Scorer, backend("model_scorer", name)(target))
+        return checked(spec, cast(Scorer, backend("model_scorer", name)(target)))
     if name in plain and colon:
         raise BackendError(f"Scorer {name!r} takes no target, but {spec!r} gives one: write {name}.")
     if name in plain:
-        return cast(Scorer, backend("scorer", name))
+        return checked(spec, cast(Scorer, backend("scorer", name)))
     names = [*plain, *(f"{name}:FOLDER" for name in with_target)]
     near = difflib.get_close_matches(name, [*plain, *with_target], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -11,7 +11,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError, shown
 from caramel.quality.blind import DECIMALS, Floats, Scorer
-from caramel.quality.intervals import wilson
+from caramel.quality.intervals import variance_factor, wilson
 from caramel.quality.scorer_specs import scorer
 
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
@@ -33,7 +33,7 @@ def score_pairs(
         seed: of folds and draws.
 
     Raises:
-        BackendError: there is no scorer of that name.
+        BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
         DataError: a negative's pair is missing.
     """
     rows = joined(pairs, negatives)
@@ -66,7 +66,6 @@ def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int
         here = (rows["type"] == kind).to_numpy()
         columns = (rows.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
         scores[:, here] = scorer(*columns, folds=folds, seed=seed)
-    assert ((scores >= 0) & (scores <= 1)).all()
     return pd.DataFrame(
         {
             "negative_id": rows["negative_id"],
@@ -77,7 +76,9 @@ def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int
     )
 
 
-def blind_accuracy(scores: pd.DataFrame, negatives: pd.DataFrame, *, pairs: pd.DataFrame) -> Accuracies:
+def blind_accuracy(
+    scores: pd.DataFrame, negatives: pd.DataFrame, *, pairs: pd.DataFrame, folds: int
+) -> Accuracies:
     """Return how often each scorer picks the positive, as scorer -> subset -> figures.
 
     Subsets are ``all`` (over all rows), ``macro`` (mean over the subtypes), each type and each
@@ -89,12 +90,16 @@ def blind_accuracy(scores: pd.DataFrame, negatives: pd.DataFrame, *, pairs: pd.D
     - ``n`` and ``ties``: rows, and those with equal scores.
 
     The 95 % intervals are Wilson's, at the effective number of rows: negatives of one image are
-    not independent, so the variance is that of sums over images.
+    not independent, so the variance is that of sums over images; nor are the ``folds`` in which the
+    scores were made, so it is multiplied by ``variance_factor``.
     """
     rows = scores.merge(joined(pairs, negatives), "inner", "negative_id", validate="m:1")
     assert len(rows) == len(scores)
     return {
-        str(name): {subset: _figures(part, subset == "macro") for subset, part in _subsets(of_scorer)}
+        str(name): {
+            subset: _figures(part, subset == "macro", variance_factor(folds))
+            for subset, part in _subsets(of_scorer)
+        }
         for name, of_scorer in rows.groupby("scorer", sort=False)
     }
 
@@ -116,21 +121,21 @@ def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
     return [*(name for name in usual if name in distinct), *sorted(distinct - set(usual))]
 
 
-def _figures(rows: pd.DataFrame, macro: bool) -> dict[str, float | int]:
+def _figures(rows: pd.DataFrame, macro: bool, factor: float) -> dict[str, float | int]:
     gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
     subtype = np.unique(rows["subtype"].to_numpy(dtype=str), return_inverse=True)[1]
     stratum = subtype if macro else np.zeros(len(rows), dtype=np.int64)
     image = np.unique(rows["image_id"].to_numpy(dtype=str), return_inverse=True)[1]
     wins, ties = gap > 0, gap == 0
-    accuracy, low, high = interval(wins + 0.5 * ties, stratum, image)
-    strict, _, _ = interval(wins.astype(float), stratum, image)
+    accuracy, low, high = interval(wins + 0.5 * ties, stratum, image, factor=factor)
+    strict, _, _ = interval(wins.astype(float), stratum, image, factor=factor)
     shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
     rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
     return {**rounded, "n": len(rows), "ties": int(ties.sum())}
 
 
 def interval(
-    values: Floats, strata: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64], *, factor: float = 1.0
+    values: Floats, strata: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64], *, factor: float
 ) -> tuple[float, float, float]:
     """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
 
@@ -141,7 +146,7 @@ def interval(
         values: (n,) in [0, 1].
         strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
         clusters: (n,) cluster of each row, in [0, m).
-        factor: by which v is multiplied.
+        factor: by which v is multiplied; see ``variance_factor``.
     """
     sizes = np.bincount(strata)
     means = np.bincount(strata, values) / sizes
