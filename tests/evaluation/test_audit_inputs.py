@@ -414,8 +414,12 @@ def test_pictures_in_a_table_with_named_columns_are_left_out(tmp_path: Path) -> 
     [
         ("csv", [{"caption": DOG, "foil": CAT}], "lacks the columns ['negative_caption']"),
         ("parquet", [{"caption": DOG, "foil": CAT}], "lacks the columns ['negative_caption']"),
-        ("jsonl", [{"caption": DOG, "negative_caption": 5}], "row 0: column 'negative_caption' must be text"),
-        ("jsonl", [{"caption": "\ud800", "negative_caption": CAT}], "row 0: column 'caption' must be text"),
+        (
+            "jsonl",
+            [{"caption": DOG, "negative_caption": 5}],
+            "line 1: column 'negative_caption' must be text",
+        ),
+        ("jsonl", [{"caption": "\ud800", "negative_caption": CAT}], "line 1: field 'caption' holds half"),
         ("jsonl", [[DOG, CAT]], "must be an object of fields"),
         ("json", [], "holds no row"),
         ("csv", [{"id": "x", "caption": DOG, "negative_caption": CAT}] * 2, "1 ids stand twice"),
@@ -428,6 +432,36 @@ def test_a_wrong_file_with_named_columns_is_an_error(
     with pytest.raises(DataError) as error:
         read_rows(path)
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("column", ["image", "filename", "negative_image"])
+@pytest.mark.parametrize("name", ["../secret.png", "{root}/secret.png"])
+def test_a_named_image_outside_of_the_folder_is_an_error(tmp_path: Path, column: str, name: str) -> None:
+    (tmp_path / "secret.png").touch()
+    row = {"caption": DOG, "negative_caption": CAT, column: name.format(root=tmp_path)}
+    path = put(tmp_path / "data", "mine.jsonl", [row])
+    with pytest.raises(DataError, match=rf"line 1: field '{column}' must name a file inside"):
+        read_rows(path)
+
+
+def test_ids_of_images_that_cannot_be_files_are_only_ids(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "b").touch()
+    (tmp_path / "c").touch()
+    rows = [{"image_id": name, "caption": DOG, "negative_caption": CAT} for name in ("/m/01", "b", "../c")]
+    found = read_rows(put(tmp_path / "data", "mine.jsonl", rows))
+    assert found.rows["image_id"].tolist() == ["/m/01", "b", "../c"]
+    assert found.rows["image"].notna().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_caption_with_a_comma_is_kept_or_refused_and_never_cut(tmp_path: Path, form: str) -> None:
+    rows = [{"caption": "A dog, brown and big", "negative_caption": "A cat, brown"}]
+    found = read_rows(put(tmp_path, f"mine.{form}", rows)).rows
+    assert found[["caption", "negative_caption"]].to_numpy().tolist() == [[*rows[0].values()]]
+    (tmp_path / "raw.csv").write_text("caption,negative_caption\nA dog, brown and big,A cat, brown\n")
+    with pytest.raises(DataError, match=r"row 1 \(line 2\) has 4 fields, and the header 2"):
+        read_rows(tmp_path / "raw.csv")
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")

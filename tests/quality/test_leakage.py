@@ -137,6 +137,12 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
     ("name", "data", "message"),
     [
         ("corpus.csv", b"text\na cat\n", "lacks the columns ['caption']"),
+        ("corpus.csv", b"caption\na cat, big\n", "row 1 (line 2) has 2 fields"),
+        ("corpus.csv", b"caption,id\na cat\n", "row 1 (line 2) has 1 fields"),
+        ("corpus.csv", b"caption,caption\na,b\n", "twice"),
+        ("corpus.csv", b"", "empty"),
+        ("corpus.txt", b"a\0cat\n", "NUL"),
+        ("corpus.jsonl", b'{"caption": "\\ud800"}\n', "surrogate"),
         ("corpus.csv", b'caption\n"a cat\n', "not valid CSV"),
         ("corpus.txt", b"a \xff cat\n", "cannot be read"),
         ("corpus.jsonl", b'{"caption": "a"}\n{"text": "b"}\n', "line 2 has no field 'caption'"),

@@ -244,6 +244,9 @@ def test_every_image_that_cannot_be_used_is_named_at_once(tmp_path):
     [
         ("captions.csv", "filename,caption\na.png\n", ["row 1", "1 fields, and the header 2"]),
         ("captions.csv", "file,caption\na.png,x\n", ["lacks the columns", "'filename'"]),
+        ("captions.csv", "filename,caption\n1.png,A dog, brown and big\n", ["row 1", "3 fields", "quotes"]),
+        ("captions.csv", "filename,caption,caption\n1.png,a,b\n", ["twice", "'caption'"]),
+        ("captions.csv", "", ["empty"]),
         ("captions.csv", "filename,caption\n", ["no caption"]),
         ("captions.csv", 'filename,caption\na.png,"x', ["not valid CSV"]),
         ("captions.jsonl", '{"filename": "a", "caption": "b"}\n{', ["line 2", "not valid JSON"]),

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
 
 from caramel.errors import DataError
-from caramel.fields import brief
+from caramel.fields import brief, checked_name, checked_text, stays_inside
 from caramel.quality.blind import words_only
-from caramel.records import csv_rows, json_rows, parquet
+from caramel.records import csv_rows, json_rows, parquet, parquet_rows
 from caramel.tables import SUBTYPES
 
+Rows = list[tuple[str, dict[str, Any]]]  # where, row
 Texts = list[str | None]
 SUFFIXES = (".csv", ".jsonl", ".json", ".parquet")
 ALL = "all"  # type and subtype of rows that have none
 TEXTS = ("caption", "caption2", "negative_caption")
+IMAGES = ("image", "negative_image")
 REQUIRED = ("caption", "negative_caption")
 # Ours -> names in the file, the first that is there.
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
@@ -47,42 +50,42 @@ def read_named(path: Path) -> pd.DataFrame:
     types, all rows are of type ``all``.
 
     Raises:
-        DataError: the file is broken or holds no row, a column is missing, or a value is not text.
+        DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image lies outside of
+            its folder.
     """
-    given = _read(path)
-    lacking = [name for name in REQUIRED if name not in given.columns]
+    names, rows = _read(path)
+    lacking = [name for name in REQUIRED if name not in names]
     if lacking:
         raise DataError(
-            f"{str(path)!r} lacks the columns {lacking}; it has {brief(list(given.columns))}.\n"
+            f"{str(path)!r} lacks the columns {lacking}; it has {brief(names)}.\n"
             f"Named columns are {named_columns()}. Of a benchmark's release give the folder."
         )
-    if given.empty:
+    if not rows:
         raise DataError(f"{str(path)!r} holds no row.")
-    columns: dict[str, Texts] = {name: [None] * len(given) for name in OPTIONAL if name != "split"}
-    columns |= {name: [text or "" for text in _texts(given, name, path)] for name in REQUIRED}
+    columns: dict[str, Texts] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
+    columns |= {name: [text or "" for text in _texts(rows, name)] for name in REQUIRED}
     for name, others in OPTIONAL.items():
-        column = next((other for other in others if other in given.columns), None)
+        column = next((other for other in others if other in names), None)
         if column is not None:
-            columns[name] = _texts(given, column, path)
+            texts = _texts(rows, column)
+            columns[name] = _files(rows, column, texts) if name in IMAGES else texts
     return _completed(columns)
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """Return the columns of the file, or of a Parquet file those that are wanted and hold text or numbers."""
+def _read(path: Path) -> tuple[list[str], Rows]:
+    """Return the names of the file's columns, and its rows; of Parquet files, what holds text or numbers."""
     if path.suffix == ".parquet":
         known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
         with parquet(path) as file:
             names = [field.name for field in file.schema_arrow if _is_plain(field.type)]
-            wanted = [name for name in names if name in known]
-            rows: pd.DataFrame = file.read(wanted).to_pandas(integer_object_nulls=True)
-        return rows if {*REQUIRED} <= {*wanted} else pd.DataFrame(columns=names)
-    listed = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
-    if not listed:
+        return names, list(parquet_rows(path, [name for name in names if name in known]))
+    rows = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
+    if not rows:
         raise DataError(f"{str(path)!r} holds no row.")
-    for where, row in listed:
+    for where, row in rows:
         if not isinstance(row, dict):
             raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
-    return pd.DataFrame([row for _, row in listed], dtype=object)
+    return list(dict.fromkeys(name for _, row in rows for name in row)), rows
 
 
 def _is_plain(kind: pa.DataType) -> bool:
@@ -90,25 +93,37 @@ def _is_plain(kind: pa.DataType) -> bool:
     return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def _texts(rows: pd.DataFrame, column: str, path: Path) -> Texts:
+def _texts(rows: Rows, column: str) -> Texts:
     """Return the values of a column as texts; whole numbers are names, and empty or missing ones None.
 
     Raises:
         DataError: a value is something else, or no Unicode text.
     """
-    found: Texts = []
-    for number, value in enumerate(rows[column].tolist()):
-        named = isinstance(value, int) and not isinstance(value, bool) and column not in TEXTS
-        text = str(value) if named else value
-        if text is None or text == "" or value != value:
-            found.append(None)
-        elif isinstance(text, str) and (text.isascii() or not any("\ud800" <= s <= "\udfff" for s in text)):
-            found.append(text)
-        else:
-            raise DataError(
-                f"{str(path)!r}, row {number}: column {column!r} must be text, not {brief(value)}."
-            )
-    return found
+    return [_text(row.get(column), column, where) for where, row in rows]
+
+
+def _text(value: Any, column: str, where: str) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and column not in TEXTS:
+        return str(value)
+    if value is None or value == "" or value != value:
+        return None
+    if not isinstance(value, str):
+        raise DataError(f"{where}: column {column!r} must be text, not {brief(value)}.")
+    return checked_text(value, column, where)
+
+
+def _files(rows: Rows, column: str, names: Texts) -> Texts:
+    """Return names of image files; of a column of ids, which need not be files, those that can be.
+
+    Raises:
+        DataError: a name is of a file outside of the folder.
+    """
+    if column == "image_id":
+        return [name if name is not None and stays_inside(name) else None for name in names]
+    return [
+        None if name is None else checked_name(name, column, where)
+        for name, (where, _) in zip(names, rows, strict=True)
+    ]
 
 
 def _completed(columns: dict[str, Texts]) -> pd.DataFrame:

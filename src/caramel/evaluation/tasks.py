@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from caramel.errors import DataError, shown
 from caramel.evaluation.image_files import ImageFile
+from caramel.fields import brief, stays_inside
 from caramel.registry import backend
 
 Index = npt.NDArray[np.int64]
@@ -86,7 +88,7 @@ class Benchmark:
     Attributes:
         name: as on the command line, and of its folder in ``--data``.
         layout: for the user: where it is published and what to put where, in a few lines.
-        read: (folder of the benchmark, folder of images) -> task. Reads captions and names images; does
+        reader: (folder of the benchmark, folder of images) -> task. Reads captions and names images; does
             not open images (but for what names them) and raises DataError on any broken file.
         metrics: names in ``metrics.METRICS``, in the order of the paper.
         macro: which subsets the subset ``macro`` is the mean of; none: there is no macro mean.
@@ -95,10 +97,35 @@ class Benchmark:
 
     name: str
     layout: str
-    read: Callable[[Path, Path], Task]
+    reader: Callable[..., Task]
     metrics: tuple[str, ...]
     confirmed: str
     macro: Callable[[str], bool] = _none
+
+    def read(self, data: Path, images: Path, **options: Any) -> Task:
+        """Return the task of the files in ``data``; ``options`` are the reader's own.
+
+        Raises:
+            DataError: a file is missing or broken, or names an image outside of both folders.
+        """
+        task = self.reader(data, images, **options)
+        outside = [
+            path for path in {image.path for image in task.images} if not _inside(path, (data, images))
+        ]
+        if outside:
+            raise DataError(
+                f"Benchmark {self.name!r} names {len(outside)} images outside of {str(data)!r} and {str(images)!r}, "
+                f"which are not read:\n{shown(sorted(map(brief, outside)))}\nCorrect these names in its files."
+            )
+        return task
+
+
+def _inside(path: str, folders: Sequence[Path]) -> bool:
+    """Return whether a path is one of the folders followed by the name of a file inside of it."""
+    whole = PurePath(path)
+    return any(
+        whole.is_relative_to(folder) and stays_inside(str(whole.relative_to(folder))) for folder in folders
+    )
 
 
 def benchmark(name: str) -> Benchmark:

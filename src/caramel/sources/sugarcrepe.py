@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.fields import brief, text_field
+from caramel.fields import brief, name_field, text_field
 from caramel.records import read_json
 from caramel.tables import SUBTYPES
 
@@ -62,9 +62,8 @@ def _rows(file: Path) -> Iterator[tuple[str, str, str, str, str | None, str]]:
         if index in seen:
             raise DataError(f"{where}: this id stands twice. Give each row of the file its own id.")
         seen.add(index)
-        name, caption, negative = (
-            text_field(row, field, where) for field in ("filename", "caption", "negative_caption")
-        )
+        name = name_field(row, "filename", where)
+        caption, negative = (text_field(row, field, where) for field in ("caption", "negative_caption"))
         caption2 = text_field(row, "caption2", where) if "caption2" in row else None
         yield f"{subtype}-{index}", name, subtype, caption, caption2, negative
 

@@ -27,7 +27,7 @@ from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.benchmarks.visual_genome import region
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Index, Rankings, comparisons
-from caramel.fields import brief, text_field
+from caramel.fields import brief, name_field, text_field
 from caramel.records import json_rows
 
 BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
@@ -105,7 +105,7 @@ def _swapped(
     rows = json_rows(path)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
-    names = [text_field(row, "image_path", where) for where, row in rows]
+    names = [name_field(row, "image_path", where) for where, row in rows]
     folder = image_folder(images, names, ("images", "aro/images"))
     subsets = [subset(row, where) for where, row in rows]
     counts = Counter(subsets)
@@ -159,7 +159,7 @@ def _shuffled(data: Path, images: Path, name: str, layout: str) -> Rankings:
     pools: list[Index] = []
     places: dict[str, int] = {}
     for number, (where, row) in enumerate(json_rows(path)):
-        image = text_field(row, "image_path", where)
+        image = name_field(row, "image_path", where)
         caption, *shuffles = _options(row, where)
         pool = [(caption,), *((text,) for text in shuffles if text != caption)]
         query = places.setdefault(image, len(places))
@@ -199,7 +199,7 @@ _CODE = "mertyg/vision-language-models-are-bows: dataset_zoo/aro_datasets.py"
 VG_RELATION = Benchmark(
     name="vg_relation",
     layout=_swapped_layout("relation"),
-    read=read_vg_relation,
+    reader=read_vg_relation,
     metrics=("accuracy",),
     confirmed=f"{_CODE} (fields, crops, accuracy) and the notebook that replicates it (macro mean); the published "
     "file itself was not at hand",
@@ -208,7 +208,7 @@ VG_RELATION = Benchmark(
 VG_ATTRIBUTION = Benchmark(
     name="vg_attribution",
     layout=_swapped_layout("attribution"),
-    read=read_vg_attribution,
+    reader=read_vg_attribution,
     metrics=("accuracy",),
     confirmed=f"{_CODE} (fields, crops, accuracy, 25 instances) and the notebook that replicates it (macro mean); "
     "the published file itself was not at hand",
@@ -217,7 +217,7 @@ VG_ATTRIBUTION = Benchmark(
 COCO_ORDER = Benchmark(
     name="coco_order",
     layout=COCO_ORDER_LAYOUT,
-    read=read_coco_order,
+    reader=read_coco_order,
     metrics=("recall@1",),
     confirmed=f"{_CODE}, dataset_zoo/perturbations.py and main_aro.py (order of the options, precision at 1, seed); "
     "the file is not published and its form is caramel's",
@@ -225,7 +225,7 @@ COCO_ORDER = Benchmark(
 FLICKR30K_ORDER = Benchmark(
     name="flickr30k_order",
     layout=FLICKR30K_ORDER_LAYOUT,
-    read=read_flickr30k_order,
+    reader=read_flickr30k_order,
     metrics=("recall@1",),
     confirmed=COCO_ORDER.confirmed,
 )

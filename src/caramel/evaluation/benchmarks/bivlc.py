@@ -14,7 +14,7 @@ from caramel.evaluation.benchmarks.pairs import (
     release_folder,
 )
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import text_field
+from caramel.fields import name_field, text_field
 from caramel.records import json_rows
 from caramel.tables import SUBTYPES
 
@@ -40,7 +40,7 @@ def read_bivlc(data: Path, images: Path) -> Comparisons:
     else:
         rows = file_rows(
             (
-                (where, row, text_field(row, "image", where), text_field(row, "negative_image", where))
+                (where, row, name_field(row, "image", where), name_field(row, "negative_image", where))
                 for where, row in json_rows(folder / "test.jsonl")
             ),
             folder,
@@ -63,7 +63,7 @@ def _subsets(row: Row) -> list[str]:
 BENCHMARK = Benchmark(
     name="bivlc",
     layout=LAYOUT,
-    read=read_bivlc,
+    reader=read_bivlc,
     metrics=(*METRICS, "i_pos2t", "i_neg2t", "t_pos2i", "t_neg2i"),
     confirmed=(
         "fields and metrics: README.md, main_evaluation_BiVLC.py and src/CLIP_fine_tuning/CLIP_utils.py of "

@@ -12,7 +12,7 @@ from typing import Any
 from caramel.errors import DataError
 from caramel.evaluation.benchmarks.pairs import file_rows, pair_task, release_folder
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import brief, text_field
+from caramel.fields import brief, checked_name, text_field
 from caramel.records import json_rows
 
 FILE = "COLA_multiobjects_matching_benchmark.json"
@@ -39,14 +39,15 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], str, str]]:
         if not isinstance(row, list) or len(row) != len(FIELDS):
             raise DataError(f"{where} must be a list of {', '.join(FIELDS)}, not {brief(row)}.")
         fields = dict(zip(FIELDS, row, strict=True))
-        links = [text_field(fields, name, where) for name in ("image 1", "image 2")]
-        yield where, fields, links[0].rpartition("/")[2], links[1].rpartition("/")[2]
+        links = ((name, text_field(fields, name, where)) for name in ("image 1", "image 2"))
+        first, second = (checked_name(link.rpartition("/")[2], name, where) for name, link in links)
+        yield where, fields, first, second
 
 
 BENCHMARK = Benchmark(
     name="cola",
     layout=LAYOUT,
-    read=read_cola,
+    reader=read_cola,
     metrics=("t2i",),
     confirmed=(
         "README.md, scripts/eval.py (ColaMultiObjAcc) and data/cleaned_hardcontrastive_val_unique.json, which "

@@ -13,7 +13,7 @@ from caramel.evaluation.benchmarks.pairs import (
     release_folder,
 )
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import number_field, text_field
+from caramel.fields import name_field, number_field, text_field
 from caramel.records import json_rows
 
 LAYOUT = """\
@@ -37,7 +37,7 @@ def read_colorswap(data: Path, images: Path) -> Comparisons:
     else:
         rows = file_rows(
             (
-                (where, row, text_field(row, "image_1", where), text_field(row, "image_2", where))
+                (where, row, name_field(row, "image_1", where), name_field(row, "image_2", where))
                 for where, row in json_rows(folder / "test.json")
             ),
             folder,
@@ -63,7 +63,7 @@ def _subsets(row: Row) -> list[str]:
 BENCHMARK = Benchmark(
     name="colorswap",
     layout=LAYOUT,
-    read=read_colorswap,
+    reader=read_colorswap,
     metrics=METRICS,
     confirmed=(
         "test.json: README.md of github.com/Top34051/colorswap; Parquet: the columns that public code reads "

@@ -13,7 +13,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.visual_genome import Box, region, vg_file
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Index, Rankings
-from caramel.fields import brief, text_field
+from caramel.fields import brief, name_field, text_field
 from caramel.records import csv_rows, literal
 
 BOX = ("x", "y", "width", "height")
@@ -53,7 +53,7 @@ def regions(path: Path, negatives: Mapping[str, str]) -> list[Region]:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     return [
         Region(
-            text_field(row, "image_id", where),
+            name_field(row, "image_id", where),
             region(row, BOX, where),
             text_field(row, "caption", where),
             {kind: _negatives(row[column], column, where) for kind, column in negatives.items()},

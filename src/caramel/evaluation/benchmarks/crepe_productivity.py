@@ -78,7 +78,7 @@ def _keys(rows: Sequence[Region]) -> list[Key]:
 BENCHMARK = Benchmark(
     name="crepe_productivity",
     layout=LAYOUT,
-    read=read_crepe_productivity,
+    reader=read_crepe_productivity,
     metrics=("recall@1", "recall@3", "recall@5"),
     confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, crepe_prod_eval_clip.py "
     "(names of files and columns, crops, ranks, five negatives) and tables 5, 6 and 12 to 14 of the paper; the "

@@ -86,7 +86,7 @@ def folds(split: str, members: list[Region], size: int, seed: int) -> list[list[
 BENCHMARK = Benchmark(
     name="crepe_retrieval",
     layout=LAYOUT,
-    read=read_crepe_retrieval,
+    reader=read_crepe_retrieval,
     metrics=("recall@1", "recall@3", "recall@5", "recall@10"),
     confirmed="the paper's appendix B.2 and tables 6, 15 and 16, and RAIVNLab/CREPE: crepe_eval_utils.py (columns "
     "and metrics); no raw files and no code of the folds were found there, so the names of the files are free",

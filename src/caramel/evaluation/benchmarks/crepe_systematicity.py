@@ -63,7 +63,7 @@ def _retrievals(paths: list[Path]) -> Iterator[tuple[Region, list[Query]]]:
 BENCHMARK = Benchmark(
     name="crepe_systematicity",
     layout=LAYOUT,
-    read=read_crepe_systematicity,
+    reader=read_crepe_systematicity,
     metrics=("recall@1", "recall@3", "recall@5", "avg_recall"),
     confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, evaluate/data.py (names of "
     "files and columns, crops, ranks), a row in the README of the EvALign-ICL project, and tables 5, 6 and 9 "

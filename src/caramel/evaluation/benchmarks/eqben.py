@@ -14,7 +14,7 @@ from caramel.evaluation.benchmarks.pairs import (
     release_folder,
 )
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import text_field
+from caramel.fields import name_field
 from caramel.records import json_rows
 
 TO_PNG = (
@@ -45,7 +45,7 @@ def read_eqben(data: Path, images: Path) -> Comparisons:
             f"{str(folder)!r} holds {' and '.join(FILES)}, two data sets. Keep one of them there."
         )
     listed = [
-        (where, row, *(text_field(row, name, where) for name in ("image0", "image1")))
+        (where, row, *(name_field(row, name, where) for name in ("image0", "image1")))
         for where, row in json_rows(files[0])
     ]
     _check_frames([first for *_, first, _ in listed], image_places(folder, images, FOLDERS))
@@ -82,7 +82,7 @@ def _subsets(row: Row) -> list[str]:
 BENCHMARK = Benchmark(
     name="eqben",
     layout=LAYOUT,
-    read=read_eqben,
+    reader=read_eqben,
     metrics=METRICS,
     confirmed=(
         "fields, sub-datasets and arrays: EqBen_Mini in dataset.py of github.com/linzhiqiu/t2v_metrics, and "

@@ -75,7 +75,7 @@ def subsets_of(kind: str, subtype: str) -> list[str]:
 BENCHMARK = Benchmark(
     name="instances",
     layout="instances.parquet and images.parquet as `dvc repro` writes them into data/assemble",
-    read=read_instances,
+    reader=read_instances,
     metrics=tuple(name for name in METRICS if name != "image_accuracy"),  # is t_pos2i where both images are
     confirmed="the contract in src/caramel/tables.py",
     macro=tables.SUBTYPES.__contains__,

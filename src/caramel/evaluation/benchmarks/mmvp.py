@@ -97,7 +97,7 @@ def _pair(
 BENCHMARK = Benchmark(
     name="mmvp",
     layout=LAYOUT,
-    read=read_mmvp,
+    reader=read_mmvp,
     metrics=("t2i",),
     confirmed="tsb0601/MMVP: scripts/evaluate_vlm.py, README.md; the file list of "
     "huggingface.co/datasets/MMVP/MMVP_VLM (folders of the images)",

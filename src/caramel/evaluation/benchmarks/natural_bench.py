@@ -15,7 +15,7 @@ from caramel.evaluation.benchmarks.pairs import (
     release_folder,
 )
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import number_field, text_field
+from caramel.fields import name_field, number_field
 from caramel.records import json_rows
 
 LAYOUT = """\
@@ -32,7 +32,7 @@ def read_natural_bench(data: Path, images: Path) -> Comparisons:
     folder = release_folder(data, ("metadata.json",), ("NaturalBench-Retrieval",), LAYOUT)
     rows = file_rows(
         (
-            (where, row, text_field(row, "image_0", where), text_field(row, "image_1", where))
+            (where, row, name_field(row, "image_0", where), name_field(row, "image_1", where))
             for where, row in json_rows(folder / "metadata.json")
         ),
         folder,
@@ -49,7 +49,7 @@ def _name(_: int, row: Row) -> str:
 BENCHMARK = Benchmark(
     name="natural_bench",
     layout=LAYOUT,
-    read=read_natural_bench,
+    reader=read_natural_bench,
     metrics=METRICS,
     confirmed=(
         "the authors' naturalbench_retrieval.py, which the README of github.com/Baiqi-Li/NaturalBench names: "

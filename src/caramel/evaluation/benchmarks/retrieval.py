@@ -22,7 +22,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Rankings
-from caramel.fields import brief, list_field, number_field, text_field
+from caramel.fields import brief, list_field, name_field, number_field, text_field
 from caramel.records import read_json
 
 KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
@@ -78,7 +78,7 @@ def _karpathy(path: Path) -> list[Captioned]:
         where = f"{str(path)!r}, image {number}"
         if text_field(row, "split", where) == "test":
             captions = [text_field(one, "raw", where) for one in list_field(row, "sentences", where)]
-            tested.append((text_field(row, "filename", where), captions))
+            tested.append((name_field(row, "filename", where), captions))
     return tested
 
 
@@ -95,7 +95,7 @@ def _coco(path: Path) -> list[Captioned]:
         for n, row in enumerate(list_field(whole, "images", repr(str(path))))
     ]
     return [
-        (text_field(row, "file_name", where), captions.get(number_field(row, "id", where), []))
+        (name_field(row, "file_name", where), captions.get(number_field(row, "id", where), []))
         for row, where in rows
     ]
 
@@ -135,7 +135,7 @@ def _object(path: Path) -> dict[str, Any]:
 COCO = Benchmark(
     name="coco_retrieval",
     layout=COCO_LAYOUT,
-    read=read_coco_retrieval,
+    reader=read_coco_retrieval,
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_coco.json and captions_val2017.json (fields; the first five captions), and "
     "LAION-AI/CLIP_benchmark: clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the "
@@ -144,7 +144,7 @@ COCO = Benchmark(
 FLICKR30K = Benchmark(
     name="flickr30k_retrieval",
     layout=FLICKR30K_LAYOUT,
-    read=read_flickr30k_retrieval,
+    reader=read_flickr30k_retrieval,
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_flickr30k.json (fields), and LAION-AI/CLIP_benchmark: "
     "clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the published file itself was not "

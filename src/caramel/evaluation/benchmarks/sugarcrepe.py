@@ -46,7 +46,7 @@ def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
 BENCHMARK = Benchmark(
     name="sugarcrepe",
     layout=LAYOUT,
-    read=read_sugarcrepe,
+    reader=read_sugarcrepe,
     metrics=("accuracy",),
     confirmed="the public files, all 7,511 rows of which are read in tests",
     macro=SUBTYPES.__contains__,

@@ -39,7 +39,7 @@ def read_sugarcrepe_pp(data: Path, images: Path) -> Comparisons:
 BENCHMARK = Benchmark(
     name="sugarcrepe_pp",
     layout=LAYOUT,
-    read=read_sugarcrepe_pp,
+    reader=read_sugarcrepe_pp,
     metrics=("itt", "tot", "p2_vs_n", "accuracy"),
     confirmed=(
         "the public files, all 4,757 rows of which are read in tests; metrics: VLMs/test_Variants_CLIP.py of "

@@ -72,7 +72,7 @@ def _name(value: str, column: str, where: str) -> str:
 BENCHMARK = Benchmark(
     name="svo_probes",
     layout=LAYOUT,
-    read=read_svo_probes,
+    reader=read_svo_probes,
     metrics=("image_accuracy",),
     confirmed="google-deepmind/svo_probes: README.md (columns) and probing_image_text_models.ipynb (which "
     "rows count); the release has no images, so the names of their files are ours",

@@ -15,7 +15,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
-from caramel.fields import brief, text_field
+from caramel.fields import brief, name_field, text_field
 from caramel.records import json_rows
 
 LAYOUT = """\
@@ -72,7 +72,7 @@ def _valid(path: Path) -> Iterator[dict[str, object]]:
     """Yield the valid foils of one piece."""
     piece = path.stem
     for number, (where, row) in enumerate(json_rows(path)):
-        image = text_field(row, "image_file", where)
+        image = name_field(row, "image_file", where)
         if _votes(row, where) >= VOTES:
             yield {
                 "instance_id": f"{piece}-{number}",
@@ -115,7 +115,7 @@ def _folders(images: Path, names: list[str]) -> Mapping[str, Path]:
 BENCHMARK = Benchmark(
     name="valse",
     layout=LAYOUT,
-    read=read_valse,
+    reader=read_valse,
     metrics=("accuracy",),
     confirmed="Heidelberg-NLP/VALSE: README.md, lxmert_valse_eval.py (valid foils, acc_r); the eleven files "
     "as copied in lezhang7/Enhance-FineGrained, VALSE/data, and its VALSE/clip_valse_eval.py (their images)",

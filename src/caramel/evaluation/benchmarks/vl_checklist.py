@@ -20,7 +20,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import found
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
-from caramel.fields import brief, text_field
+from caramel.fields import brief, name_field, text_field
 from caramel.records import json_rows
 
 LAYOUT = """\
@@ -110,13 +110,13 @@ def _fields(row: Any, where: str) -> tuple[str, str, str]:
         if not isinstance(texts, list) or not texts:
             raise DataError(f"{where}: field {field!r} must be a list of phrases, not {brief(texts)}.")
         phrases.append(text_field({field: texts[0]}, field, where))
-    return text_field({"image": row[0]}, "image", where), phrases[0], phrases[1]
+    return name_field({"image": row[0]}, "image", where), phrases[0], phrases[1]
 
 
 BENCHMARK = Benchmark(
     name="vl_checklist",
     layout=LAYOUT,
-    read=read_vl_checklist,
+    reader=read_vl_checklist,
     metrics=("accuracy",),
     confirmed="om-ai-lab/VL-CheckList: vl_checklist/data_loader.py, vl_checklist/evaluate.py (task itc), "
     "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and rows of data/Attribute/vg/size.json, "

@@ -21,7 +21,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Rankings, comparisons
-from caramel.fields import brief, text_field
+from caramel.fields import brief, checked_name, text_field
 from caramel.records import json_rows
 
 OPTIONS = 4
@@ -45,7 +45,7 @@ def read_controlled(data: Path, images: Path, *, file: str, folder: str, layout:
     pools = []
     path = found(data, [file], layout)[0]
     for number, (where, row) in enumerate(json_rows(path)):
-        name = PurePosixPath(text_field(row, "image_path", where)).name
+        name = checked_name(PurePosixPath(text_field(row, "image_path", where)).name, "image_path", where)
         captions = _options(row.get("caption_options"), where)
         pools.append(np.array([texts.setdefault(text, len(texts)) for text in captions], np.int64))
         rows.append(

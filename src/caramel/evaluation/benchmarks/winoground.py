@@ -13,7 +13,7 @@ from caramel.evaluation.benchmarks.pairs import (
     release_folder,
 )
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import number_field, text_field
+from caramel.fields import name_field, number_field, text_field
 from caramel.records import json_rows
 
 LAYOUT = """\
@@ -41,7 +41,7 @@ def read_winoground(data: Path, images: Path) -> Comparisons:
     else:
         rows = file_rows(
             (
-                (where, row, *(f"{text_field(row, name, where)}.png" for name in ("image_0", "image_1")))
+                (where, row, *(f"{name_field(row, name, where)}.png" for name in ("image_0", "image_1")))
                 for where, row in json_rows(folder / "examples.jsonl")
             ),
             folder,
@@ -68,7 +68,7 @@ def _subsets(row: Row) -> list[str]:
 BENCHMARK = Benchmark(
     name="winoground",
     layout=LAYOUT,
-    read=read_winoground,
+    reader=read_winoground,
     metrics=METRICS,
     confirmed=(
         "Parquet: the features in the data set's card at huggingface.co/datasets/facebook/winoground; "

@@ -116,7 +116,7 @@ def _templates(data: Path) -> list[str]:
 BENCHMARK = Benchmark(
     name="zero_shot",
     layout=LAYOUT,
-    read=read_zero_shot,
+    reader=read_zero_shot,
     metrics=("recall@1", "recall@5"),
     confirmed="openai/CLIP: notebooks/Prompt_Engineering_for_ImageNet.ipynb (templates, ensembling, top-1 and top-5); "
     "the folders are those of torchvision's ImageFolder",

@@ -1,0 +1,129 @@
+"""A release of one or two rows of each public benchmark whose images are files, with an image of a given name."""
+
+import csv
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+DOG, CAT = "A dog on a mat.", "A cat on a mat."
+VG = {"x": 0, "y": 0, "width": 9, "height": 9, "caption": DOG}
+BOX = {"bbox_x": 0, "bbox_y": 0, "bbox_w": 9, "bbox_h": 9}
+SUGARCREPE = {"caption": DOG, "negative_caption": CAT}
+SWAPPED = {**BOX, "true_caption": DOG, "false_caption": CAT}
+OPTIONS = [f"A mug {word} a table." for word in ("on", "under", "left of", "right of")]
+SVO = {"sentence": DOG, "neg_image_id": 2, "subj_neg": True, "verb_neg": False, "obj_neg": False}
+STATEMENT = {"Type": "Color", "Statement": DOG}
+Files = Mapping[str, Any]  # name of a file -> what it holds
+
+
+def karpathy(name: str) -> dict[str, Any]:
+    return {"images": [{"split": "test", "filename": name, "sentences": [{"raw": DOG}]}]}
+
+
+def spatial(name: str) -> list[Any]:
+    return [[name, "A dog left of a cat", "A dog right of a cat"]]
+
+
+# Benchmark -> its files, by the name of the image of the first row.
+RELEASES: Mapping[str, Callable[[str], Files]] = {
+    "sugarcrepe": lambda name: {"swap_obj.json": {"0": {"filename": name, **SUGARCREPE}}},
+    "sugarcrepe_pp": lambda name: {
+        "swap_obj.json": [{"id": 3, "filename": name, "caption2": CAT, **SUGARCREPE}]
+    },
+    "bivlc": lambda name: {
+        "test.jsonl": [
+            {"image": name, "negative_image": "2.png", "type": "swap", "subtype": "obj", **SUGARCREPE}
+        ]
+    },
+    "winoground": lambda name: {
+        "examples.jsonl": [{"id": 5, "image_0": name, "image_1": "b", "caption_0": DOG, "caption_1": CAT}]
+    },
+    "colorswap": lambda name: {
+        "test.json": [{"id": 5, "image_1": name, "image_2": "2.png", "caption_1": DOG, "caption_2": CAT}]
+    },
+    "eqben": lambda name: {
+        "all_select.json": [{"image0": name, "image1": "2.png", "caption0": DOG, "caption1": CAT}]
+    },
+    "cola": lambda name: {"COLA_multiobjects_matching_benchmark.json": [[name, DOG, "u/2.png", CAT]]},
+    "natural_bench": lambda name: {
+        "metadata.json": [
+            {"index": 1, "image_0": name, "image_1": "2.png", "caption_0": DOG, "caption_1": CAT}
+        ]
+    },
+    "crepe_systematicity": lambda name: {
+        "syst_vg_hard_negs_seen_compounds_in_cc12m.csv": [
+            {"image_id": name, **VG, "valid_hard_negs_atom": [CAT], "valid_hard_negs_comp": [CAT]}
+        ]
+    },
+    "crepe_productivity": lambda name: {
+        "atom/prod_vg_hard_negs_atom_complexity_4.csv": [{"image_id": name, **VG, "hard_negs": [CAT]}]
+    },
+    "crepe_retrieval": lambda name: {"unseen.csv": [{"image_id": name, **VG}]},
+    "vg_relation": lambda name: {
+        "visual_genome_relation.json": [{"image_path": name, "relation_name": "on", **SWAPPED}]
+    },
+    "vg_attribution": lambda name: {
+        "visual_genome_attribution.json": [{"image_path": name, "attributes": ["old", "red"], **SWAPPED}]
+    },
+    "coco_order": lambda name: {"coco_order.json": [{"image_path": name, "caption_options": [DOG, CAT]}]},
+    "flickr30k_order": lambda name: {
+        "flickr30k_order.json": [{"image_path": name, "caption_options": [DOG, CAT]}]
+    },
+    "coco_retrieval": lambda name: {"dataset_coco.json": karpathy(name)},
+    "flickr30k_retrieval": lambda name: {"dataset_flickr30k.json": karpathy(name)},
+    "zero_shot": lambda name: {"classes.json": {name: "dog", "cat": "cat"}},
+    "vl_checklist": lambda name: {"Relation/vg/action.json": [[name, {"POS": [DOG], "NEG": [CAT]}]]},
+    "svo_probes": lambda name: {"svo_probes.csv": [{"pos_image_id": name, **SVO}]},
+    "valse": lambda name: {
+        "foil-it.json": {"a": {"image_file": name, "caption": DOG, "foil": CAT, "mturk": {"caption": 3}}}
+    },
+    "whatsup_a": lambda name: {
+        "controlled_images_dataset.json": [{"image_path": name, "caption_options": OPTIONS}]
+    },
+    "whatsup_b": lambda name: {
+        "controlled_clevr_dataset.json": [{"image_path": name, "caption_options": OPTIONS}]
+    },
+    "coco_spatial_one": lambda name: {"coco_qa_one_obj.json": spatial(name)},
+    "coco_spatial_two": lambda name: {"coco_qa_two_obj.json": spatial(name)},
+    "gqa_spatial_one": lambda name: {"vg_qa_one_obj.json": spatial(name)},
+    "gqa_spatial_two": lambda name: {"vg_qa_two_obj.json": spatial(name)},
+    "mmvp": lambda name: {
+        "Questions.csv": [{"Question ID": name, **STATEMENT}, {"Question ID": 2, **STATEMENT}]
+    },
+}
+# Names that a release gives its images where it does not give "1.png".
+NUMBERED = (
+    "svo_probes",
+    "coco_spatial_one",
+    "coco_spatial_two",
+    "gqa_spatial_one",
+    "gqa_spatial_two",
+    "mmvp",
+)
+
+
+def write_release(folder: Path, benchmark: str, name: str | None = None) -> Path:
+    """Write the small release of a benchmark, its image of that name; return its folder."""
+    usual = "1" if benchmark in NUMBERED else "dog" if benchmark == "zero_shot" else "1.png"
+    for file, data in RELEASES[benchmark](usual if name is None else name).items():
+        put(folder / file, data)
+    if benchmark == "zero_shot":
+        for kind in ("dog", "cat"):
+            (folder / kind).mkdir()
+            (folder / kind / "1.png").touch()
+    return folder
+
+
+def put(path: Path, data: Any) -> None:
+    """Write a file by its suffix: JSON, JSON Lines or CSV."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".json":
+        path.write_text(json.dumps(data))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in data))
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(data[0]))
+            writer.writeheader()
+            writer.writerows(data)
