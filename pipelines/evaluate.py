@@ -19,7 +19,9 @@ def evaluate(config: Config) -> None:
     found = evaluate_models(
         [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds],
         **config.evaluate.model_dump(),
-        **{**config.run.model_dump(), "precision": "fp32"},  # figures do not depend on the processor
+        executor=config.run.executor,
+        device=config.run.device,
+        precision="fp32",  # figures do not depend on the processor
         folder="work/evaluate",
     )
     tables.write(tables.SIMILARITIES, found.similarities, OUT / "similarities.parquet")

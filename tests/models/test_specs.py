@@ -8,7 +8,8 @@ from tiny_clips import write_json
 from caramel import registry
 from caramel.errors import BackendError
 from caramel.files import file_hash
-from caramel.models.specs import ModelSpec, content_of, missing_of, open_model, parse_spec, quick_gelu_option
+from caramel.models.activations import quick_gelu_option
+from caramel.models.specs import ModelSpec, content_of, missing_of, open_model, parse_spec
 
 
 @pytest.fixture

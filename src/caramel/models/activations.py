@@ -7,14 +7,32 @@ So what the spec, the config and open_clip's own table of weights say must be so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from caramel.errors import BackendError
 
+OPTION = re.compile(r"\?(?P<key>\w+)=(?P<value>\w*)\Z")  # what a spec ends in
 QUICK = "-quickgelu"  # open_clip's ending of names
 OPENAI = "OpenAI's weights and all that were fine-tuned from them, such as NegCLIP; MetaCLIP; DFN"
 OTHERS = "LAION-2B's, DataComp's and most others"
+
+
+def quick_gelu_option(target: str) -> tuple[str, bool | None]:
+    """Return a target without ``?quick_gelu=…`` at its end, and what that says, None where it is not there.
+
+    Raises:
+        BackendError: the target ends in another option or value.
+    """
+    option = OPTION.search(target)
+    if option is None:
+        return target, None
+    if option["key"] != "quick_gelu" or option["value"] not in ("true", "false"):
+        raise BackendError(
+            f"Model {target!r}: {option[0]!r} is no option. Write ?quick_gelu=true or ?quick_gelu=false."
+        )
+    return target[: option.start()], option["value"] == "true"
 
 
 def agreed(where: str, says: Mapping[str, bool | None], cure: str) -> bool:

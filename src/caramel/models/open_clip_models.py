@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import BackendError
-from caramel.models.activations import of_repo
+from caramel.models.activations import of_repo, quick_gelu_option
 from caramel.models.assembly import Clip, assemble, has_own_vocabulary, tokenizer_source
 from caramel.models.checkpoints import (
     CONFIG,
@@ -27,7 +27,6 @@ from caramel.models.checkpoints import (
 from caramel.models.clip import ClipEncoder, resolve_device
 from caramel.models.hub import hub_file
 from caramel.models.open_clip_names import named, option_text
-from caramel.models.specs import quick_gelu_option
 from caramel.models.state_dicts import first_line, fit_state, read_state
 
 HUB = "hf-hub:"

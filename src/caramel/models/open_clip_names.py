@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from caramel.errors import BackendError
 from caramel.models import activations
-from caramel.models.activations import QUICK, agreed, choice
+from caramel.models.activations import QUICK, agreed, choice, quick_gelu_option
 from caramel.models.checkpoints import CONFIG, read_config
-from caramel.models.specs import quick_gelu_option
 from caramel.models.state_dicts import ENDINGS
 
 

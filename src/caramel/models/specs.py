@@ -38,11 +38,11 @@ from typing import Any
 
 from caramel.errors import BackendError
 from caramel.files import file_hash
+from caramel.models.activations import OPTION
 from caramel.registry import BACKENDS, backend
 
 CONFIG = "open_clip_config.json"
 _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
-_OPTION = re.compile(r"\?(?P<key>\w+)=(?P<value>\w*)\Z")
 
 
 @dataclass(frozen=True)
@@ -73,25 +73,9 @@ def parse_spec(text: str) -> ModelSpec:
     )
 
 
-def quick_gelu_option(target: str) -> tuple[str, bool | None]:
-    """Return a target without ``?quick_gelu=…`` at its end, and what that says, None where it is not there.
-
-    Raises:
-        BackendError: the target ends in another option or value.
-    """
-    option = _OPTION.search(target)
-    if option is None:
-        return target, None
-    if option["key"] != "quick_gelu" or option["value"] not in ("true", "false"):
-        raise BackendError(
-            f"Model {target!r}: {option[0]!r} is no option. Write ?quick_gelu=true or ?quick_gelu=false."
-        )
-    return target[: option.start()], option["value"] == "true"
-
-
 def _is_folder(rest: str) -> bool:
     """Return whether the spec is an open_clip folder."""
-    plain = _OPTION.sub("", rest)
+    plain = OPTION.sub("", rest)
     return bool(plain) and Path(plain, CONFIG).is_file()
 
 
