@@ -78,9 +78,10 @@ def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
 
 
 def _type(values: pd.Series, table: Table, where: str) -> pa.DataType:
-    """Return the type of the values as they stand, before anything is cast."""
+    """Return the type of the values as they stand, before anything is cast; null if all are empty."""
     try:
-        return pa.array(values, from_pandas=True).type
+        found = pa.array(values, from_pandas=True)
+        return pa.null() if found.null_count == len(found) else found.type
     except (pa.ArrowException, OverflowError) as error:
         raise ContractError(
             f"Table {table.name!r} at {where}: column {values.name!r} must be {table.columns[str(values.name)].type}: {error}"
@@ -97,6 +98,12 @@ def check_type(table: Table, name: str, found: pa.DataType, where: str) -> None:
     fits: dict[pa.DataType, Callable[[pa.DataType], bool]] = {
         TEXT: _is_text,
         TEXTS: lambda t: (is_.is_list(t) or is_.is_large_list(t)) and _is_text(t.value_type),
+        IMAGE: lambda t: (
+            is_.is_struct(t)
+            and [t.field(i).name for i in range(t.num_fields)] == ["bytes", "path"]
+            and is_.is_binary(t.field(0).type)
+            and _is_text(t.field(1).type)
+        ),
         FLOAT: lambda t: is_.is_floating(t) or is_.is_integer(t),
         INT: lambda t: is_.is_integer(t) or (column.null and is_.is_floating(t)),
     }
@@ -157,10 +164,12 @@ def cast(table: Table, name: str, values: pa.ChunkedArray, where: str) -> pa.Chu
     Raises:
         ContractError: they are of a type that does not mean the same, see ``check_type``, or do not fit it.
     """
-    check_type(table, name, values.type, where)
     kind = table.columns[name].type
-    if kind == INT and pa.types.is_floating(values.type):
+    if pa.types.is_floating(values.type) and kind != FLOAT:  # as pandas writes empty values
         values = pc.if_else(pc.is_nan(values), None, values)
+        if values.null_count == len(values):
+            values = pa.chunked_array([pa.nulls(len(values))])
+    check_type(table, name, values.type, where)
     try:
         return values.cast(kind)
     except pa.ArrowException as error:

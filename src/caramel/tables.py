@@ -7,9 +7,8 @@ one Parquet file written with fixed settings, so that equal rows give equal byte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -27,9 +26,9 @@ from caramel.contracts import Table as Table
 from caramel.contracts import check as check
 from caramel.errors import ContractError, DataError
 from caramel.files import write_atomically
+from caramel.records import parquet
 
-AGAIN = "If a stage wrote it, remove it and run `dvc repro`."
-T = TypeVar("T")
+AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
 
 SPLITS = ("train", "val", "test")
 TYPES = ("replace", "swap", "add")
@@ -285,55 +284,30 @@ def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -
     path, wanted = Path(path), list(columns or table.columns)
     if not path.exists():
         raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to make it.")
-    names = read_schema(path).names
-    if names != list(table.columns):
-        raise ContractError(
-            f"Table {table.name!r} at {str(path)!r} has columns {names}; "
-            f"the contract says {list(table.columns)}. {AGAIN}"
-        )
-    arrow = read_parquet(path, wanted)
     try:
+        with parquet(path) as file:
+            names = file.schema_arrow.names
+            if names != list(table.columns):
+                raise ContractError(
+                    f"Table {table.name!r} at {str(path)!r} has columns {names}; "
+                    f"the contract says {list(table.columns)}."
+                )
+            arrow = _read(file, wanted)
         arrow = pa.table({name: cast(table, name, arrow.column(name), str(path)) for name in wanted})
         check_values(table, arrow, str(path))
         rows: pd.DataFrame = arrow.to_pandas()
         if set(table.key) <= set(wanted):
             check_key(table, rows, str(path))
-    except ContractError as error:
-        raise ContractError(f"{str(error).removesuffix('.')}.\n{AGAIN}") from error
+    except DataError as error:
+        raise type(error)(f"{error}\n{AGAIN}") from error
     return rows
 
 
-def read_schema(path: Path) -> pa.Schema:
-    """Return the schema of a Parquet file.
-
-    Raises:
-        DataError: it is none.
-    """
-    return _reading(path, lambda: pq.read_schema(path))
-
-
-def read_parquet(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the columns of a Parquet file, without what its writer noted for pandas.
-
-    Raises:
-        DataError: it is none, is cut or broken, or a text in it is none.
-    """
-
-    def whole() -> pa.Table:
-        found = pq.read_table(path, columns=None if columns is None else list(columns))
-        found.validate(full=True)
-        return found.replace_schema_metadata(None)
-
-    return _reading(path, whole)
-
-
-def _reading(path: Path, read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"{str(path)!r} cannot be read as Parquet: {str(error).removesuffix('.')}. {AGAIN}"
-        ) from error
+def _read(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the columns of an open file; a text that is none is an error of Arrow's."""
+    arrow = file.read(columns=columns)
+    arrow.validate(full=True)
+    return arrow
 
 
 def content_hash(path: str | Path) -> str:
@@ -344,6 +318,7 @@ def content_hash(path: str | Path) -> str:
     Raises:
         DataError: it is no Parquet file.
     """
-    rows = read_parquet(Path(path)).to_pylist()
+    with parquet(Path(path)) as file:
+        rows = _read(file).to_pylist()
     digests = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows)
     return hashlib.sha256(b"".join(digests)).hexdigest()
