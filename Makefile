@@ -10,13 +10,14 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := true
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help env dev repro test check bench-eval ui clean
+.PHONY: help env dev repro test check fuzz bench-eval ui clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make repro   create the environment and rebuild everything (dvc repro)"
 	@echo "make test    create the environment and run all checks and tests"
 	@echo "make check   lint, types and layers only"
+	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
 	@echo "make bench-eval  measure caramel eval against one instance at a time"
 	@echo "make ui      open MLflow on this machine"
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
@@ -59,6 +60,10 @@ check: dev
 	ruff format --check .
 	mypy
 	lint-imports
+
+SEED ?= 0
+fuzz: dev
+	python tests/fuzz/run.py --inputs 10000 --seed $(SEED)
 
 bench-eval: dev
 	python benchmarks/evaluation.py

@@ -1,0 +1,293 @@
+"""Runs one mutated input: in a sandbox of its own, in a forked process, under limits of time and memory.
+
+The sandbox is ``box`` below ``up``, beside which ``secret.png`` lies, which no command may read or change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import resource
+import runpy
+import shutil
+import signal
+import sys
+import time
+import traceback
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+import caramel
+from caramel import cli
+
+SECONDS = 20  # a command that takes longer hangs
+GIB = 2**30
+MEMORY = 2 * GIB  # more than this on top of what the process has is too much
+PACKAGE = Path(caramel.__file__).parent
+PIPELINES = PACKAGE.parents[1] / "pipelines"
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What an oracle looks at."""
+
+    arguments: list[str]
+    valid: Files  # the input before it was mutated
+    files: Files  # what the command was given
+    code: int
+    said: str
+    box: Path
+    outside: Path
+    run: Callable[[list[str]], Outcome]
+
+
+Oracle = Callable[[Seen], Iterator[str]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One reader through one command.
+
+    Attributes:
+        name: in tables and of ``--only``.
+        write: writes a valid input into the current folder.
+        command: arguments of ``caramel``, or ``stage NAME``.
+        files: patterns of the files that are mutated.
+        oracles: say what is silently wrong.
+        weight: share of the inputs.
+        options: mutated are also the arguments.
+        rewrites: files that the command may change.
+        serve: started once a batch; returns what ``@URL@`` in the arguments stands for.
+        codes: exit codes of the valid input.
+    """
+
+    name: str
+    write: Callable[[], None]
+    command: tuple[str, ...]
+    files: tuple[str, ...] = ("data/**/*",)
+    oracles: tuple[Oracle, ...] = ()
+    weight: float = 1.0
+    options: bool = False
+    rewrites: tuple[str, ...] = ()
+    serve: Callable[[Path], str] | None = None
+    codes: tuple[int, ...] = (0,)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a user saw, and what was wrong with it: (kind, detail) each."""
+
+    code: int
+    said: str = ""
+    trace: str = ""
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+    seconds: float = 0.0
+    growth: int = 0
+
+    def line(self) -> str:
+        return json.dumps(asdict(self))
+
+
+class Hang(BaseException):
+    """Raised by the clock; nothing may catch it."""
+
+
+def _ring(*_: object) -> None:
+    raise Hang
+
+
+def invoke(arguments: list[str]) -> Outcome:
+    """Run a command as a user would, and return what is seen."""
+    start, base = time.monotonic(), _reset_peak()
+    code, trace, wrong = 0, "", []
+    signal.signal(signal.SIGALRM, _ring)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    with CliRunner().isolation() as streams:
+        try:
+            try:
+                _call(arguments)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        except Hang as error:
+            code, wrong = -1, [("hang", place_of(error))]
+        except BaseException as error:  # noqa: BLE001 whatever a user would see as a traceback
+            code, trace = -1, "".join(traceback.format_exception(error))[-6000:]
+            kind = "memory" if isinstance(error, MemoryError) else "traceback"
+            wrong = [(kind, f"{type(error).__name__} in {place_of(error)}")]
+        sys.stdout.flush()
+        sys.stderr.flush()
+        said = streams[-1].getvalue().decode("utf-8", "backslashreplace")
+    growth = _peak() - base
+    if growth > MEMORY:
+        wrong.append(("memory", f"{growth / GIB:.1f} GiB"))
+    return Outcome(code, said, trace, wrong, time.monotonic() - start, growth)
+
+
+def _call(arguments: list[str]) -> None:
+    if arguments[:1] == ["stage"]:
+        runpy.run_path(str(PIPELINES / f"{arguments[1]}.py"), run_name="__main__")
+    else:
+        cli.main(arguments)
+
+
+def place_of(error: BaseException) -> str:
+    """Return the innermost place in caramel that an error passed: file and function."""
+    found = "outside"
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        file = Path(frame.f_code.co_filename)
+        for root in (PACKAGE, PIPELINES):
+            if file.is_relative_to(root):
+                found = f"{file.relative_to(root)}:{frame.f_code.co_name}"
+    return found
+
+
+def _status(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _peak() -> int:
+    return _status("VmHWM")
+
+
+def _reset_peak() -> int:
+    """Let the system forget the peak of the resident memory; return what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def snapshot(root: Path) -> Files:
+    """Return the regular files below a folder by their names."""
+    found = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                found[path.relative_to(root).as_posix()] = path.read_bytes()
+    return found
+
+
+def judge(target: Target, arguments: list[str], box: Path, valid: Files) -> Outcome:
+    """Run a command on a prepared sandbox and return its outcome, with all that is wrong."""
+    files, secret = snapshot(box), (box.parent / "secret.png").read_bytes()
+    os.chdir(box)
+    outcome = invoke(arguments)
+    wrong = list(outcome.wrong)
+    if not wrong:
+        seen = Seen(
+            arguments, valid, files, outcome.code, outcome.said, box, box.parent / "secret.png", invoke
+        )
+        wrong += [("wrong", text) for text in _said_badly(outcome)]
+        wrong += [("wrong", text) for text in _changed(target, box, files, secret)]
+        for oracle in target.oracles:
+            wrong += [("wrong", f"{oracle.__name__}: {text}") for text in oracle(seen)]
+    os.chdir("/")
+    return Outcome(outcome.code, outcome.said, outcome.trace, wrong, outcome.seconds, outcome.growth)
+
+
+def _said_badly(outcome: Outcome) -> Iterator[str]:
+    if outcome.code not in (0, 1, 2):
+        yield f"exit code {outcome.code}"
+    if outcome.code and not outcome.said.strip():
+        yield "ends in silence"
+    if "Traceback (most recent call last)" in outcome.said:
+        yield "prints a traceback"
+    said = outcome.said.replace("\r", "").replace("\x1b[A", "")  # of progress bars
+    odd = sorted(
+        {f"U+{ord(c):04X}" for c in said if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
+    )
+    if odd:
+        yield f"prints control characters {' '.join(odd[:3])}"
+
+
+def _changed(target: Target, box: Path, files: Files, secret: bytes) -> Iterator[str]:
+    """Yield the inputs that are not what they were."""
+    for name, data in files.items():
+        path = box / name
+        if not name.startswith(target.rewrites or "\0") and (not path.is_file() or path.read_bytes() != data):
+            yield f"the input changed or is gone (.{name.rpartition('.')[2]})"
+    outside = box.parent / "secret.png"
+    if not outside.is_file() or outside.read_bytes() != secret:
+        yield "a file outside of the folder changed or is gone"
+
+
+def fresh(root: Path, template: Path, secret: bytes) -> Path:
+    """Return a new sandbox with the files of a template."""
+    shutil.rmtree(root / "up", ignore_errors=True)
+    box = root / "up" / "box"
+    shutil.copytree(template, box, symlinks=True)
+    (root / "up" / "secret.png").write_bytes(secret)
+    return box
+
+
+def in_child(
+    work: Callable[[Callable[[str], None]], None], heard: Callable[[str], None], patience: Callable[[], float]
+) -> str:
+    """Run ``work(tell)`` in a forked process and hear each line that it tells.
+
+    Returns:
+        Empty if it ended well, else how it ended: killed for its memory or for hanging, or by a signal.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _limit()
+        code = 1
+        try:
+            with os.fdopen(writer, "w", buffering=1) as pipe:
+                work(lambda line: print(line, file=pipe, flush=True))
+            code = 0
+        except BaseException:  # noqa: BLE001 the end of the child: it must not go on as its parent
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        return _wait(child, pipe, heard, patience)
+
+
+def _limit() -> None:
+    """Let no allocation of the child take the machine down."""
+    most = _status("VmSize") + 4 * GIB
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: Callable[[], float]) -> str:
+    """Read lines until the child ends; end it where it is silent for too long."""
+    import select
+
+    last, killed = time.monotonic(), ""
+    while True:
+        ready, _, _ = select.select([pipe], [], [], 0.5)
+        if ready:
+            line = pipe.readline()
+            if not line:
+                break
+            last = time.monotonic()
+            heard(line)
+        elif time.monotonic() - last > patience():
+            killed = "hang"
+            os.kill(child, signal.SIGKILL)
+            last = time.monotonic()
+    _, status = os.waitpid(child, 0)
+    if killed or not status:
+        return killed
+    return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "broken harness"
+
+
+def number(*parts: object) -> int:
+    """Return a number that the parts determine."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")

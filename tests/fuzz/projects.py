@@ -1,0 +1,426 @@
+"""Small valid inputs that are no benchmark: runs, pins, projects, stages, checkpoints, replies of a server."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import chat_server
+import corpus
+import small_transformers
+import synthetic
+import tiny_clips
+from corpus import ROWS, caption, images, negative, paraphrase, put
+from harness import PIPELINES
+
+from caramel import tables
+
+HERE = Path()
+ROOT = PIPELINES.parent
+LOOKED_AT = (
+    "params.yaml",
+    "requirements.lock",
+    ".dvc/config",
+    "dvc.lock",
+    "dvc.yaml",
+    "mlruns/mlflow.db",
+    "work/timings.jsonl",
+)
+ASSEMBLED = ("data/refine/*.parquet", "data/filter_images/*.parquet", "data/scenes/images.parquet")
+
+
+def nothing() -> None:
+    """No input at all."""
+
+
+def write(table: tables.Table, rows: Any, path: str) -> None:
+    tables.write(table, tables.frame(table, rows), path)
+
+
+def corpus_file() -> None:
+    corpus.named("csv")()
+    put_text("more/c.txt", "".join(f"{caption(n)}\n" for n in range(20)))
+
+
+def put_text(name: str, text: str) -> None:
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(text, encoding="utf-8")
+
+
+def training(suffix: str) -> Callable[[], None]:
+    def made() -> None:
+        corpus.named("csv")()
+        if suffix == "txt":
+            put_text("more/t.txt", "".join(f"{caption(n)}\n" for n in range(8)))
+        else:
+            put(f"t.{suffix}", [{"url": f"u{n}", "caption": caption(n)} for n in range(8)], Path("more"))
+
+    return made
+
+
+def parses() -> None:
+    """Trees of all captions, flat."""
+    corpus.named("csv")()
+    lines = []
+    for text in (f(n) for n in range(ROWS) for f in (caption, negative, paraphrase)):
+        words = text.replace(",", " ,").replace(".", " .").split()
+        lines.append(f"(ROOT (S {' '.join(f'(X {word})' for word in words)}))\n")
+    put_text("more/p.txt", "".join(lines))
+
+
+def refined() -> None:
+    """Tables ``pairs``, ``negatives`` and ``paraphrases``."""
+    common = {"scene": None, "split": "test", "source": "world"}
+    made = {"type": "swap", "subtype": "swap_obj", "generator": "world", "seed": 1, "attempt": 1}
+    pairs = [
+        {"pair_id": f"p{n}", "image_id": f"i{n % 4}", "caption": caption(n), **common} for n in range(ROWS)
+    ]
+    negatives = [
+        {"negative_id": f"p{n}:0", "pair_id": f"p{n}", "negative_caption": negative(n), **made}
+        for n in range(ROWS)
+    ]
+    write(tables.PAIRS, pairs, "data/pairs.parquet")
+    write(tables.NEGATIVES, negatives, "data/negatives.parquet")
+    seconds = [
+        {"pair_id": f"p{n}", "caption2": paraphrase(n), "generator": "world", "attempts": 1}
+        for n in range(ROWS)
+    ]
+    write(tables.PARAPHRASES, seconds, "data/paraphrases.parquet")
+
+
+def instances() -> None:
+    """Tables ``instances`` and ``images``."""
+    names = [f"i{n}" for n in range(2 * ROWS)]
+    size = {"width": 16, "height": 12, "source": "world", "split": "test"}
+    cells = [
+        {"image_id": n, "image": {"bytes": corpus.picture(k, "PNG"), "path": None}, **size}
+        for k, n in enumerate(names)
+    ]
+    write(tables.IMAGES, cells, "data/images.parquet")
+    kind = {"type": "replace", "subtype": "replace_obj", "split": "test"}
+    rows = [
+        {
+            "instance_id": f"p{n}",
+            "image_id": names[n],
+            "negative_image_id": names[ROWS + n],
+            "caption": caption(n),
+        }
+        | {"caption2": paraphrase(n), "negative_caption": negative(n), **kind}
+        for n in range(ROWS)
+    ]
+    write(tables.INSTANCES, rows, "data/instances.parquet")
+
+
+def verdicts(suffix: str) -> Callable[[], None]:
+    def made() -> None:
+        rows = [
+            {
+                "id": n,
+                "filename": f"{n % 5}.jpg",
+                "model": "m",
+                "subset": "swap_obj",
+                "correct": str(n % 3 > 0),
+            }
+            for n in range(12)
+        ]
+        put(f"v.{suffix}", rows)
+
+    return made
+
+
+def scores(suffix: str) -> Callable[[], None]:
+    def made() -> None:
+        rows = [
+            {"id": n, "filename": f"{n % 5}.jpg", "model": "m", "s_c0_i0": n / 9, "s_c1_i0": 0.5}
+            for n in range(12)
+        ]
+        put(f"v.{suffix}", rows)
+
+    return made
+
+
+def runs() -> None:
+    """Two runs of ``caramel eval`` on the same instances."""
+    for k, name in enumerate("ab"):
+        rows = [
+            {"instance_id": f"x{n}", "model": name, "benchmark": "sugarcrepe", "image_id": f"{n % 7}.jpg"}
+            | {"subsets": ["swap", "swap_obj"], "s_c0_i0": ((n + k) % 5) / 5, "s_c1_i0": 0.4}
+            for n in range(14)
+        ]
+        write(tables.SIMILARITIES, rows, f"data/{name}/similarities.parquet")
+
+
+def answers() -> None:
+    """A run of a model that answers in words: ``answers`` and ``metrics``."""
+    from caramel.evaluation.choices import summarise_answers
+    from caramel.evaluation.tasks import benchmark
+
+    rows = [
+        {"instance_id": f"x{n}", "model": "chat", "benchmark": "sugarcrepe", "image_id": f"{n % 3}.jpg"}
+        | {
+            "subsets": ["swap", "swap_obj"],
+            "image": "positive",
+            "ways": 2,
+            "order": order,
+            "wording": "plain",
+        }
+        | {"outcome": ("right", "wrong")[n % 2], "reply": "A"}
+        for n in range(6)
+        for order in ("PN", "NP")
+    ]
+    frame = tables.frame(tables.ANSWERS, rows)
+    tables.write(tables.ANSWERS, frame, "data/a/answers.parquet")
+    found = summarise_answers(frame, {"sugarcrepe": benchmark("sugarcrepe")}, bootstrap=100, seed=0)
+    tables.write(tables.METRICS, found, "data/a/metrics.parquet")
+
+
+def params() -> None:
+    """The profiles of the project, and one of its own."""
+    shutil.copytree(ROOT / "params", "params", dirs_exist_ok=True)
+    shutil.copy("params/default.yaml", "params.yaml")
+    put_text(
+        "params/mine.yaml",
+        "profile: mine\nscenes: {train: 20}\npretrain:\n  lr: 0.01\nevaluate:\n  models: []\n",
+    )
+
+
+def params_file(**sections: dict[str, Any]) -> None:
+    """``params.yaml`` with some values changed."""
+    from ruamel.yaml import YAML
+
+    whole = YAML(typ="safe").load(ROOT / "params" / "default.yaml")
+    for name, values in sections.items():
+        whole[name] |= values
+    with Path("params.yaml").open("w", encoding="utf-8") as stream:
+        YAML().dump(whole, stream)
+
+
+def made() -> None:
+    """Data and the ``dvc.lock`` that names them."""
+    from caramel.release.pin import dvc_hash
+
+    refined()
+    Path("data/model").mkdir()
+    put_text("data/model/config.json", "{}")
+    shutil.copy(ROOT / "params" / "default.yaml", "params.yaml")
+    outs = ("data/pairs.parquet", "data/negatives.parquet", "data/paraphrases.parquet", "data/model")
+    lock = ["schema: '2.0'", "stages:"]
+    story = ["stages:"]
+    for n, out in enumerate(outs):
+        lock += [f"  s{n}:", "    cmd: 'true'", "    outs:", f"    - path: {out}", "      hash: md5"]
+        lock += [f"      md5: {dvc_hash(Path(out))}", "      size: 1"]
+        story += [f"  s{n}:", "    cmd: 'true'", "    outs:", f"    - {out}"]
+    put_text("dvc.lock", "\n".join(lock) + "\n")
+    put_text("dvc.yaml", "\n".join(story) + "\n")
+
+
+def pinned() -> None:
+    from caramel.release.pin import pin
+
+    made()
+    pin("v1", HERE)
+
+
+# Stands for DVC, which takes seconds to start: `python -m dvc` finds it first.
+DVC = "import sys\nprint('Data and pipelines are up to date.')\nsys.exit(0)\n"
+
+
+def whole() -> None:
+    """A project that ``doctor`` has nothing to say of."""
+    made()
+    put_text("dvc.py", DVC)
+    put_text(".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = /tmp/far\n")
+    shutil.copy(ROOT / "requirements.lock", "requirements.lock")
+    timings()
+    Path("mlruns").mkdir()
+    with sqlite3.connect("mlruns/mlflow.db") as store:
+        store.execute("CREATE TABLE runs (run_uuid TEXT, status TEXT)")
+        store.executemany("INSERT INTO runs VALUES (?, ?)", [(str(n), "FINISHED") for n in range(9)])
+    store.close()
+
+
+def timings() -> None:
+    rows = [
+        {"stage": name, "profile": "smoke", "seconds": 1.5, "peak_mb": 300}
+        for name in ("scenes", "negatives", "scores")
+    ]
+    put("timings.jsonl", rows, Path("work"))
+
+
+def _captions(file: str) -> Callable[[], None]:
+    def made() -> None:
+        put(file, [{"filename": f"{n % 4}.jpg", "caption": caption(n)} for n in range(ROWS)], Path("own"))
+        images([f"{n}.jpg" for n in range(4)], Path("own"))
+
+    return made
+
+
+def _coco() -> None:
+    entries = [{"id": n, "file_name": f"{n}.jpg"} for n in range(4)]
+    notes = [{"image_id": n % 4, "caption": caption(n)} for n in range(ROWS)]
+    put("captions.json", {"images": entries, "annotations": notes}, Path("own"))
+    images([f"images/{n}.jpg" for n in range(4)], Path("own"))
+
+
+def _sugarcrepe() -> None:
+    corpus.sugarcrepe()
+    Path("data").rename("own")
+
+
+def _sugarcrepe_pp() -> None:
+    corpus.sugarcrepe_pp()
+    Path("data").rename("own")
+
+
+SOURCES = {
+    "captions.csv": _captions("captions.csv"),
+    "captions.jsonl": _captions("captions.jsonl"),
+    "captions.json": _coco,
+    "sugarcrepe": _sugarcrepe,
+    "sugarcrepe_pp": _sugarcrepe_pp,
+}
+
+
+def own(source: Callable[[], None]) -> Callable[[], None]:
+    """A project whose source is the folder ``own``."""
+
+    def made() -> None:
+        source()
+        params_file(scenes={"source": "files", "files": "own"}, negatives={"backend": "lexicon"})
+
+    return made
+
+
+def stage_negatives() -> None:
+    """Pairs of a folder, and the folder."""
+    _sugarcrepe_pp()
+    params_file(scenes={"source": "files", "files": "own"}, negatives={"backend": "given"})
+    rows = [json.loads(Path(f"own/{name}.json").read_text()) for name in ("replace_obj", "swap_att")]
+    named = [("replace_obj", row) for row in rows[0]] + [("swap_att", row) for row in rows[1]]
+    common = {"scene": None, "split": "train", "source": "sugarcrepe_pp"}
+    pairs = [
+        {"pair_id": f"{name}-{row['id']}", "image_id": row["filename"], "caption": row["caption"], **common}
+        for name, row in named
+    ]
+    write(tables.PAIRS, pairs, "data/scenes/pairs.parquet")
+
+
+def synthetic_project() -> None:
+    """What all stages would have written."""
+    synthetic.write_all(Path("data"), per_subtype=2, seeds=1)
+    params_file(run={"executor": "inline"}, scores={"scorers": ["length", "casing"], "folds": 2})
+
+
+def _set() -> None:
+    row = [
+        {"filename": f"{n % 4:012}.jpg", "caption": caption(n), "negative_caption": negative(n)}
+        for n in range(3)
+    ]
+    put("swap_obj.json", dict(enumerate(row)), Path("data/set"))
+    images([f"{n:012}.jpg" for n in range(4)], Path("data/set"))
+
+
+def open_clip() -> None:
+    """A tiny CLIP as caramel writes it."""
+    from open_clip.tokenizer import SimpleTokenizer
+
+    from caramel.models.checkpoints import save_checkpoint
+    from caramel.models.tokenizer import learn_merges
+
+    _set()
+    vocabulary = learn_merges([f(n) for n in range(8) for f in (caption, negative)], Path("bpe.txt.gz"))
+    size = SimpleTokenizer(str(vocabulary)).vocab_size
+    text = {**tiny_clips.TEXT, "vocab_size": size, "layers": 1}
+    config = {"model_cfg": {**tiny_clips.CUSTOM, "text_cfg": text}}
+    model = tiny_clips.build_config(config["model_cfg"])
+    save_checkpoint(
+        Path("data/model"), model, config=config, vocabulary=vocabulary.read_bytes(), card={"name": "tiny"}
+    )
+    vocabulary.unlink()
+
+
+def _folder(save: Callable[[Path], Any]) -> Callable[[], None]:
+    def made() -> None:
+        _set()
+        save(Path("data/model"))
+
+    return made
+
+
+def _sentences() -> None:
+    """A folder as sentence-transformers writes it, and captions with paraphrases."""
+    corpus.sugarcrepe_pp()
+    Path("data").rename("set")
+    Path("data").mkdir()
+    Path("set").rename("data/set")
+    model = small_transformers.bert_folder(Path("data/model"))
+    kinds = (("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
+    modules = [
+        {"idx": n, "name": str(n), "path": p, "type": f"sentence_transformers.models.{k}"}
+        for n, (k, p) in enumerate(kinds)
+    ]
+    put("modules.json", modules, model)
+    put("1_Pooling/config.json", {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}, model)
+    put("sentence_bert_config.json", {"max_seq_length": 12, "do_lower_case": False}, model)
+
+
+MODELS: dict[str, Callable[[], None]] = {
+    "dual": _folder(small_transformers.clip_folder),
+    "itm": _folder(small_transformers.blip_folder),
+    "text": _sentences,
+}
+SERVED: dict[str, Path] = {}
+GOOD = {
+    "id": "1",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}],
+}
+
+
+def chat() -> None:
+    """One instance, and what the server answers: ``server/reply.json``."""
+    put(
+        "swap_obj.json",
+        {"0": {"filename": "0.jpg", "caption": caption(0), "negative_caption": negative(0)}},
+        Path("data/set"),
+    )
+    images(["0.jpg"], Path("data/set"))
+    heal(HERE)
+
+
+def heal(box: Path) -> None:
+    """Let the server answer well again."""
+    shutil.rmtree(box / "server", ignore_errors=True)
+    put("reply.json", GOOD, box / "server")
+    put("headers.json", {"X-Any": "thing"}, box / "server")
+
+
+def serve(box: Path) -> str:
+    """Start the server, which sends what lies in the folder ``server`` of the sandbox; return its URL."""
+
+    def answer(request: object, number: int) -> chat_server.Response | str:
+        try:
+            body = (box / "server/reply.json").read_bytes()
+            headers = {
+                str(k): str(v) for k, v in json.loads((box / "server/headers.json").read_bytes()).items()
+            }
+            status = int(headers.pop("status", 200))
+        except (OSError, ValueError, AttributeError, RecursionError):
+            return chat_server.CLOSE
+        if headers.get("X-Any") != "thing":
+            body, headers = (
+                gzip.compress(bytes(300_000_000) if len(body) % 2 else body, 1),
+                {"Content-Encoding": "gzip"},
+            )
+        safe = {
+            k: v
+            for k, v in headers.items()
+            if k.isascii() and k.isprintable() and v.isascii() and v.isprintable()
+        }
+        return chat_server.Response(status if 200 <= status < 600 else 500, body, safe)
+
+    return chat_server.ChatServer(answer).url

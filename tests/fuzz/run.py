@@ -1,0 +1,154 @@
+"""Fuzzing: thousands of mutated inputs for every reader and command, each judged by what must hold.
+
+    python tests/fuzz/run.py --inputs 10000 --seed 1
+    python tests/fuzz/run.py --only "audit .csv" --only compare --inputs 500
+    python tests/fuzz/run.py --again work/fuzz/compare-3        one input that failed, once more
+
+Inputs that fail are kept in ``work/fuzz`` with a file ``case.json``. The exit code is 1 if there is any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path += [str(HERE.parent / name) for name in ("models", "report", "evaluation")]
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import harness  # noqa: E402
+from bench import PATIENCE, Bench, fuzz, shares  # noqa: E402
+from harness import Target, fresh, in_child  # noqa: E402
+from tally import report  # noqa: E402
+from targets import targets  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+
+
+def chosen(only: list[str]) -> list[Target]:
+    """Return the targets that are named, or all."""
+    known = targets()
+    found = [t for t in known if not only or any(t.name == o or t.name.startswith(f"{o} ") for o in only)]
+    if not found:
+        raise SystemExit(f"No target is named {only!r}. Targets: {', '.join(t.name for t in known)}.")
+    return found
+
+
+def prepare() -> None:
+    """Import what the commands import, so that forked processes have it, and let nothing reach a network."""
+    from caramel.stages import be_quiet
+
+    be_quiet()
+    import matplotlib.pyplot  # noqa: F401
+    import mlflow  # noqa: F401
+    import open_clip  # noqa: F401
+    import sklearn.linear_model  # noqa: F401
+    import torch
+    import transformers  # noqa: F401
+    from encoders import counting  # noqa: F401
+
+    import caramel.evaluation.evaluate
+    import caramel.quality.audit
+    import caramel.report.audit_page
+    import caramel.report.page  # noqa: F401
+    from caramel import registry
+
+    torch.set_num_threads(1)
+    _warm_up()
+    for name in ("counting", "matching"):
+        registry.BACKENDS["model"][name] = f"encoders:{name}"  # type: ignore[index]
+        registry.BACKENDS["model_check"][name] = "encoders:nothing_missing"  # type: ignore[index]
+    registry.BACKENDS["model"]["chat"] = "chat_server:load_quick"  # type: ignore[index]
+
+
+def _warm_up() -> None:
+    """Run some commands once: what they import and look up at their first call, forked processes have."""
+    from corpus import named
+
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        named("csv")()
+        for words in (
+            ["audit", "data/mine.csv", "--out", "a", "--scorer", "probe", "--folds", "2"],
+            ["doctor"],
+        ):
+            harness.invoke(words)
+        os.chdir(before)
+
+
+def again(bench: Bench, folder: Path) -> int:
+    """Run an input that was kept once more, and print what a user sees."""
+    case = json.loads((folder / "case.json").read_text())
+    (target,) = [t for t in chosen([]) if t.name == case["target"]]
+    template = bench.template(target)
+    lines: list[str] = []
+
+    def once(tell: Callable[[str], None]) -> None:
+        os.environ["DVC_ROOT"] = str(bench.store)
+        box = fresh(bench.root, folder / "box", bench.secret)
+        arguments = list(case["arguments"])
+        if target.serve is not None:
+            url = target.serve(box)
+            arguments = [
+                url.join(w.split("chat:m@")[:1]) + f"chat:m@{url}" if w.startswith("chat:m@") else w
+                for w in arguments
+            ]
+            arguments = [f"chat:m@{url}" if "chat:m@" in w else w for w in arguments]
+        tell(harness.judge(target, arguments, box, harness.snapshot(template)).line())
+
+    ended = in_child(once, lines.append, lambda: PATIENCE)
+    outcome = (
+        json.loads(lines[0]) if lines else {"said": "", "trace": "", "wrong": [("crash", ended)], "code": -1}
+    )
+    print(
+        f"caramel {' '.join(map(ascii, case['arguments']))}\n{outcome['said']}{outcome['trace']}\nexit {outcome['code']}"
+    )
+    for kind, detail in outcome["wrong"]:
+        print(f"{kind}: {detail}")
+    return int(bool(outcome["wrong"]))
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--inputs", type=int, default=10_000, help="number of inputs (default 10000)")
+    parser.add_argument("--seed", type=int, default=0, help="equal seeds give equal inputs (default 0)")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="one target, repeatable")
+    parser.add_argument(
+        "--out", type=Path, default=Path("work/fuzz"), help="folder of the table and of what failed"
+    )
+    parser.add_argument("--again", type=Path, metavar="FOLDER", help="run one kept input once more")
+    given_ = parser.parse_args(words)
+    prepare()
+    kept = given_.out.resolve()
+    with tempfile.TemporaryDirectory(prefix="caramel-fuzz-") as root:
+        bench = Bench(Path(root), kept)
+        if given_.again is not None:
+            return again(bench, given_.again.resolve())
+        shutil.rmtree(kept, ignore_errors=True)
+        targets = chosen(given_.only)
+        tallies = {}
+        start = time.monotonic()
+        with tqdm(total=given_.inputs, unit=" inputs", disable=None) as bar:
+            for target in targets:
+                bar.set_postfix_str(target.name)
+                bench.template(target)
+                tallies[target.name] = fuzz(
+                    bench, target, shares(targets, given_.inputs)[target.name], given_.seed, bar
+                )
+                report(tallies, kept)  # what there is so far, should this be stopped
+        print(report(tallies, kept))
+        print(f"{time.monotonic() - start:.0f} s, seed {given_.seed}; kept in {given_.out}.")
+    return int(any(tally.distinct for tally in tallies.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
