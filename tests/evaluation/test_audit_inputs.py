@@ -454,6 +454,18 @@ def test_ids_of_images_that_cannot_be_files_are_only_ids(tmp_path: Path) -> None
     assert found.rows["image"].notna().tolist() == [False, True, False]
 
 
+def test_a_name_of_white_space_alone_is_missing(tmp_path: Path) -> None:
+    row = {"caption": DOG, "negative_caption": CAT, "id": " ", "type": "\n", "subtype": "", "filename": " "}
+    found = read_rows(put(tmp_path, "mine.json", [row])).rows.iloc[0]
+    assert (found["pair_id"], found["image_id"], found["type"], found["subtype"]) == (
+        "row-0",
+        "row-0",
+        "all",
+        "all",
+    )
+    assert found["image"] is None
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_a_caption_with_a_comma_is_kept_or_refused_and_never_cut(tmp_path: Path, form: str) -> None:
     rows = [{"caption": "A dog, brown and big", "negative_caption": "A cat, brown"}]

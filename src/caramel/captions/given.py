@@ -7,6 +7,7 @@ import pandas as pd
 from caramel import tables
 from caramel.captions.written import Written
 from caramel.errors import DataError, shown
+from caramel.fields import brief
 from caramel.sources.sugarcrepe import read_captions
 
 NAME = "given"
@@ -33,7 +34,7 @@ def given_negatives(pairs: pd.DataFrame, *, files: str, seed: int, attempts: int
     if len(foreign):
         raise DataError(
             f"{len(foreign)} of {len(pairs)} pairs are not in {files!r}, or have another caption there:\n"
-            f"{shown([repr(name) for name in foreign])}\n"
+            f"{shown([brief(name) for name in foreign])}\n"
             f"Run the stage `scenes` again, or set negatives.backend to 'lexicon' in params.yaml."
         )
     negatives = given.assign(

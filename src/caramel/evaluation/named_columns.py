@@ -109,6 +109,8 @@ def _text(value: Any, column: str, where: str) -> str | None:
         return None
     if not isinstance(value, str):
         raise DataError(f"{where}: column {column!r} must be text, not {brief(value)}.")
+    if column not in TEXTS and not value.strip():
+        return None
     return checked_text(value, column, where)
 
 

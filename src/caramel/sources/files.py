@@ -120,7 +120,7 @@ def _images(folder: Path, names: list[str], splits: dict[str, str]) -> pd.DataFr
     for name in names:
         found = _decoded(folder, name)
         if isinstance(found, str):
-            broken.append(f"{name!r}: {found}")
+            broken.append(f"{brief(name)}: {found}")
         else:
             data, width, height = found
             rows.append((name, {"bytes": data, "path": name}, width, height, "files", splits[name]))
