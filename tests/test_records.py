@@ -174,6 +174,15 @@ def test_a_damaged_parquet_file_is_read_or_refused(tmp_path: Path, place: float)
     assert str(path) in message
 
 
+def test_a_parquet_text_that_is_no_unicode_is_an_error(tmp_path: Path) -> None:
+    ends = pa.array([0, 2], pa.int32()).buffers()[1]
+    text = pa.StringArray.from_buffers(1, ends, pa.py_buffer(b"\xff\xfe"))
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"b": text}), path)
+    with pytest.raises(DataError, match=r"is no Parquet file: .*utf-8"):
+        list(parquet_rows(path, ["b"]))
+
+
 def test_a_parquet_column_that_stands_twice_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)

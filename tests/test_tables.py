@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,12 @@ def change(column: str, value: Any) -> pd.DataFrame:
             r"(?s)column 'subtype' holds unknown values.*'swap_rel'.*Choices: replace_obj",
         ),
         (change("negative_id", "k0"), r"(?s)1 keys \('negative_id',\) stand twice.*k0"),
+        (example(NEGATIVES).assign(seed=True), "'seed' is of type bool"),
+        (example(NEGATIVES).assign(seed="1"), "'seed' is of type .*string"),
+        (example(NEGATIVES).assign(seed=pd.Timestamp("2020-01-01")), "'seed' is of type timestamp"),
+        (example(NEGATIVES).assign(seed=2**70), "'seed'"),
+        (example(NEGATIVES).assign(seed=1j), "'seed'"),
+        (example(NEGATIVES).assign(attempt=0), r"(?s)'attempt' holds unknown values.*0"),
     ],
     ids=[
         "missing column",
@@ -102,6 +109,12 @@ def change(column: str, value: Any) -> pd.DataFrame:
         "null",
         "choice",
         "key",
+        "truth",
+        "digits",
+        "time",
+        "too large",
+        "complex",
+        "out of range",
     ],
 )
 def test_a_broken_contract_is_named_and_nothing_is_written(
@@ -126,11 +139,133 @@ def test_a_missing_or_broken_or_foreign_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"missing.*dvc repro"):
         tables.read(NEGATIVES, path)
     path.write_bytes(b"PAR1 this is not Parquet")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match=r"(?s)is no Parquet file.*dvc repro"):
         tables.read(NEGATIVES, path)
     tables.write(tables.PARAPHRASES, example(tables.PARAPHRASES), path)
     with pytest.raises(ContractError, match=r"has columns.*the contract says"):
         tables.read(NEGATIVES, path)
+
+
+SIMILARITIES = tables.SIMILARITIES
+
+
+def foreign(rows: pd.DataFrame, path: Path, **types: pa.DataType) -> Path:
+    """Write rows as another program would, with some columns of other types."""
+    arrow = pa.Table.from_pandas(rows, preserve_index=False)
+    for name, kind in types.items():
+        place = arrow.schema.get_field_index(name)
+        arrow = arrow.set_column(place, name, arrow.column(name).cast(kind))
+    pq.write_table(arrow, path)
+    return path
+
+
+def scored(**values: Any) -> pd.DataFrame:
+    rows = example(SIMILARITIES)
+    for name, value in values.items():
+        rows[name] = value
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "types", "said"),
+    [
+        (scored(s_c0_i0=[0.1, float("inf"), 0.2]), {}, r"(?s)'s_c0_i0' holds unknown values.*inf.*finite"),
+        (scored(s_c0_i0=["0.1", "0.2", "0.3"]), {}, "'s_c0_i0' is of type .*string, and must be double"),
+        (scored(s_c0_i0=[True, False, True]), {}, "'s_c0_i0' is of type bool, and must be double"),
+        (
+            scored(above=pd.to_datetime(["2020-01-01"] * 3)),
+            {},
+            "'above' is of type timestamp.*, and must be int64",
+        ),
+        (scored(above=[-1, 2, 3]), {}, r"(?s)'above' holds unknown values.*-1"),
+        (scored(above=[0.5, 2, 3]), {}, "0.5.* truncated"),
+        (scored(), {"model": pa.binary()}, "'model' is of type binary, and must be string"),
+        (scored(model=[1, 2, 3]), {}, "'model' is of type int64, and must be string"),
+        (scored(image_id=["a", None, "b"]), {}, "1 empty values in column 'image_id'"),
+        (scored(instance_id=["a", "b", "a"]), {}, r"(?s)1 keys .* stand twice.*'a'"),
+        (scored(subsets="all"), {}, "'subsets' is of type .*string, and must be list"),
+    ],
+)
+def test_a_file_of_others_that_breaks_the_contract_is_named(
+    rows: pd.DataFrame, types: dict[str, pa.DataType], said: str, tmp_path: Path
+) -> None:
+    path = foreign(rows, tmp_path / "t.parquet", **types)
+    with pytest.raises(ContractError, match=said) as stopped:
+        tables.read(SIMILARITIES, path)
+    assert str(path) in str(stopped.value)
+
+
+def test_other_sizes_and_encodings_mean_the_same(tmp_path: Path) -> None:
+    rows = scored(above=[1.0, None, 3.0], s_c2_i0=None)  # as pandas makes them of integers and of nothing
+    types = {
+        "s_c0_i0": pa.float32(),
+        "s_c1_i0": pa.int8(),
+        "model": pa.dictionary(pa.int8(), pa.string()),
+        "image_id": pa.large_string(),
+        "subsets": pa.large_list(pa.large_string()),
+    }
+    path = foreign(rows.assign(s_c1_i0=[1, 2, 3], s_c0_i0=0.25), tmp_path / "t.parquet", **types)
+    back = tables.read(SIMILARITIES, path)
+    assert tables.check(SIMILARITIES, back, "rows").column("above").to_pylist() == [1, None, 3]
+    assert back["s_c0_i0"].tolist() == [0.25] * 3
+    assert back["model"].dtype == "str"
+
+
+@pytest.mark.parametrize("table", tables.TABLES.values(), ids=list(tables.TABLES))
+def test_a_table_whose_empty_columns_pandas_wrote_is_read(table: tables.Table, tmp_path: Path) -> None:
+    rows = example(table)
+    for name, column in table.columns.items():
+        if column.null:
+            rows[name] = float("nan")
+    rows.to_parquet(tmp_path / "t.parquet")
+    back = tables.read(table, tmp_path / "t.parquet")
+    assert tables.check(table, back, "rows") == tables.check(table, rows, "rows")
+
+
+def test_not_a_number_is_a_state_where_a_column_may_be_empty_and_nowhere_else(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    nan = pa.array([float("nan")] * 3)
+    for table, column in ((SIMILARITIES, "s_c0_i0"), (tables.SCORES, "positive_score")):
+        arrow = tables.check(table, example(table), "rows")
+        place = arrow.schema.get_field_index(column)
+        pq.write_table(arrow.set_column(place, column, nan), path)
+        if table is SIMILARITIES:
+            assert tables.read(table, path)[column].isna().all()
+        else:
+            with pytest.raises(ContractError, match="3 empty values in column 'positive_score'"):
+                tables.read(table, path)
+
+
+def test_what_the_writer_noted_for_pandas_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    rows = example(NEGATIVES)
+    noted = pa.Table.from_pandas(rows.set_index("negative_id"))
+    pq.write_table(noted.select(list(NEGATIVES.columns)), path)
+    assert list(tables.read(NEGATIVES, path).columns) == list(NEGATIVES.columns)
+
+
+def test_of_some_columns_these_are_checked_and_the_key_if_it_is_whole(tmp_path: Path) -> None:
+    rows = scored(s_c0_i0=[0.1, float("inf"), 0.2], instance_id=["a", "b", "a"])
+    path = foreign(rows, tmp_path / "t.parquet")
+    assert len(tables.read(SIMILARITIES, path, ["instance_id", "s_c1_i0"])) == 3
+    with pytest.raises(ContractError, match="s_c0_i0"):
+        tables.read(SIMILARITIES, path, ["s_c0_i0"])
+    with pytest.raises(ContractError, match="stand twice"):
+        tables.read(SIMILARITIES, path, list(SIMILARITIES.key))
+
+
+def test_of_a_cut_or_flipped_file_there_is_an_error_or_rows_that_keep_the_contract(tmp_path: Path) -> None:
+    path = tables.write(NEGATIVES, example(NEGATIVES), tmp_path / "t.parquet")
+    whole, refused = path.read_bytes(), 0
+    for place in range(0, len(whole), 7):
+        for broken in (whole[:place], whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]):
+            path.write_bytes(broken)
+            with suppress(DataError):
+                refused += 1
+                tables.check(NEGATIVES, tables.read(NEGATIVES, path), "rows")
+                tables.content_hash(path)
+                refused -= 1
+    assert refused > len(whole) / 7, "all that are cut, and of the flipped ones some"
 
 
 def test_the_content_hash_knows_the_rows_and_neither_order_nor_encoding(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from caramel.errors import DataError
 
-LONGEST_NAME = 255  # bytes of one part of a file's name, by most file systems
+LONGEST_NAME = 240  # bytes of one part of a file's name: file systems allow 255, and a suffix may be added
 LONGEST_PATH = 1000  # bytes of the whole name
 
 

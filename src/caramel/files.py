@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from caramel.errors import DataError
+from caramel.errors import ConfigError, DataError
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -27,6 +27,27 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         _sync(path.parent)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
+    """Raise if something that will be written is a file that is read, or lies in a folder that is.
+
+    However the paths are spelled: links are followed, and the system says what is the same file. What is not there
+    yet lies in the folders that are.
+
+    Raises:
+        ConfigError: nothing is written over what was read.
+    """
+    sources = [path for path in read if path.exists()]
+    for target in written:
+        whole = target.resolve()
+        there = [place for place in (whole, *whole.parents) if place.exists()]
+        for source in sources:
+            if any(place.samefile(source) for place in there):
+                what = "is read" if source.is_file() else f"lies in {str(source)!r}, which is read"
+                raise ConfigError(
+                    f"{str(target)!r} {what}: nothing is written over an input. Give another place with --out."
+                )
 
 
 def _sync(path: Path) -> None:

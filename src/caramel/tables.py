@@ -8,15 +8,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.errors import ContractError, DataError, shown
+from caramel.contracts import BOOL as BOOL
+from caramel.contracts import COUNT, FROM_ONE, UNIT, cast, check_key, check_values
+from caramel.contracts import FLOAT as FLOAT
+from caramel.contracts import IMAGE as IMAGE
+from caramel.contracts import INT as INT
+from caramel.contracts import TEXT as TEXT
+from caramel.contracts import TEXTS as TEXTS
+from caramel.contracts import Column as Column
+from caramel.contracts import Table as Table
+from caramel.contracts import check as check
+from caramel.errors import ContractError, DataError
 from caramel.files import write_atomically
+from caramel.records import parquet
+
+AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
 
 SPLITS = ("train", "val", "test")
 TYPES = ("replace", "swap", "add")
@@ -31,39 +43,10 @@ SUBTYPES = (
 )
 OUTCOMES = ("right", "wrong", "none", "unparseable", "failed")  # of a prompted choice
 
-TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
-TEXTS = pa.list_(TEXT)
-IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its Arrow type, what it means, and the closed set it is drawn from."""
-
-    type: pa.DataType
-    doc: str
-    null: bool = False
-    choices: tuple[str, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Table:
-    """The contract of one table."""
-
-    name: str
-    key: tuple[str, ...]
-    columns: Mapping[str, Column]
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema, columns in contract order."""
-        return pa.schema([pa.field(n, c.type, nullable=c.null) for n, c in self.columns.items()])
-
-
 _SPLIT = Column(TEXT, "part of the data; an image is in exactly one", choices=SPLITS)
 _SUBTYPE = Column(TEXT, "SugarCrepe subtype", choices=SUBTYPES)
 _TYPE = Column(TEXT, "SugarCrepe type", choices=TYPES)
-_S = "similarity of the model, any real number: "
+_S = "similarity of the model, any finite number: "
 
 IMAGES = Table(
     "images",
@@ -71,8 +54,8 @@ IMAGES = Table(
     {
         "image_id": Column(TEXT, "name of the image"),
         "image": Column(IMAGE, "encoded file: what `datasets` calls Image"),
-        "width": Column(INT, "pixels"),
-        "height": Column(INT, "pixels"),
+        "width": Column(INT, "pixels", range=FROM_ONE),
+        "height": Column(INT, "pixels", range=FROM_ONE),
         "source": Column(TEXT, "where the image comes from"),
         "split": _SPLIT,
     },
@@ -100,7 +83,7 @@ NEGATIVES = Table(
         "negative_caption": Column(TEXT, "the hard negative, N: false of the pair's image"),
         "generator": Column(TEXT, "backend that wrote it"),
         "seed": Column(INT, "seed of the draw"),
-        "attempt": Column(INT, "draws needed, from 1"),
+        "attempt": Column(INT, "draws needed, from 1", range=FROM_ONE),
     },
 )
 PARAPHRASES = Table(
@@ -110,7 +93,7 @@ PARAPHRASES = Table(
         "pair_id": Column(TEXT, "pair that it paraphrases"),
         "caption2": Column(TEXT, "a second true caption, P2"),
         "generator": Column(TEXT, "backend that wrote it"),
-        "attempts": Column(INT, "draws needed, from 1"),
+        "attempts": Column(INT, "draws needed, from 1", range=FROM_ONE),
     },
 )
 REJECTS = Table(
@@ -129,8 +112,8 @@ SCORES = Table(
     {
         "negative_id": Column(TEXT, "negative that is scored against its positive"),
         "scorer": Column(TEXT, "blind scorer"),
-        "positive_score": Column(FLOAT, "score of the positive, in [0, 1]"),
-        "negative_score": Column(FLOAT, "score of the negative, in [0, 1]"),
+        "positive_score": Column(FLOAT, "score of the positive, in [0, 1]", range=UNIT),
+        "negative_score": Column(FLOAT, "score of the negative, in [0, 1]", range=UNIT),
     },
 )
 CANDIDATES = Table(
@@ -138,7 +121,7 @@ CANDIDATES = Table(
     ("negative_id", "candidate"),
     {
         "negative_id": Column(TEXT, "negative whose caption was drawn"),
-        "candidate": Column(INT, "number of the candidate, from 0"),
+        "candidate": Column(INT, "number of the candidate, from 0", range=COUNT),
         "image_id": Column(TEXT, "its image in the candidates' images table"),
         "seed": Column(INT, "seed of the picture"),
         "generator": Column(TEXT, "pipeline and settings"),
@@ -150,9 +133,9 @@ CHOICES = Table(
     ("negative_id", "candidate"),
     {
         "negative_id": Column(TEXT, "negative whose caption was drawn"),
-        "candidate": Column(INT, "number of the candidate, from 0"),
+        "candidate": Column(INT, "number of the candidate, from 0", range=COUNT),
         "image_id": Column(TEXT, "its image in the candidates' images table"),
-        "faithful": Column(FLOAT, "deciding judge: fit to the negative caption, in [0, 1]"),
+        "faithful": Column(FLOAT, "deciding judge: fit to the negative caption, in [0, 1]", range=UNIT),
         "ambiguous": Column(BOOL, "the positive caption is true of this image as well"),
         "judge_negative": Column(FLOAT, "second judge: score of the negative caption", null=True),
         "judge_positive": Column(FLOAT, "second judge: score of the positive caption", null=True),
@@ -208,9 +191,9 @@ SIMILARITIES = Table(
         # Instances that rank candidates for one query.
         "s_true": Column(FLOAT, _S + "best true candidate of the query", null=True),
         "s_other": Column(FLOAT, _S + "best false candidate of the query", null=True),
-        "above": Column(INT, "false candidates that score above the best true one", null=True),
-        "equal": Column(INT, "false candidates that score as the best true one", null=True),
-        "candidates": Column(INT, "candidates of the query, true and false", null=True),
+        "above": Column(INT, "false candidates that score above the best true one", null=True, range=COUNT),
+        "equal": Column(INT, "false candidates that score as the best true one", null=True, range=COUNT),
+        "candidates": Column(INT, "candidates of the query, true and false", null=True, range=COUNT),
     },
 )
 ANSWERS = Table(
@@ -223,7 +206,7 @@ ANSWERS = Table(
         "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
         "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
         "image": Column(TEXT, "which of its images was shown", choices=("positive", "negative")),
-        "ways": Column(INT, "options that it chose from, `none` included"),
+        "ways": Column(INT, "options that it chose from, `none` included", range=FROM_ONE),
         "order": Column(
             TEXT, "the options in their order: P true of the image shown, N false, 0 none of them"
         ),
@@ -240,12 +223,14 @@ METRICS = Table(
         "benchmark": Column(TEXT, "benchmark"),
         "subset": Column(TEXT, "`all` (micro), `macro`, or a type, a subtype, a split, a complexity …"),
         "metric": Column(TEXT, "metric, in lower case"),
-        "value": Column(FLOAT, "fraction of instances that are hits, in [0, 1]", null=True),
+        "value": Column(FLOAT, "fraction of instances that are hits, in [0, 1]", null=True, range=UNIT),
         "ci_low": Column(FLOAT, "lower end of the 95 % interval", null=True),
         "ci_high": Column(FLOAT, "upper end of the 95 % interval", null=True),
-        "n": Column(INT, "instances that were scored"),
-        "ties": Column(INT, "instances with a tie (they count as misses)"),
-        "unscored": Column(INT, "instances that lack a score, or have NaN: neither right nor wrong"),
+        "n": Column(INT, "instances that were scored", range=COUNT),
+        "ties": Column(INT, "instances with a tie (they count as misses)", range=COUNT),
+        "unscored": Column(
+            INT, "instances that lack a score, or have NaN: neither right nor wrong", range=COUNT
+        ),
     },
 )
 
@@ -274,49 +259,6 @@ def frame(table: Table, rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> 
     return pd.DataFrame(rows, columns=list(table.columns))
 
 
-def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
-    """Return the rows as an Arrow table that keeps the contract.
-
-    Raises:
-        ContractError: a column is missing, unknown, of the wrong type, null or outside its
-            closed set, or a key stands twice; the message names the column and up to five values.
-    """
-    missing = [c for c in table.columns if c not in rows.columns]
-    extra = [str(c) for c in rows.columns if c not in table.columns]
-    if missing or extra:
-        raise ContractError(
-            f"Table {table.name!r} at {where}: missing columns {missing}, unknown columns {extra}. "
-            f"The contract is in src/caramel/tables.py."
-        )
-    try:
-        # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
-        lenient = pa.schema([field.with_nullable(True) for field in table.schema])
-        arrow = pa.Table.from_pandas(rows, schema=lenient, preserve_index=False)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise ContractError(f"Table {table.name!r} at {where}: {error}") from error
-    for name, column in table.columns.items():
-        values = arrow.column(name)
-        if not column.null and values.null_count:
-            raise ContractError(
-                f"Table {table.name!r} at {where}: {values.null_count} empty values in column "
-                f"{name!r}, which must not be empty."
-            )
-        if column.choices is not None:
-            odd = sorted(set(values.unique().to_pylist()) - {*column.choices, None})
-            if odd:
-                raise ContractError(
-                    f"Table {table.name!r} at {where}: column {name!r} holds unknown values.\n"
-                    f"{shown([repr(v) for v in odd])}\nChoices: {', '.join(column.choices)}."
-                )
-    twice = rows.duplicated(list(table.key))
-    if twice.any():
-        keys = [str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()]
-        raise ContractError(
-            f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{shown(keys)}"
-        )
-    return arrow.cast(table.schema).replace_schema_metadata(None)
-
-
 def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
     """Write the rows to one Parquet file, by a temporary name that is then renamed.
 
@@ -333,36 +275,50 @@ def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
 
 
 def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the table at ``path``, or only some of its columns.
+    """Return the table at ``path``, or only some of its columns, which are then all that is checked.
 
     Raises:
         DataError: there is no such file, or it is not Parquet.
-        ContractError: its columns are not those of the contract.
+        ContractError: it does not keep the contract; see ``check``.
     """
-    path = Path(path)
+    path, wanted = Path(path), list(columns or table.columns)
     if not path.exists():
         raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to make it.")
     try:
-        found = pq.read_schema(path)
-        if list(found.names) != list(table.columns):
-            raise ContractError(
-                f"Table {table.name!r} at {str(path)!r} has columns {found.names}; "
-                f"the contract says {list(table.columns)}. Run `dvc repro` to make it again."
-            )
-        rows: pd.DataFrame = pq.read_table(path, columns=list(columns) if columns else None).to_pandas()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(
-            f"Table {table.name!r} at {str(path)!r} cannot be read: {error}. "
-            f"Remove the file and run `dvc repro`."
-        ) from error
+        with parquet(path) as file:
+            names = file.schema_arrow.names
+            if names != list(table.columns):
+                raise ContractError(
+                    f"Table {table.name!r} at {str(path)!r} has columns {names}; "
+                    f"the contract says {list(table.columns)}."
+                )
+            arrow = _read(file, wanted)
+        arrow = pa.table({name: cast(table, name, arrow.column(name), str(path)) for name in wanted})
+        check_values(table, arrow, str(path))
+        rows: pd.DataFrame = arrow.to_pandas()
+        if set(table.key) <= set(wanted):
+            check_key(table, rows, str(path))
+    except DataError as error:
+        raise type(error)(f"{error}\n{AGAIN}") from error
     return rows
+
+
+def _read(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the columns of an open file; a text that is none is an error of Arrow's."""
+    arrow = file.read(columns=columns)
+    arrow.validate(full=True)
+    return arrow
 
 
 def content_hash(path: str | Path) -> str:
     """Return the SHA-256 of a table's rows, whatever their order on disk and their encoding.
 
     Each row is hashed as canonical text; the sorted row hashes are hashed together.
+
+    Raises:
+        DataError: it is no Parquet file.
     """
-    rows = pq.read_table(path).to_pylist()
+    with parquet(Path(path)) as file:
+        rows = _read(file).to_pylist()
     digests = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows)
     return hashlib.sha256(b"".join(digests)).hexdigest()

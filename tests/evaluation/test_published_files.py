@@ -221,7 +221,7 @@ def test_what_cannot_be_read_is_an_error(tmp_path: Path, rows: list[dict[str, An
         ("m.json", "[3]", "must be an object of fields"),
         ("m.json", "[]", "holds no row"),
         ("m.parquet", "x", "no Parquet file"),
-        ("similarities.parquet", "x", "cannot be read"),
+        ("similarities.parquet", "x", "is no Parquet file"),
     ],
 )
 def test_a_broken_file_is_an_error(tmp_path: Path, name: str, text: str, message: str) -> None:

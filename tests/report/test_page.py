@@ -1,3 +1,4 @@
+import io
 import json
 import re
 import shutil
@@ -12,6 +13,7 @@ from synthetic import put, write_all
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.evaluation.figures import subset_bars
 from caramel.report import figures
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
@@ -233,7 +235,7 @@ def _drop_key(path: Path) -> None:
             lambda p: p.write_text("\n".join(p.read_text().splitlines()[:3]) + "\n"),
             "no row for in_batch, base, all, i2t",
         ),
-        ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "cannot be read"),
+        ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "is no Parquet file"),
         (
             "filter_images/metrics.json",
             lambda p: put(p, {"candidates": {"faithful": "many"}}),
@@ -274,3 +276,10 @@ def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> 
     assert html.count("Further models and benchmarks") == 1
     assert "76.5" in html
     assert count(7511) in html
+
+
+def test_dollar_signs_in_a_name_are_no_formula() -> None:
+    assert figures.yield_figure(pd.Series({"$\\frac$": 0.5, "b$": 0.4})).width > 100
+    rows = {"metric": "accuracy", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6}
+    drawn = subset_bars(pd.DataFrame([{**rows, "subset": "all"}, {**rows, "subset": "$\\frac$"}]))
+    drawn.savefig(io.BytesIO(), format="png")

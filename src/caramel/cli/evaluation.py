@@ -10,12 +10,14 @@ import click
 
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
+from caramel.files import keep_inputs, write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from caramel.evaluation.evaluate import Source
 
+METRICS, COMPARISON = ("metrics.parquet", "metrics.csv"), "comparison.csv"  # what is written
 STORE, TRIALS = "work/embeddings", "work/eval"
 FOLDER = click.Path(file_okay=False, path_type=Path)
 RUN = click.Path(exists=True, path_type=Path)
@@ -132,6 +134,9 @@ def evaluate(
         lines = library.missing(models, sources, limit)
         say("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
+    kinds = (tables.SIMILARITIES, tables.ANSWERS)
+    written = [out / name for name in (*(f"{kind.name}.parquet" for kind in kinds), *METRICS)]
+    keep_inputs(written, [Path(source.data) for source in sources])
     out.mkdir(parents=True, exist_ok=True)  # before any work: it may be a place where nothing can be written
     found = library.evaluate(
         models,
@@ -146,7 +151,7 @@ def evaluate(
         folder=TRIALS,
         limit=limit,
     )
-    for kind, rows in ((tables.SIMILARITIES, found.similarities), (tables.ANSWERS, found.answers)):
+    for kind, rows in zip(kinds, (found.similarities, found.answers), strict=True):
         path = out / f"{kind.name}.parquet"
         path.unlink(missing_ok=True)  # of an earlier run
         if len(rows):
@@ -196,10 +201,11 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     Example:
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
     """
-    from caramel.evaluation.published_files import metrics_of
+    from caramel.evaluation.published_files import files_of, metrics_of
     from caramel.evaluation.tasks import benchmark as named
     from caramel.report.terminal import metrics_text
 
+    keep_inputs([out / name for name in METRICS], [file for path in files for file in files_of(path)])
     found = metrics_of(list(files), named(benchmark), bootstrap=bootstrap, seed=seed)
     _write_metrics(found, out)
     say(metrics_text(found))
@@ -229,13 +235,14 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
       caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
     """
     from caramel.evaluation.comparison import compare as compared
-    from caramel.evaluation.published_files import read_runs
+    from caramel.evaluation.published_files import read_runs, run_file
     from caramel.report.terminal import comparison_text
 
+    if out is not None:
+        keep_inputs([out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")])
     found = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
     if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        found.to_csv(out / "comparison.csv", index=False)
+        write_atomically(out / COMPARISON, lambda path: found.to_csv(path, index=False))
     say(comparison_text(found, a, b))
 
 
@@ -278,9 +285,13 @@ def table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
+    from caramel.evaluation.published_files import ANSWERS, run_file
     from caramel.evaluation.tasks import benchmark as named
     from caramel.report.paper_table import paper_table
 
+    if out is not None:
+        read = [file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / METRICS[0])]
+        keep_inputs([out], read)
     text = paper_table(
         _scored(runs),
         named(benchmark),
@@ -297,8 +308,7 @@ def table(
     if out is None:
         say(text)
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text + "\n", encoding="utf-8")
+    write_atomically(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
     say(f"Wrote {out}.")
 
 
@@ -365,5 +375,5 @@ def _write_metrics(found: Any, out: Path) -> None:
     """Write table ``metrics`` as Parquet and CSV."""
     from caramel import tables
 
-    tables.write(tables.METRICS, found, out / "metrics.parquet")
-    found.to_csv(out / "metrics.csv", index=False)
+    tables.write(tables.METRICS, found, out / METRICS[0])
+    write_atomically(out / METRICS[1], lambda path: found.to_csv(path, index=False))

@@ -11,6 +11,7 @@ import click
 
 from caramel.cli.saying import say
 from caramel.errors import DataError
+from caramel.files import keep_inputs
 
 if TYPE_CHECKING:
     from caramel.evaluation.audit_inputs import AuditRows
@@ -95,8 +96,9 @@ def audit(
     from caramel.evaluation.audit_inputs import read_rows
     from caramel.quality import audit as audits
     from caramel.quality import parses as parsers
-    from caramel.report.audit_page import write_page
+    from caramel.report.audit_page import PAGE, write_page
 
+    keep_inputs([out / name for name in (*audits.FILES, PAGE)], [path, *(p for p in (corpus, training) if p)])
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
     leaks = None if training is None else audits.leaks_into(found.rows, training, seed=seed)

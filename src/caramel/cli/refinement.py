@@ -11,6 +11,7 @@ import click
 
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
+from caramel.files import keep_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,7 +112,9 @@ def refine(
             f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: the result must be judged by one scorer "
             f"at least that it was not refined with. Name others."
         )
-    rows, rejects = repair(read_rows(path, name=kind).rows)
+    given = read_rows(path, name=kind).rows
+    keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
+    rows, rejects = repair(given)
     if rows.empty:
         raise DataError(f"No row of {str(path)!r} is of use: {rejects['reason'].value_counts().to_dict()}.")
     found = tradeoff.candidates(

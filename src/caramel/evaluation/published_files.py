@@ -38,7 +38,7 @@ def metrics_of(
     parts: list[pd.DataFrame] = []
     by_model: dict[str, list[Scored]] = {}
     notes: list[str] = []
-    for file in (file for path in paths for file in _files(Path(path))):
+    for file in (file for path in paths for file in files_of(Path(path))):
         if _is_ours(file, tables.ANSWERS, ANSWERS):
             from caramel.evaluation.choices import summarise_answers
 
@@ -87,7 +87,7 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
                 f"{place!r} holds no {SIMILARITIES}. Give the folder that `caramel eval --out` wrote; models that "
                 f"answer in words have no scores to compare."
             )
-        file = path / SIMILARITIES if path.is_dir() else path
+        file = run_file(text)
         if not _is_ours(file, tables.SIMILARITIES, ""):
             what = "is no file of per-instance scores" if path.exists() else "is not there"
             raise DataError(
@@ -101,8 +101,18 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
     return runs
 
 
-def _files(path: Path) -> list[Path]:
-    """Return the file itself, or those of our folder."""
+def run_file(text: str) -> Path:
+    """Return the file of similarities that PATH or PATH::MODEL stands for, whether it is there or not."""
+    path = Path(text.partition("::")[0])
+    return path / SIMILARITIES if path.is_dir() else path
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return the file itself, or those of our folder.
+
+    Raises:
+        DataError: the folder holds none of ours.
+    """
     if not path.is_dir():
         return [path]
     files = [path / name for name in (SIMILARITIES, ANSWERS) if (path / name).is_file()]

@@ -19,6 +19,7 @@ from caramel.quality.giveaways import Giveaways, giveaways
 from caramel.quality.image_shortcuts import ImageShortcuts
 from caramel.quality.leakage import leakage
 
+FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"
 REWORDED = ("replace", "add")  # types whose negatives must have other words, not the same in another order

@@ -14,12 +14,29 @@ from caramel import tables
 from caramel.files import write_atomically
 from caramel.quality.tradeoff import METHODS, NONE
 
+REFINED, REJECTS, CURVE, PLOT, REPORT = (
+    "refined.parquet",
+    "rejects.parquet",
+    "curve.csv",
+    "curve.png",
+    "refine.json",
+)
+
+
+def files(out: Path, subtypes: Iterable[object]) -> list[Path]:
+    """Return all files that are written into ``out``, for rows of these subtypes."""
+    return [
+        *(_file(name, out) for name in subtypes),
+        *(out / n for n in (REFINED, REJECTS, CURVE, PLOT, REPORT)),
+    ]
+
 
 def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes: Iterable[str]) -> None:
     """Write refined audit rows into the folder ``out``; ``subtypes`` are those that there were before.
 
     ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ where the subtype's rows have
-    paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded.
+    paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded, as is the
+    first of a name that the report has (``refine``).
     ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
     """
     for gone in set(subtypes) - set(rows["subtype"]):
@@ -27,12 +44,14 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
     for subtype, part in rows.groupby("subtype", sort=True):
         _write_json(_public(part), _file(subtype, out))
     texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
-    write_atomically(out / "refined.parquet", lambda path: texts.to_parquet(path, index=False))
-    tables.write(tables.REJECTS, rejects, out / "rejects.parquet")
+    write_atomically(out / REFINED, lambda path: texts.to_parquet(path, index=False))
+    tables.write(tables.REJECTS, rejects, out / REJECTS)
 
 
 def _file(subtype: object, out: Path) -> Path:
-    return out / f"{quote(str(subtype), safe=' +')}.json"
+    name = quote(str(subtype), safe=" +")
+    taken = f"{name}.json".lower() == REPORT  # some systems take capital letters for small ones
+    return out / f"{f'%{ord(name[0]):02X}{name[1:]}' if taken else name}.json"
 
 
 def _public(rows: pd.DataFrame) -> Any:
@@ -54,13 +73,13 @@ def _write_json(value: Any, path: Path) -> None:
 def write_curve(curve: pd.DataFrame, out: Path) -> None:
     """Write the trade-off curve as ``curve.csv`` and ``curve.png``."""
     text = curve.to_csv(index=False)
-    write_atomically(out / "curve.csv", lambda path: path.write_text(text, encoding="utf-8"))
-    write_atomically(out / "curve.png", lambda path: _draw(curve, path))
+    write_atomically(out / CURVE, lambda path: path.write_text(text, encoding="utf-8"))
+    write_atomically(out / PLOT, lambda path: _draw(curve, path))
 
 
 def write_report(report: dict[str, Any], out: Path) -> None:
     """Write settings and figures as ``refine.json``."""
-    _write_json(report, out / "refine.json")
+    _write_json(report, out / REPORT)
 
 
 def _draw(curve: pd.DataFrame, path: Path) -> None:

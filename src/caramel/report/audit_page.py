@@ -18,6 +18,7 @@ from caramel.report.blocks import Section, count, percent
 from caramel.report.inputs import number, value
 from caramel.report.rendering import render
 
+PAGE = "audit.html"
 PAIR_COLUMNS = ("pair_id", "scorer", "gap")
 ROW_COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
 AGAIN = "Run `caramel audit` again: it writes all three files."
@@ -45,7 +46,7 @@ def write_page(
     pairs = _table(folder / "pairs.parquet", PAIR_COLUMNS)
     rows = _table(folder / "rows.parquet", ROW_COLUMNS)
     page = audit_page(audit, pairs, rows, beside=beside, beside_name=beside_name, parser=parser)
-    path = folder / "audit.html"
+    path = folder / PAGE
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
     return path
 

@@ -63,6 +63,7 @@ def _png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
         "grid.color": theme.faint,
         "legend.frameon": False,
         "font.size": 9,
+        "text.parse_math": False,  # a name from data may have dollar signs
     }
     with mpl.rc_context(style):
         stream = io.BytesIO()

@@ -193,8 +193,11 @@ def test_the_verdict_on_a_query_without_false_candidates_is_a_hit() -> None:
     ("field", "value", "message"),
     [
         ("bbox_w", 0, r"row 2: the region .* is empty"),
-        ("bbox_x", None, r"row 2: field 'bbox_x' must be a number, not None"),
-        ("bbox_h", "tall", "field 'bbox_h' must be a number, not 'tall'"),
+        ("bbox_x", None, r"row 2: field 'bbox_x' must be a number of pixels, 4000 at most, not None"),
+        ("bbox_x", 10**400, "field 'bbox_x' must be a number of pixels, 4000 at most, not 1000"),
+        ("bbox_x", True, "field 'bbox_x' must be a number of pixels, 4000 at most, not True"),
+        ("bbox_w", 10**9, "must be a number of pixels, 4000 at most"),
+        ("bbox_h", "tall", "field 'bbox_h' must be a number of pixels, 4000 at most, not 'tall'"),
         ("true_caption", 5, "field 'true_caption' must be text"),
         ("relation_name", "", "field 'relation_name' must be text"),
         ("image_path", None, "field 'image_path' must be text"),

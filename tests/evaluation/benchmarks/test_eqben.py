@@ -140,3 +140,9 @@ def test_the_annotation_of_single_pairs_is_not_taken_for_instances(tmp_path: Pat
 def test_a_folder_without_the_files_is_told_how_it_should_look(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of all_select\.json.*Wangt-CN/EqBen"):
         read_eqben(tmp_path, tmp_path)
+
+
+def test_a_folder_in_place_of_the_file_is_no_release(tmp_path: Path) -> None:
+    (tmp_path / "all_select.json").mkdir()
+    with pytest.raises(DataError, match=r"holds none of all_select\.json"):
+        read_eqben(tmp_path, tmp_path)

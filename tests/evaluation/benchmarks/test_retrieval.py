@@ -152,6 +152,11 @@ def test_a_broken_split_is_named(change: Any, message: str, tmp_path: Path) -> N
         ),
         (lambda w: w["annotations"][1].update(caption=" "), "annotation 1: field 'caption' must be text"),
         (lambda w: w["images"][3].pop("id"), "image 3 has no field 'id'"),
+        (
+            lambda w: w["annotations"][1].update(image_id=98),
+            "annotation 1: field 'image_id' = 98 is the id of no image",
+        ),
+        (lambda w: w["images"].append(w["images"][0]), "the id .* stands twice"),
         (lambda w: w["images"].append({"id": 99, "file_name": "b.jpg"}), "the image 'b.jpg' has no caption"),
     ],
 )

@@ -92,6 +92,7 @@ def test_an_image_is_named_by_its_number_and_may_lie_in_a_folder_below(tmp_path:
         ({"sentence": " "}, "row 2 .line 3.: field 'sentence' must be text"),
         ({"subj_neg": "perhaps"}, "row 2 .line 3.: column 'subj_neg' must be True or False, not 'perhaps'"),
         ({"pos_image_id": "../../etc"}, "row 2 .line 3.: column 'pos_image_id' must be the number"),
+        ({"pos_image_id": "7" * 300}, "row 2 .line 3.: field 'pos_image_id' must name a file"),
         ({"neg_image_id": ""}, "row 2 .line 3.: column 'neg_image_id' must be the number"),
     ],
 )

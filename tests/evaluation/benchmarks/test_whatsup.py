@@ -48,6 +48,7 @@ CAPTIONS = {
         ("A photo of a cup on top of a table", "A photo of a cup below a table", "top"),
     ],
 }
+DEEP = json.loads("[" * 500 + "]" * 500)
 
 
 def write_controlled(folder: Path, name: str) -> tuple[Path, Path, Benchmark]:
@@ -152,7 +153,8 @@ def test_a_query_without_one_score_is_unscored(
     ("row", "message"),
     [
         ({"caption_options": ["a", "b", "c", "d"]}, "row 0 has no field 'image_path'"),
-        ({"image_path": "data/a_on_b.jpeg"}, "row 0: field 'caption_options' must be 4 different captions"),
+        ({"image_path": "data/a_on_b.jpeg"}, "row 0 has no field 'caption_options'"),
+        ({"image_path": "data/a_on_b.jpeg", "caption_options": [DEEP] * 4}, "must be text"),
         ({"image_path": "data/a_on_b.jpeg", "caption_options": ["a", "b", "c"]}, "must be 4 different"),
         ({"image_path": "data/a_on_b.jpeg", "caption_options": ["a", "b", "c", "a"]}, "must be 4 different"),
         ({"image_path": "data/a_on_b.jpeg", "caption_options": ["a", "b", "c", 4]}, "must be text"),
@@ -171,6 +173,8 @@ def test_a_broken_row_of_a_controlled_part_is_named(row: object, message: str, t
         ([139, "a photo"], r"row 0 must be \[image, true caption, false caption\]"),
         ({"image": 139}, r"row 0 must be \[image, true caption, false caption\]"),
         (["../x", "a", "b"], "row 0 must begin with the number of an image, not '../x'"),
+        ([DEEP, "a", "b"], "row 0 must begin with the number of an image"),
+        (["7" * 300, "a", "b"], "row 0 must begin with the number of an image"),
         ([True, "a", "b"], "row 0 must begin with the number of an image, not True"),
         ([139, "a", None], "row 0: field 'caption' must be text"),
         ([139, "", "b"], "row 0: field 'caption' must be text"),

@@ -1,6 +1,7 @@
 """Zero-shot classification: folders of images, judged one image at a time."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -97,8 +98,8 @@ def test_an_empty_class_is_named(tmp_path: Path) -> None:
     ("names", "message"),
     [
         ([], "must be an object"),
-        ({k: v for k, v in NAMES.items() if k != "n05"}, "differ in 1 classes:\n  - n05"),
-        ({**NAMES, "n99": "dodo"}, "differ in 1 classes:\n  - n99"),
+        ({k: v for k, v in NAMES.items() if k != "n05"}, "differ in 1 classes:\n  - 'n05'"),
+        ({**NAMES, "n99": "dodo"}, "differ in 1 classes:\n  - 'n99'"),
         ({**NAMES, "n05": ""}, "field 'n05' must be text that is not empty"),
     ],
 )
@@ -131,3 +132,13 @@ def test_a_broken_image_is_named(tmp_path: Path) -> None:
     (data / "n02" / "1.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"1 of 23 images .*\n.*n02/1\.png: corrupt"):
         check_images(BENCHMARK.read(data, data).images, "zero_shot")
+
+
+def test_a_file_name_that_is_no_unicode_is_told(tmp_path: Path) -> None:
+    data = write(tmp_path)
+    try:
+        (data / "n05" / os.fsdecode(b"caf\xe9.png")).touch()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    with pytest.raises(DataError, match="field 'file name' holds half a surrogate pair"):
+        BENCHMARK.read(data, data)

@@ -27,7 +27,7 @@ from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.benchmarks.visual_genome import region
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Index, Rankings, comparisons
-from caramel.fields import brief, name_field, text_field
+from caramel.fields import brief, checked_text, list_field, name_field, text_field
 from caramel.records import json_rows
 
 BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
@@ -93,7 +93,7 @@ def _attributes(row: Any, where: str) -> str:
     pair = row.get("attributes") if isinstance(row, dict) else None
     if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
         raise DataError(f"{where}: field 'attributes' must be a list of two texts, not {brief(pair)}.")
-    return "_".join(pair)
+    return checked_text("_".join(pair), "attributes", where)
 
 
 def _swapped(
@@ -173,8 +173,8 @@ def _shuffled(data: Path, images: Path, name: str, layout: str) -> Rankings:
 
 
 def _options(row: Any, where: str) -> list[str]:
-    options = row.get("caption_options")
-    if not isinstance(options, list) or len(options) < 2:
+    options = list_field(row, "caption_options", where)
+    if len(options) < 2:
         raise DataError(
             f"{where}: field 'caption_options' must be the caption and its shuffles, not {brief(options)}."
         )

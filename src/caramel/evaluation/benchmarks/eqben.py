@@ -11,8 +11,8 @@ from caramel.evaluation.benchmarks.pairs import (
     file_rows,
     image_places,
     pair_task,
-    release_folder,
 )
+from caramel.evaluation.benchmarks.reading import found
 from caramel.evaluation.tasks import Benchmark, Comparisons
 from caramel.fields import name_field
 from caramel.records import json_rows
@@ -38,24 +38,21 @@ def read_eqben(data: Path, images: Path) -> Comparisons:
     Raises:
         DataError: there is none or more than one, it is broken, or frames are still arrays.
     """
-    folder = release_folder(data, FILES, (), LAYOUT)
-    files = [folder / name for name in FILES if (folder / name).is_file()]
+    files = found(data, FILES, LAYOUT)
     if len(files) > 1:
-        raise DataError(
-            f"{str(folder)!r} holds {' and '.join(FILES)}, two data sets. Keep one of them there."
-        )
+        raise DataError(f"{str(data)!r} holds {' and '.join(FILES)}, two data sets. Keep one of them there.")
     listed = [
         (where, row, *(name_field(row, name, where) for name in ("image0", "image1")))
         for where, row in json_rows(files[0])
     ]
-    _check_frames([first for *_, first, _ in listed], image_places(folder, images, FOLDERS))
+    _check_frames([first for *_, first, _ in listed], image_places(data, images, FOLDERS))
     rows = file_rows(
         ((where, row, _picture(first), _picture(second)) for where, row, first, second in listed),
-        folder,
+        data,
         images,
         FOLDERS,
     )
-    return pair_task(rows, ("caption0", "caption1"), lambda n, row: f"eqben-{n}", _subsets, folder)
+    return pair_task(rows, ("caption0", "caption1"), lambda n, row: f"eqben-{n}", _subsets, data)
 
 
 def _picture(name: str) -> str:

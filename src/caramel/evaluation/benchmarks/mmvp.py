@@ -72,7 +72,7 @@ def read_mmvp(data: Path, images: Path) -> Comparisons:
 def _fields(row: dict[str, str], where: str) -> tuple[int, str, str]:
     """Return number, pattern and statement of one image."""
     number, pattern = row[ID].strip(), row[PATTERN].strip()
-    if not (number.isascii() and number.isdigit() and int(number)):
+    if not (number.isascii() and number.isdigit() and len(number) < 10 and int(number)):
         raise DataError(f"{where}: column {ID!r} must be the number of an image, not {brief(number)}.")
     if pattern not in PATTERNS:
         raise DataError(

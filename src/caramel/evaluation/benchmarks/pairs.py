@@ -17,7 +17,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import first_holding, parquet_files
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Comparisons, comparisons
-from caramel.fields import text_field
+from caramel.fields import checked_text, text_field
 from caramel.records import parquet, parquet_rows
 
 METRICS = ("i2t", "t2i", "group")  # Winoground's text, image and group score
@@ -107,7 +107,7 @@ def image_names(files: Sequence[Path], column: str) -> list[str]:
                         keys.append(_hash(cell.as_buffer()) if cell.is_valid else f"row-{len(keys)}")
     pairs = set(zip(keys, paths, strict=True))
     if len(pairs) == len(set(keys)) == len(set(paths)) and all(paths):
-        return [str(name) for name in paths]
+        return [checked_text(str(name), column, repr(str(files[0].parent))) for name in paths]
     return keys
 
 

@@ -84,20 +84,20 @@ def _karpathy(path: Path) -> list[Captioned]:
 
 def _coco(path: Path) -> list[Captioned]:
     """Return all images of a file of COCO's caption annotations."""
-    whole = _object(path)
-    captions: dict[Any, list[str]] = {}
+    whole, names, captions = _object(path), dict[int, str](), dict[int, list[str]]()
+    for number, row in enumerate(list_field(whole, "images", repr(str(path)))):
+        where = f"{str(path)!r}, image {number}"
+        image = number_field(row, "id", where)
+        if image in names:
+            raise DataError(f"{where}: the id {image} stands twice. Download the file again.")
+        names[image], captions[image] = name_field(row, "file_name", where), []
     for number, row in enumerate(list_field(whole, "annotations", repr(str(path)))):
         where = f"{str(path)!r}, annotation {number}"
-        caption = text_field(row, "caption", where)
-        captions.setdefault(number_field(row, "image_id", where), []).append(caption)
-    rows = [
-        (row, f"{str(path)!r}, image {n}")
-        for n, row in enumerate(list_field(whole, "images", repr(str(path))))
-    ]
-    return [
-        (name_field(row, "file_name", where), captions.get(number_field(row, "id", where), []))
-        for row, where in rows
-    ]
+        image = number_field(row, "image_id", where)
+        if image not in names:
+            raise DataError(f"{where}: field 'image_id' = {image} is the id of no image in the file.")
+        captions[image].append(text_field(row, "caption", where))
+    return [(name, captions[image]) for image, name in names.items()]
 
 
 def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:

@@ -15,7 +15,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import Benchmark, Comparisons, comparisons
-from caramel.fields import brief, text_field
+from caramel.fields import brief, checked_name, text_field
 from caramel.records import csv_rows
 
 LAYOUT = """\
@@ -66,7 +66,7 @@ def _name(value: str, column: str, where: str) -> str:
     """Return the file name of an image that is given by its number."""
     if not (value.isascii() and value.isdigit()):
         raise DataError(f"{where}: column {column!r} must be the number of an image, not {brief(value)}.")
-    return f"{value}.jpg"
+    return checked_name(f"{value}.jpg", column, where)
 
 
 BENCHMARK = Benchmark(

@@ -11,6 +11,7 @@ from caramel.errors import DataError
 from caramel.fields import brief
 
 Box = tuple[int, int, int, int]
+FARTHEST = 4_000  # pixels, several times those of its largest images: a region is cut out in memory
 # Visual Genome's images come in two archives, which VL-CheckList expects in a folder vg.
 FOLDERS = ("VG_100K", "VG_100K_2", "vg/VG_100K", "vg/VG_100K_2")
 
@@ -27,7 +28,7 @@ def region(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:
         where: for messages.
 
     Raises:
-        DataError: a field is missing or no number, or the region is empty.
+        DataError: a field is missing, no number or farther than any image reaches, or the region is empty.
     """
     left, top, width, height = (_number(row.get(field), field, where) for field in fields)
     box = (round(left), round(top), round(left + width), round(top + height))
@@ -43,10 +44,13 @@ def vg_file(images: Path, image_id: str) -> str:
 
 
 def _number(value: Any, field: str, where: str) -> float:
+    plain = isinstance(value, int | float | str) and not isinstance(value, bool) and "_" not in str(value)
     try:
-        number = float(value)
-    except (TypeError, ValueError):
+        number = float(value) if plain else math.nan
+    except (ValueError, OverflowError):
         number = math.nan
-    if not math.isfinite(number):
-        raise DataError(f"{where}: field {field!r} must be a number, not {brief(value)}.")
+    if not abs(number) <= FARTHEST:
+        raise DataError(
+            f"{where}: field {field!r} must be a number of pixels, {FARTHEST} at most, not {brief(value)}."
+        )
     return number

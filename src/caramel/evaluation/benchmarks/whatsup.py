@@ -21,7 +21,7 @@ from caramel.errors import DataError
 from caramel.evaluation.benchmarks.reading import found, image_folder
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Rankings, comparisons
-from caramel.fields import brief, checked_name, text_field
+from caramel.fields import brief, checked_name, list_field, text_field
 from caramel.records import json_rows
 
 OPTIONS = 4
@@ -46,7 +46,7 @@ def read_controlled(data: Path, images: Path, *, file: str, folder: str, layout:
     path = found(data, [file], layout)[0]
     for number, (where, row) in enumerate(json_rows(path)):
         name = checked_name(PurePosixPath(text_field(row, "image_path", where)).name, "image_path", where)
-        captions = _options(row.get("caption_options"), where)
+        captions = _options(row, where)
         pools.append(np.array([texts.setdefault(text, len(texts)) for text in captions], np.int64))
         rows.append(
             {
@@ -93,10 +93,7 @@ def read_spatial(
     for number, (where, row) in enumerate(json_rows(path)):
         if not isinstance(row, list) or len(row) < 3:
             raise DataError(f"{where} must be [image, true caption, false caption], not {brief(row)}.")
-        image = str(row[0])
-        if isinstance(row[0], bool) or not (image.isascii() and image.isdigit()):
-            raise DataError(f"{where} must begin with the number of an image, not {brief(row[0])}.")
-        name = f"{image.zfill(digits)}.jpg"
+        name = f"{_number(row[0], where).zfill(digits)}.jpg"
         caption, negative = (text_field({"caption": text}, "caption", where) for text in row[1:3])
         rows.append(
             {
@@ -113,13 +110,23 @@ def read_spatial(
     return comparisons(rows, [ImageFile(str(below / name)) for name in names])
 
 
-def _options(captions: Any, where: str) -> list[str]:
+def _options(row: Any, where: str) -> list[str]:
     """Return the four captions."""
-    if not isinstance(captions, list) or len(captions) != OPTIONS or len(set(map(str, captions))) != OPTIONS:
+    field = "caption_options"
+    captions = [text_field({field: text}, field, where) for text in list_field(row, field, where)]
+    if len(captions) != OPTIONS or len(set(captions)) != OPTIONS:
         raise DataError(
-            f"{where}: field 'caption_options' must be {OPTIONS} different captions, not {brief(captions)}."
+            f"{where}: field {field!r} must be {OPTIONS} different captions, not {brief(captions)}."
         )
-    return [text_field({"caption": text}, "caption", where) for text in captions]
+    return captions
+
+
+def _number(value: Any, where: str) -> str:
+    """Return the number of an image, as it is written."""
+    number = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
+        raise DataError(f"{where} must begin with the number of an image, not {brief(value)}.")
+    return number
 
 
 def _preposition(name: str, folder: str) -> str:

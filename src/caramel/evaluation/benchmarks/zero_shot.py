@@ -16,8 +16,8 @@ import pandas as pd
 from caramel.errors import DataError, shown
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.tasks import RANKING_COLUMNS, Benchmark, Rankings
-from caramel.fields import brief, text_field
-from caramel.records import read_json, read_text
+from caramel.fields import brief, checked_text, text_field
+from caramel.records import read_json, text_lines
 
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES
@@ -58,7 +58,9 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
             f"Fill or remove them."
         )
     listed = [(path, number) for number, found in enumerate(files) for path in found]
-    labels = [f"{path.parent.name}/{path.name}" for path, _ in listed]
+    labels = [
+        checked_text(f"{path.parent.name}/{path.name}", "file name", repr(str(data))) for path, _ in listed
+    ]
     rows: list[tuple[object, ...]] = [
         (label, label, [], "i2t", image, 0, [number])
         for image, (label, (_, number)) in enumerate(zip(labels, listed, strict=True))
@@ -92,7 +94,7 @@ def _names(data: Path, folders: Sequence[str]) -> list[str]:
     odd = sorted(set(names) ^ set(folders))
     if odd:
         raise DataError(
-            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{shown(odd)}\n"
+            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{shown([brief(name) for name in odd])}\n"
             f"Name every folder, and nothing else: all names are candidates."
         )
     return [text_field(names, folder, repr(str(path))) for folder in folders]
@@ -103,7 +105,7 @@ def _templates(data: Path) -> list[str]:
     path = data / "templates.txt"
     if not path.is_file():
         return list(TEMPLATES)
-    lines = [line.strip() for line in read_text(path).splitlines() if line.strip()]
+    lines = [line.strip() for line in text_lines(path) if line.strip()]
     bad = [brief(line) for line in lines if "{}" not in line]
     if bad or not lines:
         raise DataError(

@@ -1,0 +1,134 @@
+"""Nothing is ever written over what was read, however the paths are spelled."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel import cli, tables
+from caramel.cli.commands import cli as group
+from caramel.files import file_hash
+
+BENCHMARK = "sugarcrepe"
+# Command -> what it reads and writes, if it may: {} is a spelling of the folder that holds all inputs.
+CASES = {
+    "audit of a folder": ("audit", "{}/set", "--out", "{}/set", "--scorer", "casing"),
+    "audit into a folder of the folder": ("audit", "{}/set", "--out", "{}/set/new", "--scorer", "casing"),
+    "audit of a file": ("audit", "{}/file/pairs.parquet", "--out", "{}/file", "--scorer", "casing"),
+    "audit with a corpus": ("audit", "{}/set", "--out", "{}/file", "--training", "{}/file/pairs.parquet"),
+    "refine of a folder": ("refine", "{}/set", "--out", "{}/set"),
+    "refine of a file": ("refine", "{}/set/swap_obj.json", "--out", "{}/set"),
+    "refine of its report": ("refine", "{}/file/refine.json", "--out", "{}/file"),
+    "eval": (
+        "eval",
+        "--model",
+        "blind:length",
+        "--benchmark",
+        BENCHMARK,
+        "--data",
+        "{}/set",
+        "--out",
+        "{}/set",
+    ),
+    "metrics": ("metrics", "--benchmark", BENCHMARK, "{}/run/metrics.csv", "--out", "{}/run"),
+    "compare": ("compare", "{}/run", "{}/other/comparison.csv", "--out", "{}/other"),
+    "table": ("table", "{}/run", "--benchmark", BENCHMARK, "--out", "{}/run/similarities.parquet"),
+}
+
+
+@pytest.fixture
+def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder of inputs that have the names of outputs."""
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {
+            "id": str(i),
+            "filename": f"{i}.jpg",
+            "caption": f"A cat and {i} dogs.",
+            "negative_caption": f"no {i}",
+        }
+        for i in range(12)
+    ]
+    for folder in ("set", "file", "run", "other"):
+        (tmp_path / "in" / folder).mkdir(parents=True)
+    text = json.dumps({row["id"]: row for row in rows})
+    Path("in/set/swap_obj.json").write_text(text)
+    Path("in/file/refine.json").write_text(text)
+    pd.DataFrame(rows).to_parquet("in/file/pairs.parquet")
+    scores = np.random.default_rng(0).normal(size=(12, 2))
+    scored = tables.frame(
+        tables.SIMILARITIES,
+        pd.DataFrame(scores, columns=["s_c0_i0", "s_c1_i0"]).assign(
+            instance_id=[str(i) for i in range(12)],
+            image_id=[f"{i}.jpg" for i in range(12)],
+            subsets=[["swap_obj"]] * 12,
+            model="m",
+            benchmark=BENCHMARK,
+        ),
+    )
+    tables.write(tables.SIMILARITIES, scored, "in/run/similarities.parquet")
+    Path("in/run/metrics.csv").write_text("id,correct\n1,true\n2,false\n")
+    Path("in/other/comparison.csv").symlink_to(Path("in/run/similarities.parquet").resolve())
+    return tmp_path / "in"
+
+
+def spellings() -> dict[str, Callable[[Path], str]]:
+    """Return ways to name a folder."""
+
+    def linked(folder: Path) -> str:
+        Path("link").symlink_to(folder)
+        return "link"
+
+    return {
+        "absolute": str,
+        "relative": lambda folder: folder.name,
+        "around": lambda folder: f"../{folder.parent.name}/./{folder.name}/set/..",
+        "linked": linked,
+    }
+
+
+def test_every_command_that_writes_is_tried() -> None:
+    writing = {
+        name for name, command in group.commands.items() if any(p.name == "out" for p in command.params)
+    }
+    assert writing == {arguments[0] for arguments in CASES.values()}
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("spelling", spellings())
+def test_nothing_is_written_over_an_input(
+    case: str, spelling: str, inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = file_hash(inputs)
+    read, written = (way(inputs) for way in (str, spellings()[spelling]))
+    arguments = [part.format(read) for part in CASES[case]]
+    place = arguments.index("--out") + 1
+    arguments[place] = CASES[case][place].format(written)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    said = capsys.readouterr().err
+    assert (ended.value.code, "nothing is written over an input" in said) == (1, True), said
+    assert Path(arguments[place]).name in said
+    assert file_hash(inputs) == before
+    assert not list(inputs.rglob(".*"))
+
+
+def test_beside_what_was_read_there_is_room(inputs: Path) -> None:
+    for arguments in (
+        ("metrics", "--benchmark", BENCHMARK, "in/run/similarities.parquet", "--out", "in/run"),
+        ("compare", "in/run", "in/run", "--out", "in/run"),
+        ("table", "in/run", "--benchmark", BENCHMARK, "--out", "in/run/table.md"),
+        ("audit", "in/set/swap_obj.json", "--out", "in/set/audit", "--scorer", "casing", "--folds", "2"),
+        ("audit", "in/set", "--out", "out/audit", "--scorer", "casing", "--folds", "2"),
+        ("audit", "in/set", "--out", "out/audit", "--scorer", "casing", "--folds", "2"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(arguments))
+        assert ended.value.code == 0, arguments
+    shutil.rmtree("out")

@@ -1,0 +1,169 @@
+"""Nothing that stands in data, in parameters or in names runs in the pages, or looks like a part of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from synthetic import write_all
+
+from caramel import cli
+from caramel.errors import GateError
+from caramel.quality.suites import validate
+from caramel.report import figures
+from caramel.report.page import build_report, write_report
+from caramel.tables import TABLES, TEXT
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+    "--disable-component-update --disable-sync --allow-file-access-from-files --virtual-time-budget=2000 --dump-dom"
+)
+RUN = "document.documentElement.dataset.planted=1"
+PLANTED = (
+    f'<img src=x onerror="{RUN}"><script>{RUN}</script><svg onload={RUN}> "><body onload={RUN}>'
+    f"</title></style></script><script>{RUN}</script><planted>PASSED</planted>"
+    f" $styling ${{template}} $$ $\\frac$ {{{{ 7 * 7 }}}} [x](javascript:{RUN}) &lt;planted&gt;"
+)
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
+
+
+def shown(page: Path, tmp_path: Path) -> str:
+    """Return the page as the browser has it once its scripts have run."""
+    command = [
+        str(CHROMIUM),
+        *FLAGS.split(),
+        f"--user-data-dir={tmp_path / 'browser'}",
+        page.resolve().as_uri(),
+    ]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+
+def has_run(dom: str) -> bool:
+    return re.search(r"<html[^>]* data-planted=", dom) is not None
+
+
+def assert_it_is_text(page: Path, tmp_path: Path) -> None:
+    dom = shown(page, tmp_path)
+    assert "&lt;planted&gt;PASSED" in dom, "what is planted is shown"
+    assert not has_run(dom)
+    assert "<planted>" not in dom
+    assert not re.search(r"<[^<>]* (?:href|src)=.?\s*javascript:", dom)
+
+
+@needs_chromium
+@pytest.mark.parametrize(
+    "planted", PLANTED.replace("<svg", "\n<svg").replace('"><body', "\n<body").split("\n")
+)
+def test_in_a_page_that_escapes_nothing_it_does_run(planted: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(f"<!doctype html><html><body><p>{planted}</p></body></html>", encoding="utf-8")
+    assert has_run(shown(page, tmp_path))
+
+
+@needs_chromium
+def test_it_is_text_in_the_data_docs(tmp_path: Path) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "expect_column_values_to_be_in_set": {"value_set": ["x", PLANTED]},
+        "expect_column_distinct_values_to_be_in_set": {"value_set": [PLANTED]},
+        "expect_column_distinct_values_to_equal_set": {"value_set": [PLANTED]},
+        "expect_column_values_to_match_regex": {"regex": "<planted>$"},
+        "expect_column_values_to_be_unique": {},
+        "expect_column_most_common_value_to_be_in_set": {"value_set": ["x"]},
+        "expect_column_values_to_be_of_type": {"type_": "int"},
+        "expect_column_values_to_be_between": {
+            "min_value": 1
+        },  # cannot be evaluated: the message has a value
+    }
+    parts = [
+        {
+            "type": kind,
+            "kwargs": {"column": "caption", **more},
+            "meta": {"notes": PLANTED},
+            "severity": "critical",
+        }
+        for kind, more in kinds.items()
+    ]
+    suite = {"name": "captions", "table": PLANTED, "key": ["id"], "expectations": parts}
+    (tmp_path / "suite.json").write_text(json.dumps(suite), encoding="utf-8")
+    rows = pd.DataFrame({"id": [PLANTED, "b", "c"], "caption": [PLANTED, PLANTED, "y"]})
+    with pytest.raises(GateError, match="fails 8 of 8"):
+        validate(rows, tmp_path / "suite.json", docs_folder=tmp_path)
+    page = tmp_path / "captions" / "index.html"
+    assert page.read_text(encoding="utf-8").count("PASSED") > 10
+    assert_it_is_text(page, tmp_path)
+
+
+@needs_chromium
+def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))  # drawing takes seconds
+    data = tmp_path / "data"
+    write_all(data, per_subtype=4, seeds=1)
+    for file in data.rglob("*.parquet"):
+        rows = pd.read_parquet(file)
+        columns = TABLES["training" if file.parent.name == "training" else file.stem].columns
+        for name, column in columns.items():
+            if (
+                column.type == TEXT
+                and column.choices is None
+                and name not in ("metric", "benchmark", "scene")
+            ):
+                rows[name] = [
+                    PLANTED + v if isinstance(v, str) and v not in ("base", "all", "macro") else v
+                    for v in rows[name]
+                ]
+        rows.to_parquet(file)
+    for file in data.glob("validate_*/summary.json"):
+        text = json.loads(file.read_text())
+        for part in (part for one in text.values() for part in one["findings"]):
+            part.update(observed=PLANTED, notes=PLANTED, examples=[PLANTED])
+        file.write_text(json.dumps(text))
+    for file in data.glob("evaluate/*.csv"):
+        rows = pd.read_csv(file)
+        names = [name for name in ("variant", "a", "b") if name in rows]
+        rows[names] = rows[names].map(lambda name: name if name == "base" else PLANTED + name)
+        rows.to_csv(file, index=False)
+    report = build_report(
+        data,
+        profile=PLANTED,
+        commit=PLANTED,
+        versions={PLANTED: PLANTED},
+        last=tmp_path / "last.json",
+        examples=3,
+        exempt=["add"],
+        min_faithful=0.5,
+    )
+    write_report(report, tmp_path / "out", last=tmp_path / "last.json", profile="p", commit="c")
+    assert_it_is_text(tmp_path / "out" / "report.html", tmp_path)
+
+
+@needs_chromium
+def test_it_is_text_in_an_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {
+            "id": f"{PLANTED}{i}",
+            "filename": f"{PLANTED}{i // 2}.png",
+            "type": PLANTED[i % 2 :],
+            "subtype": f"{PLANTED}{i % 2}",
+            "caption": f"A cat {PLANTED} and {i} dogs.",
+            "negative_caption": f"a dog {PLANTED} and {i} cats",
+        }
+        for i in range(24)
+    ]
+    Path("data.json").write_text(json.dumps(rows), encoding="utf-8")
+    Path("corpus.jsonl").write_text("".join(json.dumps({"caption": r["caption"]}) + "\n" for r in rows))
+    options = ("--scorer", "casing", "--folds", "2", "--training", "corpus.jsonl", "--name", PLANTED)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["audit", "data.json", "--out", "out", *options])
+    assert ended.value.code == 0
+    assert_it_is_text(Path("out", "audit.html"), tmp_path)
+    badge = Path("out", "badge.svg").read_text(encoding="utf-8")
+    assert "planted" not in badge
