@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -155,7 +156,8 @@ def test_an_error_without_a_file_is_shown_as_it_is(call: Call, monkeypatch: pyte
 
 def test_one_model_in_two_runs_is_not_counted_twice_in_a_table(call: Call) -> None:
     evaluated(call, "blind:length", "a")
-    code, _, err = call("table", "a", "a", "--benchmark", "sugarcrepe")
+    shutil.copytree("a", "b")
+    code, _, err = call("table", "a", "b", "--benchmark", "sugarcrepe")
     assert code == 1
     assert "Several runs hold the model 'blind:length' on 'sugarcrepe'" in err
 

@@ -178,6 +178,27 @@ def test_what_cannot_be_compared_is_an_error(a: pd.DataFrame, message: str) -> N
         compared([a], [scored("b", 2)])
 
 
+def test_instances_of_two_releases_are_not_compared_though_their_ids_are_the_same() -> None:
+    a, b = scored("a", 1), scored("b", 2)
+    for other in (b.assign(image_id=b["image_id"].iloc[::-1].tolist()), b.assign(subsets=[["z"]] * len(b))):
+        with pytest.raises(
+            DataError, match=r"(?s)have the same id and another image or other.*Score both models"
+        ):
+            compared([a], [other])
+    turned = b.assign(subsets=[[*names, "w"] for names in b["subsets"]])
+    again = a.assign(subsets=[["w", *names] for names in a["subsets"]])
+    assert len(compared([again], [turned])), "the order of the subsets is no difference"
+
+
+def test_metrics_that_no_instance_has_are_left_out() -> None:
+    a, b = scored("a", 1), scored("b", 2).assign(s_c2_i0=None)
+    found = compared([a], [b])
+    assert set(found.index.get_level_values("metric")) == {"accuracy"}
+    assert found["difference"].notna().all()
+    with pytest.raises(DataError, match="No instance of benchmark 'b' was scored by all runs"):
+        compared([a], [b.assign(s_c0_i0=None)])
+
+
 def test_simulated_intervals_hold_the_truth_as_often_as_they_say(simulation: ModuleType) -> None:
     rng = np.random.default_rng(0)
     for count, p, correlation in ((100, 0.95, 0.3), (100, 0.5, 0.0), (300, 0.1, 0.8)):

@@ -203,14 +203,60 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
             r"no column of scores or verdicts; it has \['score'\].*\n.*s_c0_i0.*\n.*itt.*correct",
         ),
         ([{"correct": "true"}, {"correct": "maybe"}], "row 1: 'maybe' in column 'correct' is no verdict"),
-        ([{"s_c0_i0": "1", "s_c1_i0": "much"}], "row 0: 'much' in column 's_c1_i0' is no number"),
+        ([{"s_c0_i0": "1", "s_c1_i0": "much"}], "row 0: 'much' in column 's_c1_i0' is no finite number"),
         ([{"correct": 1, "accuracy": 1}], r"several columns of the verdict 'accuracy'"),
         ([{"id": "a", "correct": 1}, {"id": "a", "correct": 0}], "1 instances of model 'm' stand twice"),
+        ([{"s_c0_i0": "inf", "s_c1_i0": "1"}], "row 0: 'inf' in column 's_c0_i0' is no finite number"),
+        ([{"s_c0_i0": "1", "s_c1_i0": "1e999"}], "'1e999' in column 's_c1_i0' is no finite number"),
+        ([{"s_c0_i0": "1_0", "s_c1_i0": "1"}], "'1_0' in column 's_c0_i0' is no finite number"),
+        ([{"above": "-1", "equal": "0"}], "'-1' in column 'above' is no number of candidates"),
+        ([{"above": "1.5", "equal": "0"}], "'1.5' in column 'above' is no number of candidates"),
+        ([{"id": "", "correct": 1}], "row 0: '' in column 'id' is no name"),
+        ([{"model": "", "correct": 1}], "row 0: '' in column 'model' is no name"),
+        ([{"correct": 1, "subset": "all"}], "A subset is called 'all'"),
+        ([{"correct": 1, "subset": "macro"}], "A subset is called 'macro'"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:
     with pytest.raises(DataError, match=message):
         metrics_of([write_csv(tmp_path / "m.csv", rows)], SUGARCREPE, bootstrap=100, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"id": ["a", None], "correct": [True, False]}, "row 1: .* in column 'id' is no name"),
+        ({"id": [1.5, 2.5], "correct": [True, False]}, "row 0: 1.5 in column 'id' is no name"),
+        ({"s_c0_i0": [True, False], "s_c1_i0": [1.0, 2.0]}, "row 0: True in column 's_c0_i0' is no finite"),
+        ({"s_c0_i0": [[1.0], [2.0]], "s_c1_i0": [1.0, 2.0]}, "in column 's_c0_i0' is no finite number"),
+        (
+            {"s_c0_i0": [1.0, float("inf")], "s_c1_i0": [1.0, 2.0]},
+            "row 1: inf in column 's_c0_i0' is no finite",
+        ),
+        ({"correct": [2, 1]}, "row 0: 2 in column 'correct' is no verdict"),
+    ],
+)
+def test_values_of_wrong_types_are_errors(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    pq.write_table(pa.table(values), tmp_path / "m.parquet")
+    with pytest.raises(DataError, match=message):
+        metrics_of([tmp_path / "m.parquet"], SUGARCREPE, bootstrap=100, seed=0)
+
+
+def test_numbers_name_images_and_what_pandas_takes_for_an_index_is_a_column(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"id": ["a", "b", "c"], "image_id": [7, 7, 9], "correct": [1, 0, 1]}).set_index("id")
+    rows.assign(image=[b"\xff", b"\xfe", b"\xfd"]).to_parquet(tmp_path / "m.parquet")
+    found = read_scores(tmp_path / "m.parquet", SUGARCREPE)
+    assert found.rows["instance_id"].tolist() == ["a", "b", "c"]
+    assert found.rows["image_id"].tolist() == ["7", "7", "9"]
+    assert found.notes == ()
+
+
+def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
+    rows = pd.concat([similarities("m", 0), similarities("o", 1)], ignore_index=True)
+    path = tables.write(tables.SIMILARITIES, rows, tmp_path / "similarities.parquet")
+    assert len(read_runs([f"{path}::m", f"{path}::o"])) == 2
+    with pytest.raises(DataError, match="stands twice"):
+        read_runs([f"{path}::m", f"{tmp_path}/../{tmp_path.name}::m"])
 
 
 @pytest.mark.parametrize(

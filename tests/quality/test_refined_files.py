@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.quality.refined_files import write_curve, write_refined
+from caramel.quality.refined_files import write_curve, write_refined, write_report
 from caramel.quality.tradeoff import COLUMNS
 from caramel.sources.sugarcrepe import read_captions
 
@@ -44,6 +44,17 @@ def test_a_subtype_of_any_name_has_a_file_of_its_own_within_the_folder(tmp_path)
     write_refined(rows(["../a", "a/b", "a_b"], [None] * 3), tables.frame(tables.REJECTS, []), out, ())
     assert sorted(p.name for p in out.glob("*.json")) == ["..%2Fa.json", "a%2Fb.json", "a_b.json"]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_subtype_that_is_called_as_the_report_keeps_its_file(tmp_path):
+    data = rows(["refine", "Refine", "%72efine", "refined"], [None] * 4)
+    write_refined(data, tables.frame(tables.REJECTS, []), tmp_path, ())
+    write_report({"rows_kept": 4}, tmp_path)
+    assert json.loads((tmp_path / "refine.json").read_text()) == {"rows_kept": 4}
+    written = {path.name: json.loads(path.read_text()) for path in tmp_path.glob("*.json")}
+    names = {"%72efine.json", "%52efine.json", "%2572efine.json", "refined.json", "refine.json"}
+    assert set(written) == names
+    assert sum(len(value) for name, value in written.items() if name != "refine.json") == 4
 
 
 def test_some_rows_of_a_subtype_without_a_paraphrase_make_it_plain_sugarcrepe(tmp_path):

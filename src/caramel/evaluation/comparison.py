@@ -12,7 +12,7 @@ said of its other trainings.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, compress
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,8 @@ def compare(
 ) -> pd.DataFrame:
     """Return model a against model b, per benchmark, subset and metric; see ``COMPARISON_COLUMNS``.
 
+    Metrics by which no instance was scored by all runs are left out.
+
     The p-value is that of the sign-flip test of whole images (``statistics.sign_flip_p``), which is exact
     however few instances the two disagree on. With several seeds of a side it is the greater of this, on hits averaged
     over seeds, and of the t test of the difference by both parts of the variance: a difference must stand out
@@ -87,8 +89,8 @@ def compare(
         seed: of the bootstrap and of the sign flips.
 
     Raises:
-        DataError: a table holds several models, the two sides have no benchmark in common, or not the same
-            instances of one.
+        DataError: a table holds several models, the two sides have no benchmark in common, not the same
+            instances of one, or no metric.
     """
     for rows in (*a, *b):
         _check_one_model(rows)
@@ -147,11 +149,19 @@ def _compared(
         [outcomes(aligned(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
     )
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
+    scored = ~np.isnan(hits).all(axis=(0, 1))
+    metrics = list(compress(benchmark.metrics, scored))
+    if not metrics:
+        raise DataError(
+            f"No instance of benchmark {name!r} was scored by all runs on any metric: "
+            f"{', '.join(benchmark.metrics)}. Score them with models that can do it."
+        )
+    hits = hits[:, :, scored]
     found = compare_hits(
         hits[: len(a)],
         hits[len(a) :],
         first,
-        benchmark.metrics,
+        metrics,
         benchmark.macro,
         resamples=resamples,
         seed=seed,

@@ -20,14 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.fields import brief
-from caramel.records import csv_rows, json_rows
+from caramel.records import csv_rows, json_rows, parquet
 from caramel.tables import SUBTYPES
 
 FORMATS = (".csv", ".json", ".jsonl", ".parquet")
@@ -101,21 +99,29 @@ def _read(path: Path) -> pd.DataFrame:
         what = "is not there" if not path.is_file() else "is of no known format"
         raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
     if path.suffix == ".parquet":
-        try:
-            rows: pd.DataFrame = pq.read_table(path).to_pandas()
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{str(path)!r} is no Parquet file: {error}.") from error
+        with parquet(path) as file:
+            names = [name for name in file.schema_arrow.names if _is_known(name)]
+            whole = file.read(columns=names)
+            whole.validate(full=True)  # or what is no text would end the next line
+            rows: pd.DataFrame = whole.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
+            rows = rows.reindex(columns=[*names, *(n for n in file.schema_arrow.names if n not in names)])
     elif path.suffix == ".csv":
-        rows = pd.DataFrame([row for _, row in csv_rows(path, [])])
+        rows = pd.DataFrame([row for _, row in csv_rows(path)], dtype=object)
     else:
         named = json_rows(path)
         for where, row in named:
             if not isinstance(row, dict):
                 raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
-        rows = pd.DataFrame([row for _, row in named])
+        rows = pd.DataFrame([row for _, row in named], dtype=object)
     if rows.empty:
         raise DataError(f"{str(path)!r} holds no row.")
-    return rows.rename(columns=str).reset_index(drop=True)
+    return rows
+
+
+def _is_known(column: str) -> bool:
+    """Return whether a column is looked at; others, such as pictures, are not read."""
+    names = (name for others in NAMES.values() for name in others)
+    return column in (*names, *SUBSETS, *SCORES) or _metric(column) is not None
 
 
 def _metric(column: str) -> str | None:
@@ -136,10 +142,9 @@ def _known(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, tuple[str, ...
         part = next((s for s in SUBTYPES if path.stem.endswith(s)), "")
         stem = path.stem.removesuffix(part).rstrip("-_ ") or path.stem
         subsets = [_with_type([part]) if part else []] * len(rows)
-    names = columns["instance_id"]
-    ids = [str(n) for n in (range(len(rows)) if names is None else names)]
+    ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], path)
     images, notes = columns["image_id"], []
-    if images is None or not images.map(lambda name: isinstance(name, str) and name[:1] != "<").all():
+    if images is None or not images.map(_is_image).all():
         images = pd.Series([f"row {n}" for n in range(len(rows))])
         notes.append(
             f"{str(path)!r} names no images: each instance counts as an image of its own, and the "
@@ -147,12 +152,25 @@ def _known(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, tuple[str, ...
         )
     models = columns["model"]
     described = {
-        "model": [stem] * len(rows) if models is None else models.astype(str),
+        "model": [stem] * len(rows) if models is None else _named(models, path),
         "instance_id": [f"{part}/{name}" if part else name for name in ids],
-        "image_id": images,
+        "image_id": images.map(str),
         "subsets": subsets,
     }
     return pd.DataFrame(described), tuple(notes)
+
+
+def _named(column: pd.Series, path: Path) -> list[str]:
+    """Return names: texts that are not empty, or whole numbers."""
+    for row, name in enumerate(column):
+        if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
+            raise DataError(f"{str(path)!r}, row {row}: {brief(name)} in column {column.name!r} is no name.")
+    return [str(name) for name in column]
+
+
+def _is_image(name: Any) -> bool:
+    number = isinstance(name, int | np.integer) and not isinstance(name, bool)
+    return number or (isinstance(name, str) and name[:1] not in ("", "<"))
 
 
 def _subsets(rows: pd.DataFrame) -> list[list[str]] | None:
@@ -213,13 +231,27 @@ def _truth(value: Any, column: str, row: int, path: Path) -> float:
     return TRUTH[low]
 
 
-def _numbers(column: pd.Series, name: str, path: Path) -> pd.Series:
+def _numbers(column: pd.Series, name: str, path: Path) -> list[float]:
     """Return scores as numbers, NaN where empty."""
-    empty = column.isna() | (column.astype(str).str.strip() == "")
-    numbers = pd.to_numeric(column.mask(empty), errors="coerce")
-    odd = column[numbers.isna() & ~empty & (column.astype(str).str.lower() != "nan")]
-    if len(odd):
-        raise DataError(
-            f"{str(path)!r}, row {odd.index[0]}: {brief(odd.iloc[0])} in column {name!r} is no number."
-        )
-    return numbers.astype(float)
+    low, high = tables.SIMILARITIES.columns[name].range
+    whole = tables.SIMILARITIES.columns[name].type == tables.INT
+    numbers = []
+    for row, value in enumerate(column):
+        number = _number(value)
+        if number is None or number < low or number > high or (whole and number % 1):
+            kind = "number of candidates" if whole else "finite number"
+            raise DataError(f"{str(path)!r}, row {row}: {brief(value)} in column {name!r} is no {kind}.")
+        numbers.append(number)
+    return numbers
+
+
+def _number(value: Any) -> float | None:
+    """Return a number, NaN for an empty value, None for what is neither."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "nan")):
+        return np.nan
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
+        return None
+    try:
+        return None if isinstance(value, str) and "_" in value else float(value)
+    except (ValueError, OverflowError):
+        return None

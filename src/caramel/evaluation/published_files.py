@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from caramel import tables
 from caramel.errors import DataError, shown
@@ -15,6 +13,7 @@ from caramel.evaluation.metrics import Outcomes, outcomes
 from caramel.evaluation.other_files import Scored, read_others
 from caramel.evaluation.summary import judge
 from caramel.evaluation.tasks import Benchmark
+from caramel.records import parquet
 
 SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
 DESCRIBED = ["model", "instance_id", "image_id", "subsets"]
@@ -78,7 +77,8 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
     Raises:
         DataError: there is no such file, or no such model in it.
     """
-    runs = []
+    runs: list[pd.DataFrame] = []
+    seen: set[tuple[Path, str]] = set()
     for text in texts:
         place, _, model = text.partition("::")
         path = Path(place)
@@ -97,6 +97,11 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
         models = list(dict.fromkeys(rows["model"]))
         if model and model not in models:
             raise DataError(f"{place!r} has no model {model!r}. It has:\n{shown([repr(m) for m in models])}")
+        if (run := (file.resolve(), model or " ".join(models))) in seen:
+            raise DataError(
+                f"{text!r} stands twice. Give each run once; the seeds of a model are different ones."
+            )
+        seen.add(run)
         runs.append(rows[rows["model"] == model].reset_index(drop=True) if model else rows)
     return runs
 
@@ -127,10 +132,10 @@ def _is_ours(path: Path, table: tables.Table, name: str) -> bool:
     """Return whether it is a Parquet file of our name, or with the table's columns."""
     if path.suffix != ".parquet" or not path.is_file():
         return False
-    try:
-        return path.name == name or pq.read_schema(path).names == list(table.columns)
-    except (pa.ArrowInvalid, OSError):
-        return False
+    if path.name == name:
+        return True
+    with parquet(path) as file:
+        return bool(file.schema_arrow.names == list(table.columns))
 
 
 def _of(rows: pd.DataFrame, benchmark: Benchmark, path: Path) -> pd.DataFrame:

@@ -113,7 +113,7 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     """Return the rows in the order of the others' instances.
 
     Raises:
-        DataError: the two do not hold the same instances.
+        DataError: the two do not hold the same instances, or not of the same images and subsets.
     """
     ours, theirs = set(rows["instance_id"]), set(others["instance_id"])
     if ours != theirs:
@@ -122,7 +122,21 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
             f"{len(odd)} instances were scored by one of the models alone:\n{shown([repr(i) for i in odd])}\n"
             f"Score both on the same data, with the same --limit."
         )
-    return rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
+    found = rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
+    pairs = zip(_described(found), _described(others), strict=True)
+    differ = [f"{one[0]!r}: {one[1:]} and {other[1:]}" for one, other in pairs if one != other]
+    if differ:
+        raise DataError(
+            f"{len(differ)} instances have the same id and another image or other subsets:\n{shown(differ)}\n"
+            f"They are of different releases. Score both models on the same one."
+        )
+    return found
+
+
+def _described(rows: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
+    """Return id, image and sorted subsets of each instance."""
+    subsets = (sorted(names) for names in rows["subsets"])
+    return list(zip(rows["instance_id"], rows["image_id"], subsets, strict=True))
 
 
 def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
@@ -134,9 +148,17 @@ def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
-    """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance."""
+    """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance.
+
+    Raises:
+        DataError: a subset has the name of a mean.
+    """
     found = {"all": np.ones(len(rows), bool)}
     lists = rows["subsets"].reset_index(drop=True).explode().dropna()
+    if taken := sorted({*lists} & {"all", MACRO}):
+        raise DataError(
+            f"A subset is called {taken[0]!r}, which is the name of a mean. Give it another name."
+        )
     for name, places in lists.groupby(lists, sort=False).groups.items():
         found[str(name)] = np.zeros(len(rows), bool)
         found[str(name)][places.to_numpy()] = True

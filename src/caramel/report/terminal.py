@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
+from caramel.errors import printable
+
 WIDEST = 40  # characters of a name
 
 
@@ -78,7 +80,8 @@ def _range(values: list[int]) -> str:
 
 def _aligned(lines: list[list[str]]) -> str:
     """Return the lines with columns aligned, the first to the left, the others to the right."""
-    cut = [[cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in line] for line in lines]
+    plain = [[printable(cell).replace("\n", "\\n") for cell in line] for line in lines]
+    cut = [[cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in line] for line in plain]
     widths = [max(len(line[i]) for line in cut) for i in range(len(cut[0]))]
     return "\n".join(
         "  ".join(
