@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,25 @@ def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Pa
     out = folder / "out"
     out.mkdir()
     return save_pipeline(pipeline, CallOptions(t2i.CALL_OPTIONS), out)
+
+
+@pytest.fixture
+def mount() -> Iterator[Callable[..., Path]]:
+    """Return a function that mounts a volume of its own, of some MiB in memory, at a new folder."""
+    mounted: list[Path] = []
+
+    def make(folder: Path, mebibytes: int = 64) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"volumes cannot be mounted here: {done.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+
+    yield make
+    for folder in reversed(mounted):
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.fixture(scope="session")

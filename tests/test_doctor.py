@@ -7,6 +7,8 @@ import socket
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from importlib import metadata
 from pathlib import Path
 
@@ -170,6 +172,26 @@ def test_the_store_of_runs_is_counted_or_said_to_be_broken(tmp_path: Path) -> No
     assert doctor.runs(tmp_path) == doctor.Finding(doctor.OK, "mlflow", "2 runs, 1 of them running")
     database.write_bytes(b"this is no database, whatever its name may be")
     assert doctor.runs(tmp_path).state == doctor.FAIL
+
+
+def test_a_read_only_store_that_is_healthy_is_no_failure(tmp_path: Path, mount: Callable[..., Path]) -> None:
+    place = mount(tmp_path / "mlruns")
+    with closing(sqlite3.connect(place / "mlflow.db")) as store:
+        store.execute("PRAGMA journal_mode=WAL")
+        store.execute("CREATE TABLE runs (status TEXT)")
+    subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    assert doctor.runs(tmp_path) == doctor.Finding(doctor.OK, "mlflow", "0 runs, 0 of them running")
+    found = doctor.disk(tmp_path)
+    assert found.state == doctor.FAIL
+    assert f"mlruns cannot be written: its volume {place} is read-only" in found.text
+
+
+def test_an_empty_store_of_runs_is_a_failure(tmp_path: Path) -> None:
+    (tmp_path / "mlruns").mkdir()
+    (tmp_path / "mlruns" / "mlflow.db").touch()
+    found = doctor.runs(tmp_path)
+    assert found.state == doctor.FAIL
+    assert "is empty. The runs that it held are gone, unless there is a copy" in found.text
 
 
 def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

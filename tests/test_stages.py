@@ -1,5 +1,7 @@
 import errno
 import json
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from filelock import FileLock
 from caramel import stages, tables
 from caramel.config import Config
 from caramel.errors import DataError
+from caramel.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 
@@ -61,6 +64,69 @@ def test_a_full_disk_is_a_clear_message(workspace, capsys) -> None:
     said = stopped(capsys, full)
     assert "no space left" in said
     assert "dvc repro" in said
+
+
+@pytest.mark.parametrize("name", ["data", "work", "mlruns"])
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_a_volume_that_cannot_take_the_results_is_named_before_the_stage_runs(
+    name, state, workspace, capfd, mount, monkeypatch
+) -> None:
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    monkeypatch.setenv("DVC_ROOT", str(workspace))
+
+    def late(config: Config) -> None:
+        raise AssertionError("must not run")
+
+    place = mount(workspace / name, 1 if state == "full" else 64)
+    if state == "read-only":
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    said = stopped(capfd, late)
+    assert f"its volume {place} {'has' if state == 'full' else 'is read-only'}" in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_rays_folder_for_temporary_files_is_looked_at_where_ray_is_used(
+    workspace, capsys, mount, monkeypatch
+) -> None:
+    place = mount(workspace / "temporary", 1)
+    monkeypatch.setenv("RAY_TMPDIR", str(place))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert f"no space left for {place}" in stopped(capsys, demo).lower()
+    params = workspace / "params.yaml"
+    params.write_text(params.read_text().replace("executor: ray", "executor: inline"))
+    stages.run(demo)
+
+
+def test_a_volume_that_fills_while_a_stage_runs_is_named_with_the_file(workspace, capsys, mount) -> None:
+    place = mount(workspace / "work", 20)
+
+    def filling(config: Config) -> None:
+        write_atomically(place / "shard", lambda path: path.write_bytes(bytes(30 * 2**20)))
+
+    said = stopped(capsys, filling)
+    assert "Stage 'filling': no space left for" in said
+    assert f"its volume {place} has" in said
+
+    def in_a_librarys_words(config: Config) -> None:
+        (place / "a").write_bytes(bytes(18 * 2**20))
+        raise RuntimeError("PytorchStreamWriter failed writing file")
+
+    said = stopped(capsys, in_a_librarys_words)
+    assert f"its volume {place} has" in said
+    assert "PytorchStreamWriter" in said
+
+
+def test_signs_that_steer_a_terminal_are_printed_as_escapes(workspace, capsys) -> None:
+    def broken(config: Config) -> None:
+        raise DataError("caption '\x1b[2K' is empty")
+
+    assert r"'\x1b[2K'" in stopped(capsys, broken)
+
+
+def test_a_clock_that_was_set_back_gives_no_negative_time(workspace, monkeypatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    stages.run(demo)
+    assert json.loads((workspace / "work" / "timings.jsonl").read_text())["seconds"] >= 0
 
 
 def test_another_error_of_the_system_is_not_hidden(workspace) -> None:

@@ -1,8 +1,10 @@
 import subprocess
+from contextlib import suppress
 
 import pytest
 
 from caramel import tracking
+from caramel.errors import DataError, ResourceError
 
 
 @pytest.fixture
@@ -102,3 +104,69 @@ def test_a_commit_with_changes_is_marked(tmp_path) -> None:
     assert tracking.git_commit(tmp_path) == clean
     (tmp_path / "file").write_text("2")
     assert tracking.git_commit(tmp_path) == f"{clean}-dirty"
+
+
+def test_a_run_is_closed_when_setting_it_up_fails(project) -> None:
+    import mlflow
+
+    (project / "dvc.lock").write_text("")
+    with (
+        pytest.raises(DataError, match="caramel doctor --fix"),
+        tracking.run("n", key="k", params={}, data=DATA, workspace=project),
+    ):
+        raise AssertionError("must not run")
+    assert mlflow.active_run() is None
+    (found,) = runs(project)
+    assert found.info.status == "FAILED"
+
+
+def fill(folder) -> None:
+    with (folder / "filling").open("wb", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(bytes(2**20))
+
+
+@pytest.mark.parametrize("state", ["full", "read-only"])
+def test_a_volume_that_cannot_take_runs_is_named_and_nothing_else_is_said(
+    state, project, mount, capfd
+) -> None:
+    place = mount(project / "mlruns", 64)
+    if state == "full":
+        tracking.tracking_uri(project)
+        fill(place)
+    else:
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+    capfd.readouterr()
+    with pytest.raises(ResourceError, match=f"its volume {place} "), tracking.run("n", key="k", params={}):
+        raise AssertionError("must not run")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_volume_that_fills_in_a_run_is_named_without_the_librarys_traceback(project, mount, capfd) -> None:
+    import mlflow
+
+    place = mount(project / "mlruns", 40)
+
+    def fills() -> None:
+        with tracking.run("n", key="k", params={}):
+            fill(place)
+            for step in range(200):
+                mlflow.log_metrics({f"m{i}": float(i) for i in range(100)}, step=step)
+
+    with pytest.raises(
+        ResourceError, match=f"Run 'n' cannot be tracked: .*its volume {place} has 0 MiB free"
+    ):
+        fills()
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(b"", "is empty"), (b"this is no database", "is broken: file is not a database")]
+)
+def test_a_store_that_was_cut_is_an_error_not_a_new_store(content, said, project) -> None:
+    database = project / "mlruns" / "mlflow.db"
+    database.parent.mkdir()
+    database.write_bytes(content)
+    with pytest.raises(DataError, match=f"{said}.* The runs that it held are gone"):
+        tracking.tracking_uri(project)
+    assert database.read_bytes() == content

@@ -11,7 +11,6 @@ import re
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,8 @@ from caramel import dvc_state
 from caramel.config import Config, load
 from caramel.errors import CaramelError
 from caramel.registry import BACKENDS
+from caramel.tracking import counted_runs
+from caramel.volumes import trouble, volume_of
 
 State = Literal["ok", "warn", "FAIL"]
 OK: State = "ok"
@@ -132,14 +133,21 @@ def packages(root: Path) -> Finding:
 
 
 def disk(root: Path) -> Finding:
-    """Free space where data, cache and runs go."""
-    free = shutil.disk_usage(root.resolve()).free / GIB
-    text = f"{free:.0f} GiB free"
-    if free < 2:
+    """Free space on each volume that data, cache, results and runs go to, and whether it can be written."""
+    written = [root / name for name in (".", "data", "work", "mlruns", ".dvc")]
+    stuck = [said for path in written if (said := trouble(path))]
+    if stuck:
+        return Finding(FAIL, "disk", " ".join(dict.fromkeys(stuck)))
+    free = {volume_of(path): shutil.disk_usage(volume_of(path)).free / GIB for path in written}
+    least = min(free, key=lambda volume: free[volume])
+    text = f"{free[least]:.0f} GiB free" + (
+        f" on {least}, the fullest of {len(free)}" if len(free) > 1 else ""
+    )
+    if free[least] < 2:
         return Finding(
             FAIL, "disk", text, "free some space: work/ holds finished shards, .dvc/cache old data"
         )
-    if free < 10:
+    if free[least] < 10:
         return Finding(WARN, "disk", text, "enough for the small profiles; `dvc gc -w` drops old data")
     return Finding(OK, "disk", text)
 
@@ -305,15 +313,7 @@ def runs(root: Path) -> Finding:
     if not database.exists():
         return Finding(OK, "mlflow", "no runs yet; the store is made by the first")
     try:
-        connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=2)
-        try:
-            count, running = connection.execute(
-                "SELECT count(*), sum(status = 'RUNNING') FROM runs"
-            ).fetchone()
-        finally:
-            connection.close()
-    except sqlite3.Error as error:
-        return Finding(
-            FAIL, "mlflow", f"{database} cannot be read: {error}", "move the file away; a new one is made"
-        )
-    return Finding(OK, "mlflow", f"{count} runs, {running or 0} of them running")
+        count, running = counted_runs(database)
+    except CaramelError as error:
+        return Finding(FAIL, "mlflow", str(error))
+    return Finding(OK, "mlflow", f"{count} runs, {running} of them running")

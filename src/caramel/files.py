@@ -25,6 +25,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         _sync(temporary)
         os.replace(temporary, path)
         _sync(path.parent)
+    except OSError as error:
+        if error.errno and not error.filename:  # of a write that fails, the system does not say the file
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

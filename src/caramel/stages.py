@@ -7,27 +7,27 @@ mend the cause. Wall time and peak memory of each run are appended to ``work/tim
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NoReturn
 
 from filelock import FileLock, Timeout
 
 from caramel import tables
 from caramel.config import Config, load
-from caramel.errors import CaramelError, ResourceError
+from caramel.errors import CaramelError, ResourceError, printable
 from caramel.registry import location
+from caramel.tracking import store_root
+from caramel.volumes import blamed, require
 
 IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
-FULL = 16 * 2**20  # bytes: a disk with less free is full
 SAMPLE = 0.5  # seconds between samples of the memory in use
 Outputs = Mapping[str, tables.Table | None]
 
@@ -111,6 +111,10 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     try:
         config = load()
         check_names(config)
+        require(places(config))
+    except CaramelError as error:
+        _stop(error)
+    try:
         lock = Path("work", "locks", f"{name}.lock")
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile):
@@ -130,21 +134,30 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     except CaramelError as error:
         _stop(error)
     except Exception as error:
-        # Libraries report a full disk in ways of their own (torch: RuntimeError), so the disk is asked.
-        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if not full and shutil.disk_usage(".").free > FULL:
+        said = blamed(error, places(config))
+        if said is None:
             raise
         _stop(
             ResourceError(
-                f"Stage {name!r}: no space left on the disk ({error}). Finished shards and checkpoints "
-                f"are kept in work/; free some space (`dvc gc -w` drops old versions of the data) and "
-                f"run `dvc repro` to go on."
+                f"Stage {name!r}: {said} Finished shards and checkpoints are kept in work/; run `dvc repro` "
+                f"to go on."
             )
         )
 
 
-def _stop(error: CaramelError) -> None:
-    print(f"\nError: {error}", file=sys.stderr)
+def places(config: Config) -> list[Path]:
+    """Return the folders that a stage writes to, each perhaps a volume of its own."""
+    found = [Path("data"), Path("work")]
+    if "CARAMEL_TRACKING_URI" not in os.environ:
+        found.append(store_root() / "mlruns")
+    if config.run.executor == "ray" and not os.environ.get("RAY_ADDRESS"):
+        # Where Ray puts its logs and what does not fit into memory.
+        found.append(Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"))
+    return found
+
+
+def _stop(error: CaramelError) -> NoReturn:
+    print(printable(f"\nError: {error}"), file=sys.stderr)
     sys.exit(1)
 
 
@@ -158,7 +171,7 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     """
     import psutil
 
-    process, peak, done = psutil.Process(), 0, threading.Event()
+    process, peak, done, started = psutil.Process(), 0, threading.Event(), time.monotonic()
 
     def sample() -> None:
         nonlocal peak
@@ -177,7 +190,8 @@ def _noting(name: str, profile: str) -> Iterator[None]:
         done.set()
         watcher.join()
     peak = max(peak, process.memory_info().rss)
-    seconds = round(time.time() - process.create_time(), 1)
+    # The clock may have been set back since the process was started: the block's own time is no less.
+    seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
     row = {"stage": name, "profile": profile, "seconds": seconds, "peak_mb": peak >> 20}
     with Path("work", "timings.jsonl").open("a", encoding="utf-8") as stream:
         stream.write(json.dumps(row) + "\n")

@@ -7,17 +7,20 @@ made under a file lock and runs in write-ahead mode.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
 from caramel.dvc_state import read_lock
+from caramel.errors import DataError, ResourceError
+from caramel.volumes import blamed, require
 
 if TYPE_CHECKING:
     import mlflow
@@ -67,16 +70,50 @@ def tracking_uri(root: Path) -> str:
     """Return the URI of the store, making it on first use.
 
     ``CARAMEL_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
+
+    Raises:
+        DataError: the store is empty or broken.
+        ResourceError: the volume of ``mlruns/`` is full or read-only.
     """
     if "CARAMEL_TRACKING_URI" in os.environ:
         return os.environ["CARAMEL_TRACKING_URI"]
     folder = root / "mlruns"
+    require([folder])  # SQLite and MLflow would say much, and not this
     folder.mkdir(exist_ok=True)
     database = folder / "mlflow.db"
     with FileLock(f"{database}.lock"):
         if not database.exists():
             _make_store(database)
+        counted_runs(database)
     return f"sqlite:///{database}?timeout=60"
+
+
+def counted_runs(database: Path) -> tuple[int, int]:
+    """Return how many runs a store holds, and how many of them are running.
+
+    Raises:
+        DataError: it is empty or broken: no database, or one without MLflow's tables.
+        ResourceError: it cannot be read at this time.
+    """
+    lost = (
+        f"The runs that it held are gone, unless there is a copy: put that back, or move the file away "
+        f"(`mv {database} {database}.broken`), and a new store is made."
+    )
+    # On a read-only volume SQLite cannot make the files that go with write-ahead mode; nobody writes there.
+    options = "immutable=1" if os.statvfs(database).f_flag & os.ST_RDONLY else "mode=ro"
+    try:
+        with closing(
+            sqlite3.connect(f"{database.resolve().as_uri()}?{options}", uri=True, timeout=60)
+        ) as store:
+            count, running = store.execute("SELECT count(*), sum(status = 'RUNNING') FROM runs").fetchone()
+            return count, running or 0
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            said = "is empty" if database.stat().st_size == 0 else "has no table of runs"
+            raise DataError(f"The store of runs {database} {said}. {lost}") from error
+        raise ResourceError(f"The store of runs {database} cannot be read now: {error}.") from error
+    except sqlite3.DatabaseError as error:
+        raise DataError(f"The store of runs {database} is broken: {error}. {lost}") from error
 
 
 def _make_store(database: Path) -> None:
@@ -116,27 +153,42 @@ def run(
         root: folder that holds ``mlruns/``, where the process does not know it (a Ray worker).
         workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
             one of its own, so that it is not always ``root``.
+
+    Raises:
+        DataError: the store is empty or broken, or ``dvc.lock`` is.
+        ResourceError: the volume of ``mlruns/`` is full or read-only.
     """
     import mlflow
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.meta_dataset import MetaDataset
+    from sqlalchemy.exc import SQLAlchemyError
 
     root, workspace = Path(root) if root else store_root(), Path(workspace)
+    # What it logs of a failure, with a traceback, it raises as well.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     mlflow.set_tracking_uri(tracking_uri(root))
-    # One process at a time: MLflow's store refuses a data set that two runs add at once.
-    (root / "mlruns").mkdir(exist_ok=True)
-    with FileLock(root / "mlruns" / "runs.lock"):
-        experiment = mlflow.set_experiment(EXPERIMENT)
-        earlier = mlflow.search_runs(
-            [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"
-        )
-        run_id = earlier[0].info.run_id if earlier else None
-        active = mlflow.start_run(run_id=run_id, run_name=None if earlier else name)
-        commit = git_commit(workspace)
-        mlflow.set_tags({"caramel.key": key, "git.commit": commit, **(tags or {})})
-        mlflow.log_params(dict(params))
-        for path, digest in data_versions(data, workspace).items():
-            source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
-            mlflow.log_input(MetaDataset(source, name=path, digest=digest[:36]), context="input")
-    with active:
-        yield active
+    try:
+        with ExitStack() as opened:
+            # One process at a time: MLflow's store refuses a data set that two runs add at once.
+            (root / "mlruns").mkdir(exist_ok=True)
+            with FileLock(root / "mlruns" / "runs.lock"):
+                experiment = mlflow.set_experiment(EXPERIMENT)
+                earlier = mlflow.search_runs(
+                    [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"
+                )
+                run_id = earlier[0].info.run_id if earlier else None
+                active = mlflow.start_run(run_id=run_id, run_name=None if earlier else name)
+                opened.enter_context(active)
+                commit = git_commit(workspace)
+                mlflow.set_tags({"caramel.key": key, "git.commit": commit, **(tags or {})})
+                mlflow.log_params(dict(params))
+                for path, digest in data_versions(data, workspace).items():
+                    source = CodeDatasetSource(
+                        tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit}
+                    )
+                    mlflow.log_input(MetaDataset(source, name=path, digest=digest[:36]), context="input")
+            yield active
+    except (mlflow.MlflowException, SQLAlchemyError) as error:
+        if "CARAMEL_TRACKING_URI" in os.environ or (said := blamed(error, [root / "mlruns"])) is None:
+            raise
+        raise ResourceError(f"Run {name!r} cannot be tracked: {said}") from error

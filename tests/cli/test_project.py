@@ -7,9 +7,11 @@ import json
 import os
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -147,7 +149,8 @@ def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("mlruns").mkdir()
-    Path("mlruns", "mlflow.db").touch()
+    with closing(sqlite3.connect("mlruns/mlflow.db")) as store:
+        store.execute("CREATE TABLE runs (status TEXT)")
     seen: dict[str, list[str] | dict[str, str]] = {}
 
     def instead(command: list[str], *, env: dict[str, str], check: bool) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,96 @@
+"""The volumes that a project lies on: whether there is room, and whether they can be written.
+
+``data/``, ``work/``, ``mlruns/`` and the folder for temporary files may each be a volume of its own. Libraries
+report a full one in ways of their own (torch: RuntimeError, SQLite: "disk I/O error"), so that the volume is asked.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from caramel.errors import CaramelError, ResourceError
+
+FULL = 16 * 2**20  # bytes: a volume with less free is full
+SPENT = (errno.ENOSPC, errno.EDQUOT)
+
+
+def volume_of(path: str | Path) -> Path:
+    """Return the mount point of the volume that a path lies on, or would lie on."""
+    place = _nearest(path)
+    while not place.is_mount():
+        place = place.parent
+    return place
+
+
+def trouble(path: str | Path) -> str | None:
+    """Return why nothing can be written at a path, with its volume and what to do; None if all is well."""
+    path, place = Path(path), _nearest(path)
+    stats = os.statvfs(place)
+    if stats.f_flag & os.ST_RDONLY:
+        return f"{path} cannot be written: {_cure(path, errno.EROFS)}"
+    if shutil.disk_usage(place).free < FULL or (stats.f_files and not stats.f_favail):
+        return f"no space left for {path}: {_cure(path, errno.ENOSPC)}"
+    if not os.access(place, os.W_OK):
+        return f"{path} cannot be written: this user may not write in {place}. Change its permissions."
+    return None
+
+
+def require(paths: Iterable[str | Path]) -> None:
+    """Raise a ResourceError if one of the paths cannot be written, or its volume is full."""
+    found = list(dict.fromkeys(said for path in paths if (said := trouble(path))))
+    if found:
+        found[0] = found[0][0].upper() + found[0][1:]
+        raise ResourceError("\n".join(found))
+
+
+def blamed(error: BaseException, paths: Iterable[str | Path]) -> str | None:
+    """Return what an error says of a full or read-only volume, None if it has another cause.
+
+    Args:
+        error: what was raised, perhaps by a library that wraps the system's error.
+        paths: whose volumes are asked where the error does not say.
+    """
+    if isinstance(error, CaramelError):
+        return None
+    places = [Path(path) for path in paths]
+    system = [e for e in _chain(error) if isinstance(e, OSError) and e.errno in (*SPENT, errno.EROFS)]
+    named = next((e for e in system if isinstance(e.filename, str)), None)
+    if named is not None:
+        said = "no space left for" if named.errno in SPENT else "cannot write"
+        return f"{said} {named.filename}: {_cure(Path(named.filename), named.errno or 0)}"
+    found = next(filter(None, map(trouble, places)), None)
+    if found is None and system and places:  # what was half written may be gone again: the fullest it was
+        fullest = min(places, key=lambda place: shutil.disk_usage(_nearest(place)).free)
+        found = f"no space left, perhaps for {fullest}: {_cure(fullest, errno.ENOSPC)}"
+    return found and f"{found} ({type(error).__name__}: {str(error).partition(chr(10))[0]:.200})"
+
+
+def _cure(path: Path, number: int) -> str:
+    """Return which volume a path lies on, and what to do where it is full or read-only."""
+    volume = volume_of(path)
+    if number == errno.EROFS:
+        return f"its volume {volume} is read-only. Mount it for writing, or put a link to another one there."
+    free = shutil.disk_usage(_nearest(path)).free >> 20
+    return f"its volume {volume} has {free} MiB free. Make room there (`dvc gc -w` drops old versions of the data)."
+
+
+def _nearest(path: str | Path) -> Path:
+    """Return the path, resolved, or the nearest folder above it that is there."""
+    place = Path(path).resolve()
+    while not place.exists():
+        place = place.parent
+    return place
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what led to it."""
+    each: BaseException | None = error
+    seen: set[int] = set()
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        yield each
+        each = each.__cause__ or each.__context__

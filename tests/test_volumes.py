@@ -1,0 +1,85 @@
+"""A full or read-only volume is named with its mount point and what to do; real volumes are mounted."""
+
+from __future__ import annotations
+
+import errno
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from caramel import volumes
+from caramel.errors import DataError, ResourceError
+
+Mount = Callable[..., Path]
+
+
+def read_only(folder: Path) -> Path:
+    subprocess.run(["mount", "-o", "remount,ro", str(folder)], check=True)
+    return folder
+
+
+def fill(folder: Path) -> None:
+    with (folder / "filling").open("wb", buffering=0) as stream, suppress(OSError):
+        while True:
+            stream.write(bytes(2**20))
+
+
+def test_a_folder_on_a_volume_with_room_is_no_trouble(tmp_path: Path, mount: Mount) -> None:
+    assert volumes.trouble(tmp_path / "not" / "there") is None
+    place = mount(tmp_path / "work")
+    assert volumes.trouble(place / "a") is None
+    assert volumes.volume_of(place / "a" / "b") == place
+    volumes.require([tmp_path, place])
+
+
+def test_a_full_volume_is_named(tmp_path: Path, mount: Mount) -> None:
+    place = mount(tmp_path / "work", 20)
+    fill(place)
+    with pytest.raises(
+        ResourceError, match=rf"No space left for .*work/a: its volume {place} has 0 MiB free"
+    ):
+        volumes.require([place / "a"])
+
+
+def test_a_read_only_volume_is_named_also_through_a_link(tmp_path: Path, mount: Mount) -> None:
+    place = read_only(mount(tmp_path / "elsewhere"))
+    (tmp_path / "work").symlink_to(place)
+    with pytest.raises(ResourceError, match=rf"work/a cannot be written: its volume {place} is read-only"):
+        volumes.require([tmp_path / "work" / "a"])
+
+
+def test_an_error_of_the_system_is_blamed_on_the_volume_of_its_file(tmp_path: Path, mount: Mount) -> None:
+    place = mount(tmp_path / "work", 20)
+    error = OSError(errno.ENOSPC, "No space left on device", str(place / "a.parquet"))
+    wrapped = RuntimeError("some library's words")
+    wrapped.__cause__ = error
+    for each in (error, wrapped):
+        said = volumes.blamed(each, [])
+        assert said is not None
+        assert f"no space left for {place}/a.parquet: its volume {place} has" in said
+
+
+def test_an_error_that_does_not_say_is_blamed_on_a_volume_that_is_full_or_on_none(
+    tmp_path: Path, mount: Mount
+) -> None:
+    place = mount(tmp_path / "work", 20)
+    error = RuntimeError("PytorchStreamWriter failed writing file\nat some line")
+    assert volumes.blamed(error, [tmp_path, place]) is None
+    fill(place)
+    said = volumes.blamed(error, [tmp_path, place])
+    assert said is not None
+    assert f"its volume {place} has 0 MiB free" in said
+    assert said.endswith("(RuntimeError: PytorchStreamWriter failed writing file)")
+    assert volumes.blamed(DataError("row 3"), [place]) is None, "an error that says all itself"
+
+
+def test_a_write_that_failed_without_a_name_is_blamed_on_the_fullest_volume(
+    tmp_path: Path, mount: Mount
+) -> None:
+    place = mount(tmp_path / "work", 40)
+    said = volumes.blamed(OSError(errno.ENOSPC, "No space left on device"), [tmp_path, place])
+    assert said is not None
+    assert f"no space left, perhaps for {place}: its volume {place} has 40 MiB free" in said
