@@ -203,8 +203,8 @@ class Finetune(Section):
 class Evaluate(Section):
     """Stage ``evaluate``: models × benchmarks."""
 
-    models: tuple[str, ...]
-    benchmarks: tuple[str, ...]
+    models: Annotated[tuple[str, ...], Distinct]
+    benchmarks: Annotated[tuple[str, ...], Distinct]
     data: str | None
     images: str | None
     split: Split

@@ -22,8 +22,8 @@ from typing import Literal
 
 from caramel import dvc_state
 from caramel.config import Config, load
-from caramel.errors import CaramelError
-from caramel.registry import BACKENDS
+from caramel.errors import CaramelError, shown
+from caramel.names import unmet
 from caramel.tracking import counted_runs
 from caramel.volumes import trouble, volume_of
 
@@ -178,19 +178,11 @@ def params(root: Path) -> Finding:
 
 
 def backends(config: Config) -> Finding:
-    """Whether every backend that the params name is known."""
-    named = [("source", config.scenes.source), ("negatives", config.negatives.backend)]
-    named += [("generator", config.train_generator.backend), ("base", config.pretrain.backend)]
-    named += [
-        ("judge", judge) for judge in (config.filter_images.judge, config.filter_images.second_judge) if judge
-    ]
-    named += [("scorer", scorer) for scorer in {*config.scores.scorers, *config.refine.scorers}]
-    unknown = sorted(f"{kind} {name!r}" for kind, name in named if name not in BACKENDS[kind])
-    if unknown:
-        return Finding(
-            FAIL, "backends", f"unknown: {', '.join(unknown)}", "see src/caramel/registry.py for the names"
-        )
-    return Finding(OK, "backends", f"all {len(named)} known")
+    """Whether all backends, scorers, models and benchmarks that the params name are there."""
+    found = [line.replace("\n", " ") for line in unmet(config)]
+    if found:
+        return Finding(FAIL, "backends", f"not there:\n{shown(found, 20)}")
+    return Finding(OK, "backends", "all that the params name are there")
 
 
 def gpu(config: Config | None) -> Finding:

@@ -114,6 +114,11 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "blind": "caramel.models.blind_models:missing_blind",
         "chat": "caramel.models.chat:missing_chat",
     },
+    # What keeps a spec of the params from being loaded, said without loading it.
+    "check": {
+        "scorer": "caramel.models.blind_models:missing_blind",
+        "model": "caramel.models.specs:missing_of",
+    },
     "base": {
         "open_clip": "caramel.training.pretrain:pretrain_base",
         "pretrained": "caramel.models.open_clip_models:adopt_pretrained",

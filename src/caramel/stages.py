@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
-from caramel.registry import location
+from caramel.names import check_names
 from caramel.tracking import store_root
 from caramel.volumes import blamed, require
 
@@ -61,22 +61,6 @@ def be_quiet() -> None:
 def has_images() -> bool:
     """Return whether the source of this profile has images."""
     return len(tables.read(tables.IMAGES, IMAGES, ["image_id"])) > 0
-
-
-def check_names(config: Config) -> None:
-    """Raise a BackendError if the config names a backend that there is not, before anything runs."""
-    named: dict[str, list[str | None]] = {
-        "source": [config.scenes.source],
-        "negatives": [config.negatives.backend],
-        "scorer": [*config.scores.scorers, *config.refine.scorers],
-        "generator": [config.train_generator.backend],
-        "base": [config.pretrain.backend],
-        "judge": [config.filter_images.judge, config.filter_images.second_judge],
-    }
-    for kind, names in named.items():
-        for name in names:
-            if name is not None:
-                location(kind, name)
 
 
 def skip(outputs: Outputs, reason: str) -> None:

@@ -17,11 +17,13 @@ INFRASTRUCTURE = {
     "dvc_state",
     "errors",
     "files",
+    "names",
     "parallel",
     "plain_yaml",
     "registry",
     "stages",
     "tracking",
+    "volumes",
 }
 CARAMEL = Package("caramel", ROOT / "src" / "caramel", BACKENDS, frozenset(INFRASTRUCTURE))
 EXEMPT = frozenset({"run.executor"})

@@ -1,0 +1,88 @@
+"""What the params name: backends, scorers, models and benchmarks, looked up before anything runs.
+
+Every stage asks before it starts, so that a name that only the last one needs ends the first one; `caramel doctor`
+asks the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from caramel.config import Config
+from caramel.errors import BackendError, CaramelError, shown
+from caramel.registry import backend, location
+
+_CHAT = re.compile(r"([^=]*=)?chat:")
+_MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
+
+
+def check_names(config: Config) -> None:
+    """Raise a BackendError if the params name what there is not; the message lists all of it."""
+    found = list(unmet(config))
+    if found:
+        raise BackendError(
+            f"The params name what is not there:\n{shown(found, 20)}\nMend them with "
+            f"`caramel profile {config.profile} --set KEY=VALUE`, or in the profile."
+        )
+
+
+def unmet(config: Config) -> Iterator[str]:
+    """Yield one line for each name in the params that cannot be used: its key, and why."""
+    images, evaluate = config.filter_images, config.evaluate
+    for key, kind, name in (
+        ("scenes.source", "source", config.scenes.source),
+        ("negatives.backend", "negatives", config.negatives.backend),
+        ("train_generator.backend", "generator", config.train_generator.backend),
+        ("pretrain.backend", "base", config.pretrain.backend),
+        ("filter_images.judge", "judge", images.judge),
+        ("filter_images.second_judge", "judge", images.second_judge),
+    ):
+        if name is not None:
+            yield from _unknown(key, kind, name)
+    for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
+        if stage.backend == "pretrained" and not stage.pretrained:
+            yield f"{key}.pretrained is not set, and {key}.backend is 'pretrained'"
+    for key, scorers in (
+        ("scores.scorers", config.scores.scorers),
+        ("refine.scorers", config.refine.scorers),
+    ):
+        for spec in scorers:
+            yield from _missing(key, "scorer", spec)
+    for spec in evaluate.models:
+        yield from _missing("evaluate.models", "model", spec)
+    for name in evaluate.benchmarks:
+        yield from _unknown("evaluate.benchmarks", "benchmark", name)
+    if evaluate.benchmarks and evaluate.data is None:
+        yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
+    for key, folder in (("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)):
+        if evaluate.benchmarks and folder is not None and not Path(folder).is_dir():
+            yield f"{key} = {folder!r}: there is no such folder"
+
+
+def _unknown(key: str, kind: str, name: str) -> Iterator[str]:
+    try:
+        location(kind, name)
+    except BackendError as error:
+        yield f"{key}: {error}"
+
+
+def _missing(key: str, kind: str, spec: str) -> Iterator[str]:
+    """Yield what keeps the model of a spec from being loaded, without loading it.
+
+    A server need not listen yet, and what a stage makes need not be there yet.
+    """
+    if (kind == "model" and _CHAT.match(spec)) or _MADE.search(spec):
+        return
+    if kind == "scorer" and ":" not in spec:
+        try:
+            location(kind, spec)
+            return
+        except BackendError:
+            pass  # the check says it better: it knows scorers with a model as well
+    try:
+        for missing in backend("check", kind)(spec):
+            yield f"{key} = {spec!r}: {missing}"
+    except CaramelError as error:
+        yield f"{key} = {spec!r}: {error}"

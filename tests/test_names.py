@@ -1,0 +1,90 @@
+"""Whatever the params name is looked up before the first stage runs, by stages and doctor alike."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from caramel import doctor
+from caramel.config import Config, parse
+from caramel.errors import BackendError
+from caramel.names import check_names, unmet
+from caramel.plain_yaml import read_yaml
+
+DEFAULT = read_yaml(Path(__file__).parents[1] / "params" / "default.yaml", "")
+
+
+def config(**sets: Any) -> Config:
+    """Return the default params with other values, by key with ``__`` for the dot."""
+    values = copy.deepcopy(DEFAULT)
+    for key, value in sets.items():
+        section, _, name = key.partition("__")
+        values[section][name] = value
+    return parse(values, "params.yaml")
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_default_names_nothing_that_is_missing() -> None:
+    assert list(unmet(config())) == []
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ({"negatives__backend": "wrold"}, "negatives.backend: .*Did you mean 'world'"),
+        ({"filter_images__second_judge": "clop"}, "filter_images.second_judge: .*'clip'"),
+        ({"scores__scorers": ["length", "lenght"]}, "scores.scorers = 'lenght': .*'length'.*vera:FOLDER"),
+        ({"refine__scorers": ["vera"]}, "refine.scorers = 'vera': .*needs a model"),
+        ({"refine__scorers": ["length:x"]}, "refine.scorers = 'length:x': .*takes no target"),
+        ({"refine__scorers": ["vera:nowhere/at/all"]}, "refine.scorers = 'vera:nowhere/at/all': "),
+        ({"pretrain__backend": "pretrained"}, "pretrain.pretrained is not set"),
+        ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be told"),
+        ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
+        (
+            {"evaluate__benchmarks": ["sugarcrep"], "evaluate__data": "."},
+            "evaluate.benchmarks: .*'sugarcrepe'",
+        ),
+        ({"evaluate__benchmarks": ["sugarcrepe"]}, "evaluate.data is not set"),
+        (
+            {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "gone"},
+            "evaluate.data = 'gone': there is no such folder",
+        ),
+    ],
+)
+def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(
+    sets: dict[str, Any], said: str, folders: Path
+) -> None:
+    with pytest.raises(BackendError, match=said):
+        check_names(config(**sets))
+    found = doctor.backends(config(**sets))
+    assert found.state == doctor.FAIL
+    assert said.partition(":")[0].partition(" ")[0] in found.text
+
+
+def test_all_that_is_missing_is_named_at_once(folders: Path) -> None:
+    sets = {"negatives__backend": "a", "evaluate__models": ["b:c"], "evaluate__benchmarks": ["d"]}
+    assert len(list(unmet(config(**sets)))) == 4
+
+
+def test_the_published_refinement_by_two_models_can_be_asked_for(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent / "quality")
+    small = importlib.import_module("small_language_models")
+    vera, cola = small.vera_folder(folders / "vera"), small.cola_folder(folders / "cola")
+    sets = {"refine__scorers": [f"vera:{vera}", f"cola:{cola}"]}
+    assert list(unmet(config(**sets))) == []
+
+
+def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path) -> None:
+    models = ["a=open_clip:data/base", "data/finetune/in_batch-11", "chat:model@http://127.0.0.1:9/v1"]
+    assert list(unmet(config(evaluate__models=models))) == []
