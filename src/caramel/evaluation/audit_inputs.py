@@ -22,6 +22,7 @@ from caramel.evaluation.benchmarks.sugarcrepe import FOLDERS
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.named_columns import ALL, SUFFIXES, read_named
 from caramel.evaluation.tasks import ABSENT, Comparisons, Rankings, benchmark
+from caramel.fields import brief
 from caramel.sources.sugarcrepe import read_captions
 from caramel.tables import SUBTYPES
 
@@ -140,7 +141,7 @@ def _tables(path: Path, images: Path) -> Found:
     lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
     if lost:
         raise DataError(
-            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{shown(lost)}"
+            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{shown([brief(name) for name in lost])}"
         )
     second = path / "paraphrases.parquet"
     known = {}
@@ -246,7 +247,7 @@ def _checked(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
     twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
     if twice:
         raise DataError(
-            f"{str(path)!r}: {len(twice)} ids stand twice:\n{shown(twice)}\nGive each row its own id."
+            f"{str(path)!r}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
         )
     columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
     found = rows[columns].reset_index(drop=True).astype(object)

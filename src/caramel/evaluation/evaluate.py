@@ -19,6 +19,7 @@ from caramel.evaluation.image_files import check_images, content_keys
 from caramel.evaluation.scoring import Run, similarities
 from caramel.evaluation.summary import summarise
 from caramel.evaluation.tasks import Rankings, Task, benchmark, limited
+from caramel.fields import brief
 from caramel.models.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
 
 _AT_ONCE = 8192  # rows that are hashed together
@@ -348,7 +349,7 @@ def _check_instances(task: Task, source: Source) -> None:
     if len(twice):
         raise DataError(
             f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
-            f"{shown([repr(name) for name in twice])}"
+            f"{shown([brief(name) for name in twice])}"
         )
 
 

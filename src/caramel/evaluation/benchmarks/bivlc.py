@@ -14,7 +14,7 @@ from caramel.evaluation.benchmarks.pairs import (
     release_folder,
 )
 from caramel.evaluation.tasks import Benchmark, Comparisons
-from caramel.fields import name_field, text_field
+from caramel.fields import brief, name_field, text_field
 from caramel.records import json_rows
 from caramel.tables import SUBTYPES
 
@@ -55,7 +55,7 @@ def _subsets(row: Row) -> list[str]:
     kind, part = (text_field(row.fields, name, row.where) for name in ("type", "subtype"))
     if f"{kind}_{part}" not in SUBTYPES:
         raise DataError(
-            f"{row.where}: there is no type {kind!r} with subtype {part!r}. Known: {', '.join(SUBTYPES)}."
+            f"{row.where}: there is no type {brief(kind)} with subtype {brief(part)}. Known: {', '.join(SUBTYPES)}."
         )
     return [kind, f"{kind}_{part}"]
 

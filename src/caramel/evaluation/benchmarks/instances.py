@@ -13,6 +13,7 @@ from caramel.errors import DataError, shown
 from caramel.evaluation.image_files import ImageFile
 from caramel.evaluation.metrics import METRICS
 from caramel.evaluation.tasks import ABSENT, Benchmark, Comparisons, comparisons
+from caramel.fields import brief
 
 
 def read_instances(data: Path, images: Path, split: str | None = None) -> Comparisons:
@@ -41,7 +42,7 @@ def read_instances(data: Path, images: Path, split: str | None = None) -> Compar
     lacking = sorted(name for name in used if name not in place)
     if lacking:
         raise DataError(
-            f"{len(lacking)} images of {path} are not in {store}:\n{shown([repr(i) for i in lacking])}\n"
+            f"{len(lacking)} images of {path} are not in {store}:\n{shown([brief(i) for i in lacking])}\n"
             f"Run `dvc repro assemble`."
         )
     at = {name: i for i, name in enumerate(used)}
