@@ -13,10 +13,12 @@ from typing import Any
 
 import harness
 from arguments import mutate_arguments
-from harness import Outcome, Target, fresh, in_child, number
+from harness import Outcome, Target
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
-from mutations import VALUES, mutate_file
+from mutations import mutate_file
+from mutations_of_rows import VALUES
+from sandbox import fresh, in_child, number, snapshot
 from tally import Tally
 
 from caramel.report import figures
@@ -66,7 +68,7 @@ class Bench:
         """Run one input in this process."""
         os.environ["DVC_ROOT"] = str(self.store)
         box = fresh(self.root, template, self.secret)
-        valid = harness.snapshot(template)
+        valid = snapshot(template)
         if draw is not None:
             self._mutate(target, box, draw, arguments)
         if target.serve is not None:

@@ -1,16 +1,10 @@
-"""Runs one mutated input: in a sandbox of its own, in a forked process, under limits of time and memory.
-
-The sandbox is ``box`` below ``up``, beside which ``secret.png`` lies, which no command may read or change.
-"""
+"""Runs a command on one mutated input, and judges what a user would see."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import resource
 import runpy
-import shutil
 import signal
 import sys
 import time
@@ -19,19 +13,23 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from click.testing import CliRunner
+from sandbox import GIB, Files, peak, reset_peak, snapshot
 
 import caramel
 from caramel import cli
 
 SECONDS = 20  # a command that takes longer hangs
-GIB = 2**30
+
+
 MEMORY = 2 * GIB  # more than this on top of what the process has is too much
+
+
 PACKAGE = Path(caramel.__file__).parent
+
+
 PIPELINES = PACKAGE.parents[1] / "pipelines"
-Files = dict[str, bytes]
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ def _ring(*_: object) -> None:
 
 def invoke(arguments: list[str]) -> Outcome:
     """Run a command as a user would, and return what is seen."""
-    start, base = time.monotonic(), _reset_peak()
+    start, base = time.monotonic(), reset_peak()
     code, trace, wrong = 0, "", []
     signal.signal(signal.SIGALRM, _ring)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
@@ -126,7 +124,7 @@ def invoke(arguments: list[str]) -> Outcome:
         sys.stdout.flush()
         sys.stderr.flush()
         said = streams[-1].getvalue().decode("utf-8", "backslashreplace")
-    growth = _peak() - base
+    growth = peak() - base
     if growth > MEMORY:
         wrong.append(("memory", f"{growth / GIB:.1f} GiB"))
     return Outcome(code, said, trace, wrong, time.monotonic() - start, growth)
@@ -147,34 +145,6 @@ def place_of(error: BaseException) -> str:
         for root in (PACKAGE, PIPELINES):
             if file.is_relative_to(root):
                 found = f"{file.relative_to(root)}:{frame.f_code.co_name}"
-    return found
-
-
-def _status(key: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
-def _peak() -> int:
-    return _status("VmHWM")
-
-
-def _reset_peak() -> int:
-    """Let the system forget the peak of the resident memory; return what is resident now."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
-
-
-def snapshot(root: Path) -> Files:
-    """Return the regular files below a folder by their names."""
-    found = {}
-    for folder, _, names in os.walk(root):
-        for name in names:
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                found[path.relative_to(root).as_posix()] = path.read_bytes()
     return found
 
 
@@ -220,74 +190,3 @@ def _changed(target: Target, box: Path, files: Files, secret: bytes) -> Iterator
     outside = box.parent / "secret.png"
     if not outside.is_file() or outside.read_bytes() != secret:
         yield "a file outside of the folder changed or is gone"
-
-
-def fresh(root: Path, template: Path, secret: bytes) -> Path:
-    """Return a new sandbox with the files of a template."""
-    shutil.rmtree(root / "up", ignore_errors=True)
-    box = root / "up" / "box"
-    shutil.copytree(template, box, symlinks=True)
-    (root / "up" / "secret.png").write_bytes(secret)
-    return box
-
-
-def in_child(
-    work: Callable[[Callable[[str], None]], None], heard: Callable[[str], None], patience: Callable[[], float]
-) -> str:
-    """Run ``work(tell)`` in a forked process and hear each line that it tells.
-
-    Returns:
-        Empty if it ended well, else how it ended: killed for its memory or for hanging, or by a signal.
-    """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        _limit()
-        code = 1
-        try:
-            with os.fdopen(writer, "w", buffering=1) as pipe:
-                work(lambda line: print(line, file=pipe, flush=True))
-            code = 0
-        except BaseException:  # noqa: BLE001 the end of the child: it must not go on as its parent
-            traceback.print_exc()
-        finally:
-            sys.stderr.flush()
-            os._exit(code)
-    os.close(writer)
-    with os.fdopen(reader) as pipe:
-        return _wait(child, pipe, heard, patience)
-
-
-def _limit() -> None:
-    """Let no allocation of the child take the machine down."""
-    most = _status("VmSize") + 4 * GIB
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: Callable[[], float]) -> str:
-    """Read lines until the child ends; end it where it is silent for too long."""
-    import select
-
-    last, killed = time.monotonic(), ""
-    while True:
-        ready, _, _ = select.select([pipe], [], [], 0.5)
-        if ready:
-            line = pipe.readline()
-            if not line:
-                break
-            last = time.monotonic()
-            heard(line)
-        elif time.monotonic() - last > patience():
-            killed = "hang"
-            os.kill(child, signal.SIGKILL)
-            last = time.monotonic()
-    _, status = os.waitpid(child, 0)
-    if killed or not status:
-        return killed
-    return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "broken harness"
-
-
-def number(*parts: object) -> int:
-    """Return a number that the parts determine."""
-    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")

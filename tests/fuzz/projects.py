@@ -1,27 +1,25 @@
-"""Small valid inputs that are no benchmark: runs, pins, projects, stages, checkpoints, replies of a server."""
+"""Small valid inputs that are no benchmark: runs, pins, and projects."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import chat_server
 import corpus
-import small_transformers
-import synthetic
-import tiny_clips
-from corpus import ROWS, caption, images, negative, paraphrase, put
+from corpus import ROWS, caption, negative, paraphrase, put
 from harness import PIPELINES
 
 from caramel import tables
 
 HERE = Path()
+
+
 ROOT = PIPELINES.parent
+
+
 LOOKED_AT = (
     "params.yaml",
     "requirements.lock",
@@ -31,6 +29,8 @@ LOOKED_AT = (
     "mlruns/mlflow.db",
     "work/timings.jsonl",
 )
+
+
 ASSEMBLED = ("data/refine/*.parquet", "data/filter_images/*.parquet", "data/scenes/images.parquet")
 
 
@@ -250,177 +250,3 @@ def timings() -> None:
         for name in ("scenes", "negatives", "scores")
     ]
     put("timings.jsonl", rows, Path("work"))
-
-
-def _captions(file: str) -> Callable[[], None]:
-    def made() -> None:
-        put(file, [{"filename": f"{n % 4}.jpg", "caption": caption(n)} for n in range(ROWS)], Path("own"))
-        images([f"{n}.jpg" for n in range(4)], Path("own"))
-
-    return made
-
-
-def _coco() -> None:
-    entries = [{"id": n, "file_name": f"{n}.jpg"} for n in range(4)]
-    notes = [{"image_id": n % 4, "caption": caption(n)} for n in range(ROWS)]
-    put("captions.json", {"images": entries, "annotations": notes}, Path("own"))
-    images([f"images/{n}.jpg" for n in range(4)], Path("own"))
-
-
-def _sugarcrepe() -> None:
-    corpus.sugarcrepe()
-    Path("data").rename("own")
-
-
-def _sugarcrepe_pp() -> None:
-    corpus.sugarcrepe_pp()
-    Path("data").rename("own")
-
-
-SOURCES = {
-    "captions.csv": _captions("captions.csv"),
-    "captions.jsonl": _captions("captions.jsonl"),
-    "captions.json": _coco,
-    "sugarcrepe": _sugarcrepe,
-    "sugarcrepe_pp": _sugarcrepe_pp,
-}
-
-
-def own(source: Callable[[], None]) -> Callable[[], None]:
-    """A project whose source is the folder ``own``."""
-
-    def made() -> None:
-        source()
-        params_file(scenes={"source": "files", "files": "own"}, negatives={"backend": "lexicon"})
-
-    return made
-
-
-def stage_negatives() -> None:
-    """Pairs of a folder, and the folder."""
-    _sugarcrepe_pp()
-    params_file(scenes={"source": "files", "files": "own"}, negatives={"backend": "given"})
-    rows = [json.loads(Path(f"own/{name}.json").read_text()) for name in ("replace_obj", "swap_att")]
-    named = [("replace_obj", row) for row in rows[0]] + [("swap_att", row) for row in rows[1]]
-    common = {"scene": None, "split": "train", "source": "sugarcrepe_pp"}
-    pairs = [
-        {"pair_id": f"{name}-{row['id']}", "image_id": row["filename"], "caption": row["caption"], **common}
-        for name, row in named
-    ]
-    write(tables.PAIRS, pairs, "data/scenes/pairs.parquet")
-
-
-def synthetic_project() -> None:
-    """What all stages would have written."""
-    synthetic.write_all(Path("data"), per_subtype=2, seeds=1)
-    params_file(run={"executor": "inline"}, scores={"scorers": ["length", "casing"], "folds": 2})
-
-
-def _set() -> None:
-    row = [
-        {"filename": f"{n % 4:012}.jpg", "caption": caption(n), "negative_caption": negative(n)}
-        for n in range(3)
-    ]
-    put("swap_obj.json", dict(enumerate(row)), Path("data/set"))
-    images([f"{n:012}.jpg" for n in range(4)], Path("data/set"))
-
-
-def open_clip() -> None:
-    """A tiny CLIP as caramel writes it."""
-    from open_clip.tokenizer import SimpleTokenizer
-
-    from caramel.models.checkpoints import save_checkpoint
-    from caramel.models.tokenizer import learn_merges
-
-    _set()
-    vocabulary = learn_merges([f(n) for n in range(8) for f in (caption, negative)], Path("bpe.txt.gz"))
-    size = SimpleTokenizer(str(vocabulary)).vocab_size
-    text = {**tiny_clips.TEXT, "vocab_size": size, "layers": 1}
-    config = {"model_cfg": {**tiny_clips.CUSTOM, "text_cfg": text}}
-    model = tiny_clips.build_config(config["model_cfg"])
-    save_checkpoint(
-        Path("data/model"), model, config=config, vocabulary=vocabulary.read_bytes(), card={"name": "tiny"}
-    )
-    vocabulary.unlink()
-
-
-def _folder(save: Callable[[Path], Any]) -> Callable[[], None]:
-    def made() -> None:
-        _set()
-        save(Path("data/model"))
-
-    return made
-
-
-def _sentences() -> None:
-    """A folder as sentence-transformers writes it, and captions with paraphrases."""
-    corpus.sugarcrepe_pp()
-    Path("data").rename("set")
-    Path("data").mkdir()
-    Path("set").rename("data/set")
-    model = small_transformers.bert_folder(Path("data/model"))
-    kinds = (("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
-    modules = [
-        {"idx": n, "name": str(n), "path": p, "type": f"sentence_transformers.models.{k}"}
-        for n, (k, p) in enumerate(kinds)
-    ]
-    put("modules.json", modules, model)
-    put("1_Pooling/config.json", {"word_embedding_dimension": 32, "pooling_mode_mean_tokens": True}, model)
-    put("sentence_bert_config.json", {"max_seq_length": 12, "do_lower_case": False}, model)
-
-
-MODELS: dict[str, Callable[[], None]] = {
-    "dual": _folder(small_transformers.clip_folder),
-    "itm": _folder(small_transformers.blip_folder),
-    "text": _sentences,
-}
-SERVED: dict[str, Path] = {}
-GOOD = {
-    "id": "1",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}],
-}
-
-
-def chat() -> None:
-    """One instance, and what the server answers: ``server/reply.json``."""
-    put(
-        "swap_obj.json",
-        {"0": {"filename": "0.jpg", "caption": caption(0), "negative_caption": negative(0)}},
-        Path("data/set"),
-    )
-    images(["0.jpg"], Path("data/set"))
-    heal(HERE)
-
-
-def heal(box: Path) -> None:
-    """Let the server answer well again."""
-    shutil.rmtree(box / "server", ignore_errors=True)
-    put("reply.json", GOOD, box / "server")
-    put("headers.json", {"X-Any": "thing"}, box / "server")
-
-
-def serve(box: Path) -> str:
-    """Start the server, which sends what lies in the folder ``server`` of the sandbox; return its URL."""
-
-    def answer(request: object, number: int) -> chat_server.Response | str:
-        try:
-            body = (box / "server/reply.json").read_bytes()
-            headers = {
-                str(k): str(v) for k, v in json.loads((box / "server/headers.json").read_bytes()).items()
-            }
-            status = int(headers.pop("status", 200))
-        except (OSError, ValueError, AttributeError, RecursionError):
-            return chat_server.CLOSE
-        if headers.get("X-Any") != "thing":
-            body, headers = (
-                gzip.compress(bytes(300_000_000) if len(body) % 2 else body, 1),
-                {"Content-Encoding": "gzip"},
-            )
-        safe = {
-            k: v
-            for k, v in headers.items()
-            if k.isascii() and k.isprintable() and v.isascii() and v.isprintable()
-        }
-        return chat_server.Response(status if 200 <= status < 600 else 500, body, safe)
-
-    return chat_server.ChatServer(answer).url

@@ -25,7 +25,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import harness  # noqa: E402
 from bench import PATIENCE, Bench, fuzz, shares  # noqa: E402
-from harness import Target, fresh, in_child  # noqa: E402
+from harness import Target  # noqa: E402
+from sandbox import fresh, in_child, snapshot  # noqa: E402
 from tally import report  # noqa: E402
 from targets import targets  # noqa: E402
 from tqdm import tqdm  # noqa: E402
@@ -101,7 +102,7 @@ def again(bench: Bench, folder: Path) -> int:
                 for w in arguments
             ]
             arguments = [f"chat:m@{url}" if "chat:m@" in w else w for w in arguments]
-        tell(harness.judge(target, arguments, box, harness.snapshot(template)).line())
+        tell(harness.judge(target, arguments, box, snapshot(template)).line())
 
     ended = in_child(once, lines.append, lambda: PATIENCE)
     outcome = (

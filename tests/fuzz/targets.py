@@ -6,22 +6,20 @@ from collections.abc import Callable
 
 import corpus
 import projects
+import releases
+import served
 from harness import Target
-from oracles import (
+from oracles import pictures_decode, refused_what_is_broken, same_pairs, stays_inside, whole_captions
+from oracles_of_results import (
     a_changed_pin_is_refused,
     infinite_scores_are_refused,
     only_what_the_lock_names_is_pinned,
     params_stay_valid,
-    pictures_decode,
-    refused_what_is_broken,
     replies_do_not_poison,
-    same_pairs,
     scenes_are_whole,
     scores_are_finite,
     share_of_verdicts,
-    stays_inside,
     weights_are_those_of_the_card,
-    whole_captions,
 )
 
 # Fields that name images; benchmarks whose names are numbers, or the last part of a link, are not here.
@@ -61,7 +59,7 @@ def _audits() -> list[Target]:
         found.append(
             Target(f"audit .{suffix}", corpus.named(suffix), command, (f"data/mine.{suffix}",), oracles, 4)
         )
-    for name, writers in corpus.BENCHMARKS.items():
+    for name, writers in releases.BENCHMARKS.items():
         if name in NOT_AUDITED:
             continue
         for n, write in enumerate(writers):
@@ -81,7 +79,7 @@ TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "par
 
 def _evals() -> list[Target]:
     found = []
-    for name, writers in corpus.BENCHMARKS.items():
+    for name, writers in releases.BENCHMARKS.items():
         for n, write in enumerate(writers):
             command = (
                 "eval",
@@ -292,33 +290,33 @@ def _stages() -> list[Target]:
     found = [
         Target(
             f"stage scenes {name}",
-            projects.own(write),
+            served.own(write),
             stage("scenes"),
             ("own/**/*",),
             (scenes_are_whole,),
             4,
         )
-        for name, write in projects.SOURCES.items()
+        for name, write in served.SOURCES.items()
     ]
     return [
         *found,
         Target(
             "stage scenes params",
-            projects.own(projects.SOURCES["captions.csv"]),
+            served.own(served.SOURCES["captions.csv"]),
             stage("scenes"),
             ("params.yaml",),
             weight=3,
         ),
         Target(
             "stage negatives",
-            projects.stage_negatives,
+            served.stage_negatives,
             stage("negatives"),
             ("data/scenes/pairs.parquet",),
             weight=2,
         ),
         Target(
             "stage scores",
-            projects.synthetic_project,
+            served.synthetic_project,
             stage("scores"),
             ("data/negatives/*.parquet", "data/scenes/pairs.parquet"),
             weight=1.5,
@@ -326,9 +324,9 @@ def _stages() -> list[Target]:
         ),
         Target(
             "stage assemble",
-            projects.synthetic_project,
+            served.synthetic_project,
             stage("assemble"),
-            projects.ASSEMBLED,
+            served.ASSEMBLED,
             weight=2,
             rewrites=("data/assemble/",),
         ),
@@ -353,7 +351,7 @@ def _models() -> list[Target]:
     found = [
         Target(
             "model open_clip",
-            projects.open_clip,
+            served.open_clip,
             run("open_clip:data/model"),
             ("data/model/*",),
             (weights_are_those_of_the_card,),
@@ -361,15 +359,15 @@ def _models() -> list[Target]:
         ),
         Target(
             "chat",
-            projects.chat,
+            served.chat,
             run("chat:m@@URL@"),
             ("server/*",),
-            (replies_do_not_poison(projects.heal),),
+            (replies_do_not_poison(served.heal),),
             4,
-            serve=projects.serve,
+            serve=served.serve,
         ),
     ]
-    for spec, write in projects.MODELS.items():
+    for spec, write in served.MODELS.items():
         name = "sugarcrepe_pp" if spec.startswith("text") else "sugarcrepe"
         found.append(
             Target(

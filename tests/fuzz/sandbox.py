@@ -1,0 +1,122 @@
+"""Sandboxes, and forked processes under limits of time and memory.
+
+A sandbox is ``box`` below ``up``, beside which ``secret.png`` lies, which no command may read or change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+GIB = 2**30
+
+
+Files = dict[str, bytes]
+
+
+def status(key: str) -> int:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{key}:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def peak() -> int:
+    return status("VmHWM")
+
+
+def reset_peak() -> int:
+    """Let the system forget the peak of the resident memory; return what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return status("VmRSS")
+
+
+def snapshot(root: Path) -> Files:
+    """Return the regular files below a folder by their names."""
+    found = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                found[path.relative_to(root).as_posix()] = path.read_bytes()
+    return found
+
+
+def fresh(root: Path, template: Path, secret: bytes) -> Path:
+    """Return a new sandbox with the files of a template."""
+    shutil.rmtree(root / "up", ignore_errors=True)
+    box = root / "up" / "box"
+    shutil.copytree(template, box, symlinks=True)
+    (root / "up" / "secret.png").write_bytes(secret)
+    return box
+
+
+def in_child(
+    work: Callable[[Callable[[str], None]], None], heard: Callable[[str], None], patience: Callable[[], float]
+) -> str:
+    """Run ``work(tell)`` in a forked process and hear each line that it tells.
+
+    Returns:
+        Empty if it ended well, else how it ended: killed for its memory or for hanging, or by a signal.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _limit()
+        code = 1
+        try:
+            with os.fdopen(writer, "w", buffering=1) as pipe:
+                work(lambda line: print(line, file=pipe, flush=True))
+            code = 0
+        except BaseException:  # noqa: BLE001 the end of the child: it must not go on as its parent
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        return _wait(child, pipe, heard, patience)
+
+
+def _limit() -> None:
+    """Let no allocation of the child take the machine down."""
+    most = status("VmSize") + 4 * GIB
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: Callable[[], float]) -> str:
+    """Read lines until the child ends; end it where it is silent for too long."""
+    import select
+
+    last, killed = time.monotonic(), ""
+    while True:
+        ready, _, _ = select.select([pipe], [], [], 0.5)
+        if ready:
+            line = pipe.readline()
+            if not line:
+                break
+            last = time.monotonic()
+            heard(line)
+        elif time.monotonic() - last > patience():
+            killed = "hang"
+            os.kill(child, signal.SIGKILL)
+            last = time.monotonic()
+    _, status = os.waitpid(child, 0)
+    if killed or not status:
+        return killed
+    return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "broken harness"
+
+
+def number(*parts: object) -> int:
+    """Return a number that the parts determine."""
+    return int.from_bytes(hashlib.sha256(repr(parts).encode()).digest()[:6], "big")
