@@ -31,9 +31,6 @@ LOOKED_AT = (
 )
 
 
-ASSEMBLED = ("data/refine/*.parquet", "data/filter_images/*.parquet", "data/scenes/images.parquet")
-
-
 def nothing() -> None:
     """No input at all."""
 

@@ -19,6 +19,8 @@ from projects import HERE, params_file, write
 
 from caramel import tables
 
+ASSEMBLED = ("data/refine/*.parquet", "data/filter_images/*.parquet", "data/scenes/images.parquet")
+
 
 def _captions(file: str) -> Callable[[], None]:
     def made() -> None:
