@@ -5,6 +5,7 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.images.calibration import calibrate
 from caramel.images.filters import filter_images as choose
 from caramel.images.judges import Judge
 from caramel.registry import backend
@@ -19,16 +20,24 @@ def filter_images(config: Config) -> None:
         made: Judge = backend("judge", name)(checkpoint="data/base", device=config.run.device)
         return made
 
+    pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
+    decide, calibration, least = judge(section.judge), None, section.min_faithful
+    if least is None:
+        files = tables.read(tables.IMAGES, "data/scenes/images.parquet", ["image_id", "image"])
+        known = files.set_index("image_id")["image"].map(lambda image: image["bytes"])
+        calibration = calibrate(decide, pairs, known, seed=config.synthesize.seed)
+        least = calibration.threshold
     filtered = choose(
         tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet"),
         tables.read(tables.IMAGES, "data/synthesize/images.parquet"),
         tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
-        tables.read(tables.PAIRS, "data/refine/pairs.parquet"),
-        judge=judge(section.judge),
+        pairs,
+        judge=decide,
         second_judge=judge(section.second_judge) if section.second_judge else None,
-        min_faithful=section.min_faithful,
+        min_faithful=least,
         margin=section.margin,
         keep_ambiguous=section.keep_ambiguous,
+        calibration=calibration,
     )
     tables.write(tables.CHOICES, filtered.choices, out / "choices.parquet")
     tables.write(tables.IMAGES, filtered.images, out / "images.parquet")

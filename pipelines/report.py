@@ -25,7 +25,6 @@ def report(config: Config) -> None:
         last=LAST,
         examples=config.report.examples,
         exempt=config.refine.exempt,
-        min_faithful=config.filter_images.min_faithful,
     )
     write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)
     print(f"Report: {DATA / 'report' / 'report.html'}")

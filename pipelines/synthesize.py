@@ -6,13 +6,13 @@ from typing import Any
 
 from caramel import tables
 from caramel.config import Config
-from caramel.images.generation import choose_negatives, choose_settings, hold_out
+from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn
 from caramel.images.generation import synthesize as draw
 from caramel.stages import run
 
 
 def synthesize(config: Config) -> None:
-    """Write data/synthesize/{candidates,images}.parquet and settings.json."""
+    """Write data/synthesize/{candidates,images,rejects}.parquet and settings.json."""
     section, out = config.synthesize, Path("data/synthesize")
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet")
@@ -33,8 +33,9 @@ def synthesize(config: Config) -> None:
         judge_checkpoint="data/base",
         **common,
     )
+    chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
     candidates, images = draw(
-        choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed),
+        chosen,
         candidates=section.candidates,
         shard=section.shard,
         **settings["chosen"],
@@ -42,6 +43,7 @@ def synthesize(config: Config) -> None:
     )
     tables.write(tables.CANDIDATES, candidates, out / "candidates.parquet")
     tables.write(tables.IMAGES, images, out / "images.parquet")
+    tables.write(tables.REJECTS, not_drawn(negatives, chosen), out / "rejects.parquet")
     (out / "settings.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
@@ -51,6 +53,7 @@ if __name__ == "__main__":
         images_needed={
             "data/synthesize/candidates.parquet": tables.CANDIDATES,
             "data/synthesize/images.parquet": tables.IMAGES,
+            "data/synthesize/rejects.parquet": tables.REJECTS,
             "data/synthesize/settings.json": None,
         },
     )

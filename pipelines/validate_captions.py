@@ -6,6 +6,7 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.images.calibration import check_enough
 from caramel.quality import gates, suites
 from caramel.stages import run
 
@@ -16,8 +17,11 @@ SUMMARY = Path("data/validate_captions/summary.json")
 def validate_captions(config: Config) -> None:
     """Run the suites on pairs, negatives, paraphrases and blind accuracy; write what they found."""
     knobs = config.validate_captions
+    pairs = tables.read(tables.PAIRS, INPUTS / "pairs.parquet")
+    if config.filter_images.min_faithful is None:
+        check_enough(pairs)
     summaries = gates.validate_captions(
-        tables.read(tables.PAIRS, INPUTS / "pairs.parquet"),
+        pairs,
         tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
         tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
         tables.read(tables.SCORES, INPUTS / "scores.parquet"),

@@ -174,7 +174,7 @@ class FilterImages(Section):
 
     judge: str
     second_judge: str | None
-    min_faithful: Share
+    min_faithful: Share | None
     margin: Share
     keep_ambiguous: tuple[Type, ...]
 

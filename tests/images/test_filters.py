@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel import tables
+from caramel.images.calibration import Calibration
 from caramel.images.filters import AMBIGUOUS, NO_FAITHFUL, Filtered, filter_images
 from caramel.images.judges import ReadingJudge
 from caramel.sources.world.drawing import draw, to_png
@@ -77,6 +78,17 @@ def test_every_negative_is_kept_or_rejected_and_tables_keep_their_contracts() ->
     assert len(found.images) + len(found.rejects) == 2
     for table, rows in ((tables.CHOICES, found.choices), (tables.REJECTS, found.rejects)):
         tables.check(table, rows, "test")
+
+
+def test_the_figures_say_from_which_fit_on_a_candidate_is_kept_and_counts_as_faithful() -> None:
+    drawn = {"a": [picture(BLUE_CAR)], "b": [picture(TREE)]}
+    asked = filtered(drawn, min_faithful=0.0).metrics["threshold"]
+    assert asked == {"min_faithful": 0.0, "faithful_from": 0.5, "calibration": None}
+    found = Calibration(0.7, 60, 0.9, 0.8, 0.85)
+    asked = filtered(drawn, min_faithful=found.threshold, calibration=found).metrics["threshold"]
+    assert (asked["min_faithful"], asked["faithful_from"]) == (0.7, 0.7)
+    assert asked["calibration"]["precision"] == 0.9
+    assert asked["calibration"]["images"] == 60
 
 
 def test_a_judge_measured_against_itself_has_no_errors() -> None:

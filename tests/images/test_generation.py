@@ -4,7 +4,14 @@ import pytest
 
 from caramel import tables
 from caramel.errors import BackendError
-from caramel.images.generation import candidate_seed, choose_negatives, choose_settings, synthesize
+from caramel.images.generation import (
+    NOT_DRAWN,
+    candidate_seed,
+    choose_negatives,
+    choose_settings,
+    not_drawn,
+    synthesize,
+)
 from caramel.images.pipelines import adopt_pipeline, draw_pictures, load_pipeline
 from caramel.pictures import pixels
 
@@ -39,6 +46,17 @@ def test_an_image_gets_at_most_one_negative_and_a_subtype_at_most_its_number(wor
     assert rows["image_id"].is_unique
     counts = rows.groupby(["split", "subtype"]).size()
     assert (counts <= counts.index.get_level_values("split").map(PER_SUBTYPE)).all()
+
+
+def test_a_negative_is_drawn_or_a_reject(world) -> None:
+    negatives, drawn = world[1].negatives, chosen(world)
+    rejects = not_drawn(negatives, drawn)
+    tables.check(tables.REJECTS, rejects, "test")
+    assert sorted([*rejects["id"], *drawn["negative_id"]]) == sorted(negatives["negative_id"])
+    assert set(rejects["reason"]) == {NOT_DRAWN}
+    text = negatives.set_index("negative_id")["negative_caption"]
+    assert rejects["text"].tolist() == text[rejects["id"]].tolist()
+    assert not_drawn(drawn, drawn).empty
 
 
 def test_the_choice_does_not_depend_on_the_order_of_rows(world) -> None:

@@ -31,7 +31,7 @@ SMALL = {
     "scenes.held_out": "[0.25, 0.35]",
     # Models trained for seconds judge at random: this run is about the way, not the outcome.
     "filter_images.min_faithful": "0.0",
-    "filter_images.margin": "-2.0",
+    "filter_images.keep_ambiguous": "[replace, swap, add]",
     "validate_captions.blind_tolerance": "0.5",
     "validate_benchmark.blind_tolerance": "0.5",
     "validate_benchmark.max_subtype_share": "1.0",

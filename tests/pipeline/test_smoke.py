@@ -80,6 +80,12 @@ def test_rows_are_kept_or_rejected_never_lost(smoke) -> None:
     kept = read(smoke, tables.NEGATIVES, "refine/negatives.parquet")
     rejects = read(smoke, tables.REJECTS, "refine/rejects.parquet")
     assert len(written) == len(kept) + rejects["id"].isin(written["negative_id"]).sum()
+    drawn = read(smoke, tables.CANDIDATES, "synthesize/candidates.parquet")["negative_id"].unique()
+    left = read(smoke, tables.REJECTS, "synthesize/rejects.parquet")
+    assert sorted([*drawn, *left["id"]]) == sorted(kept["negative_id"])
+    choices = read(smoke, tables.CHOICES, "filter_images/choices.parquet").dropna(subset="chosen_by")
+    unfit = read(smoke, tables.REJECTS, "filter_images/rejects.parquet")
+    assert sorted([*choices["negative_id"], *unfit["id"]]) == sorted(drawn)
 
 
 def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:

@@ -11,6 +11,7 @@ from caramel import tables
 from caramel.evaluation.benchmarks.instances import BENCHMARK, subsets_of
 from caramel.evaluation.comparison import compare_variants
 from caramel.evaluation.summary import summarise, summarise_variants
+from caramel.images.generation import NOT_DRAWN
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
@@ -150,6 +151,8 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
                 instances.append({**row, **names, "split": pair["split"]})
     _write(data, "synthesize", "images", drawn)
     _write(data, "synthesize", "candidates", candidates)
+    left_out = {"id": "p00002:add_obj", "stage": "synthesize", "reason": NOT_DRAWN, "text": "A blue car."}
+    _write(data, "synthesize", "rejects", [left_out])
     _write(data, "filter_images", "choices", choices)
     _write(data, "filter_images", "images", kept)
     text = {
@@ -166,7 +169,15 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     grid = [{"guidance": g, "steps": 6, "faithful": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
     put(data / "synthesize/settings.json", {"chosen": {"guidance": 4.0, "steps": 6}, "grid": grid})
     by_subtype = {s: {"n": 100, "faithful": 0.3 + 0.07 * n} for n, s in enumerate(tables.SUBTYPES)}
+    calibration = {
+        "threshold": 0.62,
+        "images": 90,
+        "precision": 0.83,
+        "recall": 0.71,
+        "balanced_accuracy": 0.78,
+    }
     metrics = {
+        "threshold": {"min_faithful": 0.62, "faithful_from": 0.62, "calibration": calibration},
         "candidates": {"n": 700, "faithful": 0.51, "by_subtype": by_subtype},
         "negatives": {"n": 175, "with_faithful": 0.69, "ambiguous": 0.11, "kept": 100},
         "second_judge": {"name": "clip", "precision": 0.71, "recall": 0.64, "agreement": 0.8, "n": 700},

@@ -14,6 +14,7 @@ from synthetic import put, write_all
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.figures import subset_bars
+from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
@@ -46,7 +47,6 @@ def build(data: Path, **changes: Any) -> Report:
         "last": data / "last.json",
         "examples": 12,
         "exempt": ["add"],
-        "min_faithful": 0.5,
     }
     return build_report(data, **{**settings, **changes})
 
@@ -111,8 +111,20 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
     assert f"{100 * row['difference']:+.1f}".replace("-", "−") in page.sections["differences"]
     assert "feedc0de" in page.sections["versions"]
     assert "duplicate of the caption" in page.sections["rejects"]
+    assert re.search(rf"synthesize\s*{NOT_DRAWN}\s*A blue car.\s*1", page.sections["rejects"])
+    assert "score, in [0, 1], is at least 0.62." in page.sections["yield"]
+    assert re.search(r"0.62\s*90\s*83.0\s*71.0\s*78.0", page.sections["yield"])
     assert "failed" in page.sections["gate-benchmark"]
     assert "image_id='scene-1', split='val'" in page.sections["gate-benchmark"]
+
+
+def test_without_calibration_the_page_says_what_was_asked(data: Path) -> None:
+    metrics = json.loads((data / "filter_images/metrics.json").read_text())
+    metrics["threshold"] = {"min_faithful": 0.0, "faithful_from": 0.5, "calibration": None}
+    put(data / "filter_images/metrics.json", metrics)
+    shown = Page(build(data).html).sections["yield"]
+    assert "is at least 0.5. Kept is from 0 on." in shown
+    assert "Threshold of the deciding judge" not in shown
 
 
 def test_each_suite_leads_to_its_data_docs(report: Report) -> None:

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel import tables
+from caramel.images.calibration import Calibration
 from caramel.images.judges import Judge
 
-FAITHFUL = 0.5  # a judge's fit from which a picture counts as faithful, whatever is kept
+FAITHFUL = (
+    0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept
+)
 NO_FAITHFUL = "no candidate is faithful"
 AMBIGUOUS = "the positive caption is true of every faithful candidate"
 
@@ -39,6 +42,7 @@ def filter_images(
     min_faithful: float,
     margin: float,
     keep_ambiguous: Sequence[str],
+    calibration: Calibration | None = None,
 ) -> Filtered:
     """Return what is kept of the candidates.
 
@@ -53,6 +57,7 @@ def filter_images(
         min_faithful: a candidate's least fit to its caption.
         margin: by how much a model's score of the negative caption must beat the positive's.
         keep_ambiguous: types whose positive caption stays true by construction.
+        calibration: how ``min_faithful`` was found, if it was, for the figures.
     """
     rows = candidates.merge(
         negatives[["negative_id", "pair_id", "type", "subtype", "negative_caption"]],
@@ -66,7 +71,8 @@ def filter_images(
         rows = _judged(rows, pictures, second_judge, "second", margin)
         rows["accepted"] = (rows["second_negative"] >= FAITHFUL) & ~rows["second_ambiguous"]
     rows["good"] = rows["first_negative"] >= min_faithful
-    rows["faithful"] = rows["first_negative"] >= FAITHFUL
+    faithful_from = max(FAITHFUL, min_faithful)
+    rows["faithful"] = rows["first_negative"] >= faithful_from
     chosen = _choose(rows, keep_ambiguous)
     rejects = _rejects(rows, chosen)
     drawn = rows["negative_id"].nunique()
@@ -84,7 +90,12 @@ def filter_images(
         }
     )
     kept = images[images["image_id"].isin(chosen["image_id"])].reset_index(drop=True)
-    return Filtered(choices, kept, rejects, _metrics(rows, chosen, second_judge))
+    asked = {
+        "min_faithful": min_faithful,
+        "faithful_from": faithful_from,
+        "calibration": calibration._asdict() if calibration else None,
+    }
+    return Filtered(choices, kept, rejects, {"threshold": asked, **_metrics(rows, chosen, second_judge)})
 
 
 def _judged(

@@ -23,6 +23,8 @@ from caramel.models.clip import resolve_device
 from caramel.parallel import Executor, sharded_map, tune_grid
 from caramel.registry import backend
 
+NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
+
 _SHARD = pa.schema(
     [("negative_id", tables.TEXT), ("candidate", tables.INT), ("seed", tables.INT), ("png", pa.binary())]
 )
@@ -70,6 +72,14 @@ def choose_negatives(
             f"{dict(per_subtype)}). Use more data, or raise synthesize.per_subtype."
         )
     return pd.concat(taken).sort_values("negative_id", ignore_index=True)[columns]
+
+
+def not_drawn(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives that ``choose_negatives`` left out, as table ``rejects``."""
+    left = negatives[~negatives["negative_id"].isin(chosen["negative_id"])]
+    assert len(left) + len(chosen) == len(negatives), (len(left), len(chosen), len(negatives))
+    columns = {"id": left["negative_id"], "stage": "synthesize", "text": left["negative_caption"]}
+    return tables.frame(tables.REJECTS, pd.DataFrame(columns).assign(reason=NOT_DRAWN))
 
 
 def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:

@@ -8,7 +8,13 @@ import pandas as pd
 
 from caramel import tables
 
-VARIANTS = ("in_batch", "negative_texts", "negative_texts_images")
+# Columns of negatives that every row of a variant's training set has; the others no row has.
+NEGATIVES = {
+    "in_batch": (),
+    "negative_texts": ("negative_caption",),
+    "negative_texts_images": ("negative_caption", "negative_image_id"),
+}
+VARIANTS = tuple(NEGATIVES)
 
 
 class Assembled(NamedTuple):
@@ -31,7 +37,7 @@ def assemble(
 
     Rows of the train split train, rows of val choose and watch, rows of test are the benchmark:
     ``instances`` holds val and test, the training sets train and val. The three training sets
-    hold the same pairs, so that they differ in nothing but their negatives.
+    hold the same pairs, so that they differ in nothing but their negatives (``NEGATIVES``).
 
     Args:
         pairs, negatives, paraphrases: tables of those names, as refined.
@@ -60,8 +66,8 @@ def assemble(
 def _training_set(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
     """Return the rows with only those negatives that the variant trains on."""
     out = rows.copy()
-    if variant == "in_batch":
-        out[["negative_caption", "subtype"]] = None
-    if variant != "negative_texts_images":
-        out["negative_image_id"] = None
+    for column, others in (("negative_caption", ["subtype"]), ("negative_image_id", [])):
+        if column not in NEGATIVES[variant]:
+            out[[column, *others]] = None
+    assert out[list(NEGATIVES[variant])].notna().all(axis=None), "a row lacks its negative"
     return tables.frame(tables.TRAINING, out)

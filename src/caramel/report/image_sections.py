@@ -51,11 +51,11 @@ def settings_section(data: Path) -> list[Block]:
     return [TableBlock("Settings tried on held-out captions", head, rows, note=note)]
 
 
-def yield_section(data: Path, min_faithful: float) -> list[Block]:
+def yield_section(data: Path) -> list[Block]:
     """Return how many candidates were faithful and negatives kept, and how the judges agree."""
     path = data / "filter_images/metrics.json"
     raw = read_json(path)
-    blocks: list[Block] = [_funnel(raw, path, min_faithful)]
+    blocks: list[Block] = [_funnel(raw, path)]
     by_subtype = value(raw, "candidates", "by_subtype", where=path)
     shares = {s: number(by_subtype, s, "faithful", where=path) for s in tables.SUBTYPES if s in by_subtype}
     if shares:
@@ -67,12 +67,14 @@ def yield_section(data: Path, min_faithful: float) -> list[Block]:
                 "Bars of the share of faithful candidates by subtype.",
             )
         )
+    if value(raw, "threshold", "calibration", where=path):
+        blocks.append(_calibration(raw, path))
     if raw.get("second_judge"):
         blocks.append(_judges(raw, path))
     return blocks
 
 
-def _funnel(raw: dict[str, Any], path: Path, min_faithful: float) -> TableBlock:
+def _funnel(raw: dict[str, Any], path: Path) -> TableBlock:
     """Return the way from candidates to kept negatives."""
     rows = [[Cell("Candidates drawn"), Cell(count(number(raw, "candidates", "n", where=path))), Cell("")]]
     rows.append([Cell("… faithful"), Cell(""), _share(raw, path, "candidates", "faithful")])
@@ -85,8 +87,25 @@ def _funnel(raw: dict[str, Any], path: Path, min_faithful: float) -> TableBlock:
         rows.append([Cell(label), Cell(""), _share(raw, path, "negatives", key)])
     share = percent(kept / negatives) if negatives else MISSING
     rows.append([Cell("… kept with an image"), Cell(count(kept)), Cell(share)])
-    note = f"Faithful: the deciding judge's score, in [0, 1], is at least {min_faithful:g}."
+    least, level = (number(raw, "threshold", k, where=path) for k in ("min_faithful", "faithful_from"))
+    note = f"Faithful: the deciding judge's score, in [0, 1], is at least {level:g}."
+    if least != level:
+        note += f" Kept is from {least:g} on."
     return TableBlock("Yield", ("", "number", "%"), rows, note=note)
+
+
+def _calibration(raw: dict[str, Any], path: Path) -> TableBlock:
+    """Return how the threshold of the deciding judge was found, and what it reaches."""
+    keys = ("threshold", "calibration")
+    shares = [_share(raw, path, *keys, k) for k in ("precision", "recall", "balanced_accuracy")]
+    least = Cell(f"{number(raw, *keys, 'threshold', where=path):g}")
+    images = Cell(count(number(raw, *keys, "images", where=path)))
+    head = ("least score", "images", "precision, %", "recall, %", "balanced accuracy, %")
+    note = (
+        "Chosen for the best balanced accuracy on images of the val split, each with a caption of its own and with "
+        "another image's. Hard negatives are harder to tell than those."
+    )
+    return TableBlock("Threshold of the deciding judge", head, [[least, images, *shares]], note=note)
 
 
 def _share(raw: dict[str, Any], path: Path, *keys: str) -> Cell:

@@ -29,7 +29,7 @@ def read_json(path: Path) -> dict[str, Any]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}. Remove it and run `dvc repro`.") from error
     if not isinstance(data, dict):
         raise DataError(f"{path} must hold a JSON object, not {type(data).__name__}.")

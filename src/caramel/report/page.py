@@ -36,7 +36,6 @@ def build_report(
     last: Path,
     examples: int,
     exempt: Sequence[str],
-    min_faithful: float,
 ) -> Report:
     """Return the report on what the stages wrote under ``data``.
 
@@ -48,7 +47,6 @@ def build_report(
         last: key numbers of the last report, if the file exists.
         examples: pictures on a contact sheet.
         exempt: types that refinement left as they are.
-        min_faithful: score from which a candidate counts as faithful, in [0, 1].
 
     Raises:
         DataError: a file is missing or broken. A skipped stage is no error: its section says why.
@@ -56,7 +54,7 @@ def build_report(
     numbers = changes.key_numbers(data)
     changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
     sections = [Section("changes", "What changed", "Key figures against the last report.", changed)]
-    sections += [_section(*part) for part in _parts(data, examples, exempt, min_faithful)]
+    sections += [_section(*part) for part in _parts(data, examples, exempt)]
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
         html=render(
@@ -72,9 +70,7 @@ def build_report(
     )
 
 
-def _parts(
-    data: Path, examples: int, exempt: Sequence[str], min_faithful: float
-) -> list[tuple[str, str, str, Make]]:
+def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that makes the blocks) of every section, in reading order."""
     d, i, m = data_sections, image_sections, model_sections
     return [
@@ -111,7 +107,7 @@ def _parts(
             "yield",
             "Yield and judges",
             "From candidates to negatives.",
-            partial(i.yield_section, data, min_faithful),
+            partial(i.yield_section, data),
         ),
         (
             "candidates",

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.errors import DataError
+from caramel.errors import DataError, shown
 from caramel.models.clip import (
     autocast,
     decode,
@@ -49,31 +49,43 @@ class Examples:
         return len(self.images)
 
 
-def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any]) -> Examples:
+def load_examples(
+    clip: Clip, rows: pd.DataFrame, images: pd.Series[Any], *, negatives: Sequence[str] = ()
+) -> Examples:
     """Return the rows of a ``training`` table in memory.
 
     Args:
         clip: model whose tokenizer and preprocessing are used.
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
+        negatives: columns of negatives to train with, of ``negative_caption`` and ``negative_image_id``.
 
     Raises:
-        DataError: there are no rows.
+        DataError: there are no rows, one of them lacks a negative, or an image is not there.
     """
-
     if rows.empty:
         raise DataError("There is no row to train on: no pair of the train split was kept.")
+    for column in negatives:
+        _check(rows, rows[column].notna(), f"have no {column}, which this training set must have in each row")
 
     def pixels(column: str) -> npt.NDArray[np.uint8]:
+        _check(rows, rows[column].isin(images.index), f"name in {column} an image that is not in the images")
         distinct, places = np.unique(rows[column].to_numpy(str), return_inverse=True)
         return decode(clip, [images[name] for name in distinct])[places]
 
-    texts, negative_images = None, None
-    if "negative_caption" in rows and rows["negative_caption"].notna().all():
-        texts = clip.tokenize(rows["negative_caption"].tolist())
-    if "negative_image_id" in rows and rows["negative_image_id"].notna().all():
-        negative_images = pixels("negative_image_id")
+    texts = clip.tokenize(rows["negative_caption"].tolist()) if "negative_caption" in negatives else None
+    negative_images = pixels("negative_image_id") if "negative_image_id" in negatives else None
     return Examples(pixels("image_id"), clip.tokenize(rows["caption"].tolist()), texts, negative_images)
+
+
+def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str) -> None:
+    """Raise a DataError that names rows which are not good, if there are any."""
+    bad = rows.loc[~good, ["image_id", "caption"]]
+    if len(bad):
+        named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
+        raise DataError(
+            f"{len(bad)} of {len(rows)} rows {problem}:\n{shown(named)}\nRun `dvc repro` to make the set again."
+        )
 
 
 def draw_batch(seed: int, step: int, rows: int, size: int) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from caramel import tables, tracking
 from caramel.files import file_hash
 from caramel.models.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
 from caramel.parallel import Executor, fingerprint, tune_grid
+from caramel.quality.assemble import NEGATIVES, VARIANTS
 from caramel.training.contrastive import fit, load_examples
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
 
@@ -37,7 +38,7 @@ def finetune_trial(
         scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
         base: checkpoint folder to start from.
         sets: variant → path of its ``training`` table.
-        validation: path of the ``training`` table whose val rows every variant is measured on.
+        validation: path of the ``training`` table, with negatives of all kinds, whose val rows every variant is measured on.
         images: path of the images table.
         data: DVC paths to record as the run's inputs.
         settings: keyword arguments of ``contrastive.fit``.
@@ -56,7 +57,7 @@ def finetune_trial(
     files = tables.read(tables.IMAGES, images, ["image_id", "image"]).set_index("image_id")["image"]
     encoded = files.map(lambda image: image["bytes"])
     clip = load_checkpoint(base)
-    examples = load_examples(clip, rows[rows["split"] == "train"], encoded)
+    examples = load_examples(clip, rows[rows["split"] == "train"], encoded, negatives=NEGATIVES[variant])
     measured = val_rows[val_rows["split"] == "val"]
     params = {**point, **settings, "train_rows": len(examples)}
     with tracking.run(
@@ -74,7 +75,9 @@ def finetune_trial(
         curve = fit(
             clip,
             examples,
-            [load_examples(clip, measured, encoded)] if len(measured) else [],
+            [load_examples(clip, measured, encoded, negatives=NEGATIVES[VARIANTS[-1]])]
+            if len(measured)
+            else [],
             seed=seed,
             scratch=Path(scratch),
             title=name,
