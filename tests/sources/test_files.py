@@ -222,6 +222,15 @@ def test_captioned_images_keep_file_bytes_and_size(tmp_path, form):
     assert source.pairs["split"][0] == source.pairs["split"][2]
 
 
+@pytest.mark.parametrize("form", ["csv", "jsonl", "coco"])
+def test_an_image_under_two_spellings_is_one_image(tmp_path, form):
+    write_image(tmp_path / "a" / "b.png")
+    write_captions(tmp_path, [("a/b.png", "A cat."), ("./a//b.png", "A dog.")], form)
+    source = read(tmp_path)
+    assert source.images["image_id"].tolist() == ["a/b.png"]
+    assert source.pairs["pair_id"].tolist() == ["a/b.png-0", "a/b.png-1"]
+
+
 def test_every_image_that_cannot_be_used_is_named_at_once(tmp_path):
     write_image(tmp_path / "good.png")
     whole = (tmp_path / "good.png").read_bytes()

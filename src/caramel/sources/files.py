@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pandas as pd
@@ -87,7 +87,10 @@ def _benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> 
 def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], seed: int) -> Source:
     """Return the images and pairs of a captions table."""
     captions, unused = READERS[name](folder / name)
-    rows = pd.DataFrame(captions, columns=["image_id", "caption"])
+    # "./a.png" is "a.png": an image under two names could be in two splits.
+    rows = pd.DataFrame(
+        [(str(PurePosixPath(file)), caption) for file, caption in captions], columns=["image_id", "caption"]
+    )
     if rows.empty:
         raise DataError(f"{str(folder / name)!r} holds no caption.")
     number = rows.groupby("image_id").cumcount().astype(str)
