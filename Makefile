@@ -10,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := true
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help env dev repro test check fuzz bench-eval ui clean
+.PHONY: help env dev repro test check fuzz chaos bench-eval ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo "make test    create the environment and run all checks and tests"
 	@echo "make check   lint, types and layers only"
 	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
+	@echo "make chaos   strike the smoke graph with 100 faults at random moments; EVENTS=N, SEED=N for others"
 	@echo "make bench-eval  measure caramel eval against one instance at a time"
 	@echo "make ui      open MLflow on this machine"
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
@@ -64,6 +65,10 @@ check: dev
 SEED ?= 0
 fuzz: dev
 	python tests/fuzz/run.py --inputs 10000 --seed $(SEED)
+
+EVENTS ?= 100
+chaos: dev
+	python tests/pipeline/chaos.py --events $(EVENTS) --seed $(SEED)
 
 bench-eval: dev
 	python benchmarks/evaluation.py

@@ -1,0 +1,172 @@
+"""What can go wrong, made to go wrong: kills, full and read-only volumes, damaged files."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+from sandbox import VOLUMES, Attempt, Sandbox, end, files, kill, mount, unmount
+
+RAY = ("synthesize", "finetune", "evaluate")
+TRACKED = ("train_generator", "pretrain", "finetune", "evaluate")
+DAMAGED = {"work": "work", "data": "data", "mlruns": "mlruns", "dvc.lock": "dvc.lock", "cache": ".dvc/cache"}
+KILLED = ("driver", "dvc", "worker", "raylet", "group", "everything")
+
+
+class Fault(NamedTuple):
+    """One kind of fault and what it hits."""
+
+    kind: str
+    where: str
+
+    def __str__(self) -> str:
+        """Return it as the table shows it."""
+        return f"{self.kind}:{self.where}"
+
+    def stages(self, names: list[str]) -> list[str]:
+        """Return the stages of the graph during which it can strike."""
+        if self.where in ("worker", "raylet"):
+            return [name for name in names if name in RAY]
+        if self.where in ("work", "mlruns") and self.kind in ("flip", "cut", "empty"):
+            return [name for name in names if name in TRACKED]
+        return names
+
+
+FAULTS = [
+    *(Fault("kill", who) for who in KILLED),
+    *(Fault(kind, volume) for kind in ("fill", "readonly") for volume in VOLUMES),
+    *(Fault(kind, place) for kind in ("flip", "cut", "empty") for place in DAMAGED),
+]
+
+
+@dataclass(frozen=True)
+class Struck:
+    """What a strike did.
+
+    ``gone``: it ended the run itself, so that the run owes no message. ``lasting``: it goes on until
+    ``relieve`` is called.
+    """
+
+    place: str
+    gone: bool = False
+    lasting: bool = False
+    relieve: Callable[[], object] = lambda: None
+
+
+def strike(fault: Fault, sandbox: Sandbox, attempt: Attempt, stage: str, rng: random.Random) -> Struck | None:
+    """Do it; None if there is nothing to hit at this moment."""
+    match fault.kind:
+        case "kill":
+            return _kill(fault.where, sandbox, attempt, stage, rng)
+        case "fill":
+            return _fill(sandbox.root / VOLUMES[fault.where][0])
+        case "readonly":
+            return _read_only(sandbox, fault.where)
+        case _:
+            return _damage(fault, sandbox, attempt, stage, rng)
+
+
+def _kill(who: str, sandbox: Sandbox, attempt: Attempt, stage: str, rng: random.Random) -> Struck | None:
+    if who in ("worker", "raylet"):
+        found = [p for p in attempt.family() if _is(p, who)]
+        kill(found := found and [rng.choice(found)])
+        return Struck(f"process {found[0].pid}") if found else None
+    if who == "driver":
+        driver = attempt.driver(stage)
+        kill([driver] if driver else [])
+        return Struck(f"process {driver.pid}", gone=True) if driver else None
+    if who == "everything":
+        end(sandbox.processes())
+    elif who == "group":
+        os.killpg(attempt.process.pid, 9)
+    else:
+        attempt.process.kill()
+    return Struck(f"process {attempt.process.pid}", gone=True)
+
+
+def _is(process: psutil.Process, who: str) -> bool:
+    """Return whether a process is Ray's raylet, or a worker that works."""
+    with suppress(psutil.Error):
+        title = (process.cmdline() or [""])[0]
+        if who == "raylet":
+            return title.endswith("/raylet")
+        return title.startswith("ray::") and "IDLE" not in title
+    return False
+
+
+def _fill(volume: Path) -> Struck:
+    """Leave no byte free."""
+    filler = volume / ".filler"
+    with filler.open("wb") as stream:
+        size = os.statvfs(volume).f_bavail * os.statvfs(volume).f_bsize
+        while size >= 4096:
+            try:
+                os.posix_fallocate(stream.fileno(), os.fstat(stream.fileno()).st_size, size)
+            except OSError:
+                size //= 2
+    return Struck("full", lasting=True, relieve=lambda: filler.unlink(missing_ok=True))
+
+
+def _read_only(sandbox: Sandbox, volume: str) -> Struck:
+    """Make a volume read-only.
+
+    A volume on which files are open for writing cannot be remounted. A read-only mount of it on top of
+    itself does the same for whatever is opened from then on. The project's own is the processes' working
+    folder, which does not see that: there the run is ended first, and the next one meets it.
+    """
+    place = str(sandbox.root / VOLUMES[volume][0])
+    if volume == "project":
+        end(sandbox.processes())
+        if not mount("-o", "remount,ro", place):
+            raise AssertionError(f"{place} cannot be remounted: something writes there")
+        return Struck("read-only", gone=True, lasting=True, relieve=lambda: mount("-o", "remount,rw", place))
+    if not (mount("--bind", place, place) and mount("-o", "remount,bind,ro", place)):
+        raise AssertionError(f"{place} cannot be mounted read-only")
+    return Struck("read-only", lasting=True, relieve=lambda: unmount(place))
+
+
+def _damage(
+    fault: Fault, sandbox: Sandbox, attempt: Attempt, stage: str, rng: random.Random
+) -> Struck | None:
+    """Damage a file while the run goes on, or, half of the time, after it has been killed.
+
+    Outputs of the stage that runs are left alone: what is damaged between being written and being hashed by DVC
+    was never seen whole by anyone.
+    """
+    top = sandbox.folder / DAMAGED[fault.where]
+    own = [sandbox.folder / out for out in sandbox.stages()[stage]]
+    found = [top] if top.is_file() else list(files(top))
+    found = [path for path in found if not any(path.is_relative_to(out) for out in own)]
+    if not found:
+        return None
+    gone = rng.random() < 0.5
+    if gone:
+        end(sandbox.processes())
+    folder = rng.choice(sorted({path.parent for path in found}))
+    path = rng.choice([path for path in found if path.parent == folder])
+    try:
+        what = _spoil(path, fault.kind, rng)
+    except FileNotFoundError:  # it was renamed or removed just now
+        return Struck("nothing: the file was gone", gone=gone)
+    return Struck(f"{path.relative_to(sandbox.folder)}{what}{', killed before' if gone else ''}", gone=gone)
+
+
+def _spoil(path: Path, kind: str, rng: random.Random) -> str:
+    """Change one byte of a file, cut it somewhere, or cut it to nothing; return what was done."""
+    size = path.stat().st_size
+    at = rng.randrange(size) if kind != "empty" else 0
+    if kind != "flip":
+        os.truncate(path, at)
+        return f" to {at} of {size} bytes"
+    with path.open("r+b") as stream:
+        stream.seek(at)
+        byte = stream.read(1)[0] ^ rng.randrange(1, 256)
+        stream.seek(at)
+        stream.write(bytes([byte]))
+    return f" byte {at} of {size}"
