@@ -1,3 +1,4 @@
+import gzip
 import json
 import shutil
 
@@ -166,3 +167,87 @@ def test_a_tokenizer_of_transformers_lies_in_the_folder_and_open_clip_reads_it(t
     assert np.array_equal(encoder(out).encode_texts(TEXTS, 2), expected)
     theirs = open_clip.get_tokenizer(f"local-dir:{out}")
     assert theirs(TEXTS).tolist() == clip.tokenize(TEXTS).tolist()
+
+
+def changed(folder, section, **values):
+    """Change a section of the folder's config, such as ``model_cfg.text_cfg``."""
+    config = json.loads((folder / CONFIG).read_text())
+    part = config
+    for key in filter(None, section.split(".")):
+        part = part[key]
+    part.update(values)
+    (folder / CONFIG).write_text(json.dumps(config))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        ("", {"preprocess_cfg": [1]}),
+        ("", {"preprocess_cfg": "x"}),
+        ("preprocess_cfg", {"mean": [0.5, 0.5]}),
+        ("preprocess_cfg", {"mean": 0.5}),
+        ("preprocess_cfg", {"mean": [0.5, "0.5", 0.5]}),
+        ("preprocess_cfg", {"mean": [0.5, float("nan"), 0.5]}),
+        ("preprocess_cfg", {"std": [0.5, 0, 0.5]}),
+        ("preprocess_cfg", {"std": [1, True, 1]}),
+        ("model_cfg", {"quick_gelu": "yes"}),
+        ("model_cfg", {"quick_gelu": 1}),
+        ("model_cfg", {"embed_dim": -3}),
+        ("model_cfg.vision_cfg", {"patch_size": 0}),
+        ("model_cfg.vision_cfg", {"layers": []}),
+        ("model_cfg.text_cfg", {"vocab_size": "many"}),
+        ("model_cfg.text_cfg", {"vocab_size": -1}),
+        ("model_cfg.text_cfg", {"context_length": True}),
+        ("model_cfg.text_cfg", {"tokenizer_kwargs": [1]}),
+        ("model_cfg.text_cfg", {"hf_model_name": 7}),
+        ("model_cfg.text_cfg", {"hf_model_name": "me/tower"}),  # and no tokenizer for it
+        ("model_cfg.text_cfg", {"norm_kwargs": {"eps": ""}}),
+    ],
+)
+def test_a_config_of_wrong_values_is_refused(section, values, copy) -> None:
+    with pytest.raises(BackendError, match="copy"):
+        encoder(changed(copy, section, **values))
+
+
+@pytest.mark.parametrize(
+    ("section", "values"),
+    [
+        ("model_cfg", {"embed_dim": 10**9}),
+        ("model_cfg.vision_cfg", {"width": 10**9, "head_width": 10**9}),
+        ("model_cfg.vision_cfg", {"layers": 10**9}),
+        ("model_cfg.vision_cfg", {"image_size": 10**9}),
+        ("model_cfg.text_cfg", {"width": 10**6}),
+        ("model_cfg.text_cfg", {"layers": 10**9}),
+        ("model_cfg.text_cfg", {"vocab_size": 10**9}),
+        ("model_cfg.text_cfg", {"context_length": 10**6}),
+    ],
+)
+def test_a_config_of_a_model_that_the_weights_cannot_fill_is_refused_before_it_is_allocated(
+    section, values, copy
+) -> None:
+    with pytest.raises(BackendError, match=r"copy.*bytes of weights can hold"):
+        encoder(changed(copy, section, **values))
+
+
+def test_a_vocabulary_that_is_broken_or_of_another_model_is_refused(copy) -> None:
+    whole = (copy / VOCABULARY).read_bytes()
+    lines = gzip.decompress(whole).split(b"\n")
+    wrong = {
+        "empty": b"",
+        "cut": whole[: len(whole) // 2],
+        "no gzip": b"[[[[",
+        "flipped": whole[:40] + bytes([whole[40] ^ 255]) + whole[41:],
+        "no text": gzip.compress(b"\xff\xfe" * 40),
+        "fewer merges": gzip.compress(b"\n".join(lines[:-5])),
+        "more merges": gzip.compress(b"\n".join([*lines, b"q x", b"q z"])),
+        "a bomb": gzip.compress(bytes(2**25)),
+    }
+    for what, data in wrong.items():
+        (copy / VOCABULARY).write_bytes(data)
+        with pytest.raises(BackendError, match=VOCABULARY):
+            pytest.fail(f"{what} was taken: {encoder(copy)}")
+    (copy / VOCABULARY).unlink()
+    (copy / VOCABULARY).mkdir()
+    with pytest.raises(BackendError, match=VOCABULARY):
+        encoder(copy)

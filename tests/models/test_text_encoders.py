@@ -362,3 +362,62 @@ def test_a_spec_opens_it(bert: Path, tmp_path: Path) -> None:
     (folder / "0_Transformer/tokenizer.json").unlink()
     assert missing_of(f"text:{folder}") == [f"no tokenizer in {str(folder / '0_Transformer')!r}"]
     open_model.cache_clear()
+
+
+@pytest.mark.parametrize("path", ["../other", "/tmp/other", "1_Pooling/../../other", 7, None, ["1_Pooling"]])
+def test_a_module_outside_the_folder_is_refused(path: object, bert: Path, tmp_path: Path) -> None:
+    folder = sentence_folder(bert, tmp_path / "st", {})
+    shutil.copytree(folder / "1_Pooling", tmp_path / "other")
+    modules = json.loads((folder / "modules.json").read_text())
+    modules[1]["path"] = path
+    write(folder / "modules.json", modules)
+    with pytest.raises(BackendError, match=r"'path' is .* must be a folder within it"):
+        load(folder)
+    assert len(missing_text(str(folder))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("1_Pooling/config.json", {"pooling_mode": 7}, "'pooling_mode' is 7"),
+        ("1_Pooling/config.json", {"pooling_mode": []}, "'pooling_mode' is"),
+        ("1_Pooling/config.json", {"pooling_mode": [["cls"]]}, "'pooling_mode' is"),
+        ("1_Pooling/config.json", {"pooling_mode_cls_token": "no"}, "'pooling_mode_cls_token' is 'no'"),
+        ("1_Pooling/config.json", {"include_prompt": "false"}, "'include_prompt' is 'false'"),
+        ("sentence_bert_config.json", {"max_seq_length": "12"}, "'max_seq_length' is '12'"),
+        ("sentence_bert_config.json", {"max_seq_length": 0}, "'max_seq_length' is 0"),
+        ("sentence_bert_config.json", {"max_seq_length": True}, "'max_seq_length' is True"),
+        ("sentence_bert_config.json", {"do_lower_case": "false"}, "'do_lower_case' is 'false'"),
+        ("config_sentence_transformers.json", {"default_prompt_name": []}, "none of 'prompts'"),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q", "prompts": ["q"]},
+            "none of 'prompts'",
+        ),
+        (
+            "config_sentence_transformers.json",
+            {"default_prompt_name": "q", "prompts": {"q": 7}},
+            "must be the text of a prompt",
+        ),
+    ],
+)
+def test_settings_of_wrong_types_are_refused(
+    name: str, values: dict[str, object], message: str, bert: Path, tmp_path: Path
+) -> None:
+    folder = sentence_folder(bert, tmp_path / "st", {})
+    write(folder / name, values)
+    with pytest.raises(BackendError, match=message):
+        load(folder)
+    assert len(missing_text(str(folder))) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"out_features": 10**12}, {"in_features": -1}, {"out_features": "8"}, {"bias": 1}]
+)
+def test_a_dense_layer_is_as_large_as_its_weights(
+    changes: dict[str, object], bert: Path, tmp_path: Path
+) -> None:
+    folder = sentence_folder(bert, tmp_path / "st", {}, "Dense")
+    dense(folder / "2_Dense", 8, "Tanh", **changes)
+    with pytest.raises(BackendError, match=r"do not fit its config|'bias' is 1"):
+        load(folder)

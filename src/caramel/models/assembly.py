@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 from collections.abc import Callable, Mapping
@@ -11,15 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from caramel.errors import BackendError
 from caramel.files import file_hash
+from caramel.models.loading import explained
 from caramel.models.state_dicts import first_line
 
 if TYPE_CHECKING:
     import torch
     from PIL import Image
 
+LARGEST_SIDE = 2**14  # pixels of a picture as a model takes it
 # Any of these makes a folder one of a tokenizer of transformers.
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "vocab.txt")
 
+LARGEST_VOCABULARY = 2**24  # bytes, unpacked; open_clip's own has 3 million
 ENTRIES = 49408  # tokens of open_clip's own vocabulary, which is OpenAI's
 
 
@@ -72,10 +76,11 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
     config = completed(config, model)
+    _check_size(config["preprocess_cfg"]["size"])
     try:
         preprocess = PreprocessCfg(**config["preprocess_cfg"])
         transform = image_transform_v2(preprocess, is_train=False)
-    except AssertionError as error:
+    except (AssertionError, TypeError, ValueError) as error:
         raise BackendError(
             f"open_clip refuses the preprocessing {config['preprocess_cfg']!r}: interpolation is bicubic or "
             f"bilinear, resize_mode shortest, longest or squash."
@@ -92,6 +97,13 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
     return Clip(model, tokenizer.tokenize, to_pixels, mean, std, config, tokenizer.content, tokenizer.padding)
 
 
+def _check_size(size: Any) -> None:
+    """Raise a BackendError if pictures cannot be brought to the model's image size."""
+    sides = size if isinstance(size, list) else [size]
+    if len(sides) not in (1, 2) or not all(type(side) is int and 1 <= side <= LARGEST_SIDE for side in sides):
+        raise BackendError(f"The model's image size is {size!r}: it must be from 1 to {LARGEST_SIDE} pixels.")
+
+
 def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
     """Return the tokenizer of a text config."""
     from open_clip.tokenizer import SimpleTokenizer
@@ -99,17 +111,35 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
     length = text.get("context_length", 77)
     options = dict(text.get("tokenizer_kwargs") or {})
     if vocabulary is not None and vocabulary.exists():
-        own = SimpleTokenizer(bpe_path=str(vocabulary), context_length=length, **options)
+        with explained(str(vocabulary)):
+            _check_vocabulary(vocabulary)
+            own = SimpleTokenizer(bpe_path=str(vocabulary), context_length=length, **options)
+        if own.vocab_size != text.get("vocab_size", ENTRIES):
+            raise BackendError(
+                f"{str(vocabulary)!r} has {own.vocab_size} tokens, and the config of the model states "
+                f"{text.get('vocab_size', ENTRIES)}: it is broken, or of another model. Make or fetch it again."
+            )
         return _Tokenizer(own, file_hash(vocabulary), 0)
     if text.get("hf_tokenizer_name"):
         return _of_transformers(tokenizer_source(text, vocabulary), length, options, text)
-    default = SimpleTokenizer(context_length=length, **options)
+    with explained(f"tokenizer_kwargs {options!r}"):
+        default = SimpleTokenizer(context_length=length, **options)
     if has_own_vocabulary(text):
         raise BackendError(
             f"The config states {text['vocab_size']} tokens, open_clip's own vocabulary has "
             f"{default.vocab_size}: the model has a vocabulary of its own, and {vocabulary} is missing."
         )
     return _Tokenizer(default, None, 0)
+
+
+def _check_vocabulary(path: Path) -> None:
+    """Raise a BackendError if the file, unpacked, is larger than any vocabulary: it would fill the memory."""
+    with gzip.open(path) as stream:
+        if len(stream.read(LARGEST_VOCABULARY + 1)) > LARGEST_VOCABULARY:
+            raise BackendError(
+                f"{str(path)!r} holds more than {LARGEST_VOCABULARY:,} bytes, which no vocabulary does. Make or "
+                f"fetch it again."
+            )
 
 
 def has_own_vocabulary(text: Mapping[str, Any]) -> bool:
@@ -136,13 +166,14 @@ def _of_transformers(
             f"The config of tokenizer {source!r} asks to run code from the hub (trust_remote_code), "
             f"which is refused. Remove it from tokenizer_kwargs."
         )
-    try:
-        mode = text.get("tokenizer_mode")
-        found = HFTokenizer(source, length, tokenizer_mode=mode, trust_remote_code=False, **options)
-    except (OSError, ValueError, ImportError) as error:
-        raise BackendError(
-            f"Tokenizer {source!r} cannot be had: {first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
-        ) from error
+    mode = text.get("tokenizer_mode")
+    with explained(source):
+        try:
+            found = HFTokenizer(source, length, tokenizer_mode=mode, trust_remote_code=False, **options)
+        except (OSError, ValueError, ImportError) as error:
+            raise BackendError(
+                f"Tokenizer {source!r} cannot be had: {first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
+            ) from error
     inner = found.tokenizer
     return _Tokenizer(found, _content(inner), 0 if inner.pad_token_id is None else inner.pad_token_id)
 

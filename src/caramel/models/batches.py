@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from caramel.errors import ResourceError
+from caramel.errors import BackendError, ResourceError
 
 if TYPE_CHECKING:
     import torch
@@ -38,7 +38,7 @@ def in_batches(
 
     The next batch is prepared in a thread while the model computes. A batch that does not fit into
     memory is halved, and stays so; with ``batch`` None the start is the largest size that is worth
-    trying on the device. Errors of ``prepare`` and ``forward`` are raised as they are.
+    trying on the device. Other errors of ``prepare`` and ``forward`` are raised as they are.
 
     Args:
         items: at least one.
@@ -49,6 +49,7 @@ def in_batches(
 
     Raises:
         ResourceError: not even one item fits.
+        BackendError: an item has a token that the model does not know.
     """
     size = batch or LARGEST.get(device.partition(":")[0], LARGEST["cpu"])
     out: list[npt.NDArray[np.float32]] = []
@@ -87,6 +88,10 @@ def _rows(forward: Callable[[Ready], torch.Tensor], ready: Ready) -> npt.NDArray
     try:
         rows: npt.NDArray[np.float32] = forward(ready).float().cpu().numpy()
         return rows
+    except IndexError as error:  # of an embedding, on a processor
+        raise BackendError(
+            "The model has no row for a token of its tokenizer: its files do not fit together. Fetch all of them again."
+        ) from error
     except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
         if not out_of_memory(error):
             raise

@@ -13,7 +13,8 @@ is refused: QuickGELU weights in a GELU model give wrong figures without any err
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from caramel.models.activations import OPENAI, OTHERS, agreed
 from caramel.models.assembly import Clip, assemble, completed
 from caramel.models.batches import out_of_memory
 from caramel.models.clip import ClipEncoder, resolve_device
+from caramel.models.loading import bounded, read_text_as_json, tried
 from caramel.models.state_dicts import first_line, fit_state, read_state
 
 if TYPE_CHECKING:
@@ -35,6 +37,17 @@ CONFIG, WEIGHTS, VOCABULARY, CARD = (
     "open_clip_model.safetensors",
     "bpe.txt.gz",
     "caramel.json",
+)
+# What open_clip and torch raise on a config of wrong types and sizes.
+REFUSALS = (
+    TypeError,
+    ValueError,
+    ArithmeticError,
+    LookupError,
+    RuntimeError,
+    AssertionError,
+    AttributeError,
+    MemoryError,
 )
 # What folders from the hub call their weights.
 WEIGHT_NAMES = (WEIGHTS, "open_clip_pytorch_model.safetensors", "open_clip_pytorch_model.bin")
@@ -115,7 +128,7 @@ def build_model(config: Mapping[str, Any], where: str) -> torch.nn.Module:
             f"{where}: the config of text tower {text.get('hf_model_name')!r} cannot be had: {first_line(error)}. "
             f"Set HF_HUB_OFFLINE=0 to fetch it."
         ) from error
-    except (TypeError, ValueError, RuntimeError, AssertionError, AttributeError, KeyError) as error:
+    except REFUSALS as error:
         raise BackendError(f"{where}: open_clip refuses the model config: {error!r}") from error
     return model
 
@@ -126,15 +139,46 @@ def read_config(path: Path) -> dict[str, Any]:
     Raises:
         BackendError: it is broken, or has no ``model_cfg`` with its two towers.
     """
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise BackendError(f"Config {str(path)!r} is broken: {error}. Make or fetch it again.") from error
+    config = read_text_as_json(path)
     model_cfg = config.get("model_cfg") if isinstance(config, dict) else None
     towers = ("vision_cfg", "text_cfg")
     if not isinstance(model_cfg, dict) or not all(isinstance(model_cfg.get(key), dict) for key in towers):
         raise BackendError(f"Config {str(path)!r} has no 'model_cfg' with {' and '.join(towers)}.")
-    return {"model_cfg": model_cfg, "preprocess_cfg": config.get("preprocess_cfg") or {}}
+    preprocess, text = config.get("preprocess_cfg") or {}, model_cfg["text_cfg"]
+    wrong = [
+        f"{key!r} is {value!r}" for key, value, right in _checked(model_cfg, text, preprocess) if not right
+    ]
+    if wrong:
+        raise BackendError(f"Config {str(path)!r} is broken: {'; '.join(wrong)}. Make or fetch it again.")
+    if text.get("hf_model_name") and not text.get("hf_tokenizer_name"):
+        raise BackendError(
+            f"Config {str(path)!r} names the text tower {text['hf_model_name']!r}, but no tokenizer for it: state "
+            f"'hf_tokenizer_name' in text_cfg."
+        )
+    return {"model_cfg": model_cfg, "preprocess_cfg": preprocess}
+
+
+def _checked(
+    model_cfg: Mapping[str, Any], text: Mapping[str, Any], preprocess: Any
+) -> Iterator[tuple[str, Any, bool]]:
+    """Give key, value, and whether it is one, of all that is used before open_clip has seen it, or as it is."""
+    quick, options = model_cfg.get("quick_gelu"), text.get("tokenizer_kwargs")
+    yield "quick_gelu", quick, quick is None or isinstance(quick, bool)
+    yield "tokenizer_kwargs", options, options is None or isinstance(options, dict)
+    for key in ("hf_model_name", "hf_tokenizer_name"):
+        yield key, text.get(key), isinstance(text.get(key, ""), str)
+    for key in ("vocab_size", "context_length"):
+        size = text.get(key, 1)
+        yield key, size, type(size) is int and 1 <= size < 2**31
+    yield "preprocess_cfg", preprocess, isinstance(preprocess, dict)
+    for key in ("mean", "std") if isinstance(preprocess, dict) else ():
+        values = preprocess.get(key, [1, 1, 1])
+        three = isinstance(values, list) and len(values) == 3 and all(map(_is_number, values))
+        yield key, values, three and (key == "mean" or min(values) > 0)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def read_folder(
@@ -182,7 +226,8 @@ def load_checkpoint(
     folder = Path(folder).resolve()
     config, weights = read_folder(folder, says, name)
     state = read_state(weights)
-    model = build_model(config, str(folder / CONFIG))
+    with bounded([weights], f"Checkpoint {name or str(folder)!r}"):
+        model = build_model(config, str(folder / CONFIG))
     fit_state(model, state, f"Checkpoint {name or str(folder)!r}")
     return assemble(on_device(model, device), config, folder / VOCABULARY)
 
@@ -213,4 +258,4 @@ def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) 
     ``device`` may be ``auto``: it is resolved here, where the model will run.
     """
     device = resolve_device(device)
-    return ClipEncoder(load_checkpoint(folder, device), device, precision, name)
+    return tried(ClipEncoder(load_checkpoint(folder, device), device, precision, name), str(folder))

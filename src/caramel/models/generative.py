@@ -35,6 +35,7 @@ from caramel.errors import BackendError
 from caramel.models.batches import in_batches
 from caramel.models.clip import resolve_device, resolve_precision
 from caramel.models.generative_inputs import Batch, answered, continued, prompt_of
+from caramel.models.loading import tried
 from caramel.models.protocols import Floats, Identity, Index
 from caramel.models.transformers_files import (
     MODEL_TYPES,
@@ -243,4 +244,5 @@ def _load(family: str, target: str, device: str, precision: str, name: str) -> G
             f"{target!r} was saved by an old transformers, which did not write {', '.join(unstated)}. Fetch "
             f"its present version."
         )
-    return GenerativeMatcher(family, model, processor, device=device, precision=precision, name=name)
+    matcher = GenerativeMatcher(family, model, processor, device=device, precision=precision, name=name)
+    return tried(matcher, target)

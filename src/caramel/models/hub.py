@@ -55,3 +55,10 @@ def network_error() -> type[Exception]:
 
     found: type[Exception] = errors.HTTPError  # type: ignore[attr-defined]
     return found
+
+
+def offline() -> bool:
+    """Return whether nothing may be fetched."""
+    from huggingface_hub import constants
+
+    return bool(constants.HF_HUB_OFFLINE)

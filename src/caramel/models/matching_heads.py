@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from caramel.models.batches import in_batches
 from caramel.models.clip import autocast, resolve_device, resolve_precision
+from caramel.models.loading import explained, tried
 from caramel.models.matching_architectures import ARCHITECTURES, encode_token, text_config
 from caramel.models.protocols import Floats, Identity, Index
 from caramel.models.transformers_dual import padded, processed, tokens
@@ -172,14 +173,16 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
 
     kind = check_type(target, MODEL_TYPES["itm"])
     device = resolve_device(device)
-    return MatchingHead(
-        load_pretrained(getattr(transformers, ARCHITECTURES[kind].model), target, device=device),
-        load_tokenizer(target),
-        load_image_processor(target),
-        device,
-        precision,
-        name,
-    )
+    with explained(target):
+        model = MatchingHead(
+            load_pretrained(getattr(transformers, ARCHITECTURES[kind].model), target, device=device),
+            load_tokenizer(target),
+            load_image_processor(target),
+            device,
+            precision,
+            name,
+        )
+        return tried(model, target)
 
 
 def missing_itm(target: str) -> list[str]:

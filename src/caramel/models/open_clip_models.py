@@ -26,6 +26,7 @@ from caramel.models.checkpoints import (
 )
 from caramel.models.clip import ClipEncoder, resolve_device
 from caramel.models.hub import hub_file
+from caramel.models.loading import bounded, tried
 from caramel.models.open_clip_names import named, option_text
 from caramel.models.state_dicts import first_line, fit_state, read_state
 
@@ -42,7 +43,7 @@ def load_open_clip(target: str, *, device: str, precision: str, name: str) -> Cl
         ResourceError: it does not fit onto the device.
     """
     device = resolve_device(device)
-    return ClipEncoder(open_target(target, device), device, precision, name)
+    return tried(ClipEncoder(open_target(target, device), device, precision, name), target)
 
 
 def missing_open_clip(target: str) -> list[str]:
@@ -74,7 +75,8 @@ def open_target(target: str, device: str = "cpu") -> Clip:
     found = named(target)
     if found.repo is None:
         state = read_state(Path(found.files[0]))
-        model = build_model(found.config, target)
+        with bounded([Path(found.files[0])], f"Model {target!r}"):
+            model = build_model(found.config, target)
         fit_state(model, state, f"Model {target!r}")
     else:
         path = hub_file(found.repo, found.files, fetch=True)

@@ -11,7 +11,7 @@ Transformers' own folders have none of these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +66,7 @@ def layout_of(target: str) -> Layout:
     path = find_file(target, "modules.json")
     if path is None:
         return Layout(target, prefix=_default_prompt(target))
-    modules = [(str(m.get("type", "")).rpartition(".")[2], str(m.get("path", ""))) for m in _modules(target)]
+    modules = [(m["type"].rpartition(".")[2], m["path"]) for m in _modules(target)]
     kinds = [kind for kind, _ in modules]
     if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
         raise BackendError(
@@ -77,22 +77,44 @@ def layout_of(target: str) -> Layout:
     inner = _inside(target, modules[0][1])
     settings = find_file(inner, "sentence_bert_config.json")
     stated = read_config(inner, "sentence_bert_config.json") if settings else {}
+    length = stated.get("max_seq_length")
+    if length is not None and (type(length) is not int or length < 1):
+        raise _wrong(target, "max_seq_length", length, "a whole number above 0")
     return Layout(
         transformer=inner,
         pooling=_poolings(pooling, target),
-        include_prompt=bool(pooling.get("include_prompt", True)),
+        include_prompt=_flag(target, pooling, "include_prompt", True),
         then=tuple(modules[2:]),
-        length=stated.get("max_seq_length"),
-        lower_case=bool(stated.get("do_lower_case", False)),
+        length=length,
+        lower_case=_flag(target, stated, "do_lower_case", False),
         prefix=_default_prompt(target),
     )
 
 
+def _flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
+    """Return a setting that is true, false, or not stated (null)."""
+    value = config.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(target, key, value, "true or false")
+    return default if value is None else value
+
+
+def _wrong(target: str, key: str, value: Any, must: str) -> BackendError:
+    """Return the error about a setting that is none."""
+    return BackendError(f"{target!r} is broken: {key!r} is {value!r}, and must be {must}. Fetch it again.")
+
+
 def _modules(target: str) -> list[dict[str, Any]]:
-    """Return the list in modules.json."""
+    """Return the list in modules.json, each of which has a type and a folder within the target."""
     found = read_json(target, "modules.json")
     if not isinstance(found, list) or not all(isinstance(module, dict) for module in found):
         raise BackendError(f"modules.json of {target!r} is broken: it must be a list of objects.")
+    for module in found:
+        kind, path = module.get("type"), module.get("path")
+        if not isinstance(kind, str):
+            raise _wrong(target, "type", kind, "the name of a module")
+        if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            raise _wrong(target, "path", path, "a folder within it")
     return found
 
 
@@ -115,9 +137,11 @@ def _poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
     """Return the poolings of a config.json of the present or the older form."""
     stated = config.get("pooling_mode")
     if stated is None:
-        stated = [name for name in POOLINGS if config.get(_OLDER[name])] or ["mean"]
-    names = (stated,) if isinstance(stated, str) else tuple(stated)
-    return checked_poolings(names, target)
+        stated = [name for name in POOLINGS if _flag(target, config, _OLDER[name], False)] or ["mean"]
+    names = [stated] if isinstance(stated, str) else stated
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise _wrong(target, "pooling_mode", stated, "a name or a list of names")
+    return checked_poolings(tuple(names), target)
 
 
 def checked_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
@@ -138,9 +162,13 @@ def _default_prompt(target: str) -> str:
     config = read_config(target, name) if find_file(target, name) else {}
     default = config.get("default_prompt_name")
     prompts = config.get("prompts") or {}
-    if default is not None and default not in prompts:
+    if default is None:
+        return ""
+    if not isinstance(prompts, dict) or not isinstance(default, str) or default not in prompts:
         raise BackendError(f"{name} of {target!r}: 'default_prompt_name' {default!r} is none of 'prompts'.")
-    return str(prompts[default] or "") if default is not None else ""
+    if not isinstance(prompts[default] or "", str):
+        raise _wrong(target, default, prompts[default], "the text of a prompt")
+    return prompts[default] or ""
 
 
 def layers_of(target: str, then: Sequence[tuple[str, str]]) -> torch.nn.Sequential:
@@ -177,12 +205,15 @@ def _dense(target: str, folder: str) -> list[torch.nn.Module]:
             f"{where}: a Dense module must have weights, an activation of {', '.join(_ACTIVATIONS)} "
             f"(this one: {activation!r}) and one input, the pooled vector, without a residual."
         )
-    linear = torch.nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
     state = {key.removeprefix("linear."): value.float() for key, value in read_state(weights).items()}
-    try:
-        linear.load_state_dict(state)
-    except RuntimeError as error:
-        raise BackendError(f"{where}: its weights do not fit its config: {error}") from error
+    ins, outs = config.get("in_features"), config.get("out_features")
+    shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _flag(target, config, "bias", True) else {})
+    found = {key: tuple(value.shape) for key, value in state.items()}
+    if found != shapes:
+        raise BackendError(f"{where}: its weights, {found}, do not fit its config, {shapes}. Fetch it again.")
+    rows, columns = found["weight"]
+    linear = torch.nn.Linear(columns, rows, bias="bias" in shapes)
+    linear.load_state_dict(state)
     return [linear, getattr(torch.nn, activation)()]
 
 

@@ -25,6 +25,7 @@ from urllib.parse import parse_qsl
 from caramel.errors import BackendError
 from caramel.models.clip import autocast, resolve_device, resolve_precision
 from caramel.models.identities import weights_hash
+from caramel.models.loading import explained, tried
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.sentence_modules import Layout, checked_poolings, layers_of, layout_of, pool
 from caramel.models.transformers_dual import distinct_rows, padded, tokens
@@ -197,7 +198,9 @@ def load_text(target: str, *, device: str, precision: str, name: str) -> Sentenc
         unneeded=("pooler.",),
     )
     layers = layers_of(place, layout.then).to(device)
-    return SentenceEncoder(model, load_tokenizer(layout.transformer), layout, layers, device, precision, name)
+    with explained(place):
+        parts = (model, load_tokenizer(layout.transformer), layout, layers)
+        return tried(SentenceEncoder(*parts, device, precision, name), place)
 
 
 def missing_text(target: str) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 
 from caramel.models.batches import in_batches
 from caramel.models.clip import autocast, resolve_device, resolve_precision
+from caramel.models.loading import explained, tried
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.transformers_files import (
     MODEL_TYPES,
@@ -196,14 +197,16 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> Transfo
 
     check_type(target, MODEL_TYPES["dual"])
     device = resolve_device(device)
-    return TransformersDual(
-        load_pretrained(AutoModel, target, device=device),
-        load_tokenizer(target),
-        load_image_processor(target),
-        device,
-        precision,
-        name,
-    )
+    with explained(target):
+        model = TransformersDual(
+            load_pretrained(AutoModel, target, device=device),
+            load_tokenizer(target),
+            load_image_processor(target),
+            device,
+            precision,
+            name,
+        )
+        return tried(model, target)
 
 
 def missing_dual(target: str) -> list[str]:

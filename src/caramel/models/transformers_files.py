@@ -7,21 +7,20 @@ would fill it with random numbers.
 
 from __future__ import annotations
 
-import json
-import pickle
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caramel.errors import BackendError, ResourceError, shown
-from caramel.models.batches import out_of_memory
+from caramel.errors import BackendError, shown
+from caramel.models.assembly import LARGEST_SIDE
 from caramel.models.checkpoints import on_device
-from caramel.models.hub import network_error
+from caramel.models.hub import offline
 from caramel.models.identities import settings_hash, settings_of, versions, weights_hash
+from caramel.models.loading import bounded, explained, read_text_as_json
 from caramel.models.protocols import Identity
-from caramel.models.state_dicts import broken, first_line, refused
+from caramel.models.state_dicts import ENDINGS
 
 if TYPE_CHECKING:
     import torch
@@ -94,10 +93,7 @@ def read_json(target: str, name: str) -> Any:
     path = find_file(target, name)
     if path is None:
         raise BackendError(_absent(target, name))
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, OSError) as error:
-        raise BackendError(f"{str(path)!r} is broken: {error}. Fetch it again.") from error
+    return read_text_as_json(path)
 
 
 def _absent(target: str, name: str) -> str:
@@ -130,7 +126,7 @@ def find_file(target: str, name: str) -> Path | None:
         except LocalEntryNotFoundError as error:
             if _known_to_lack(target, name):
                 return None
-            why = "HF_HUB_OFFLINE is set" if _offline() else "the hub cannot be reached"
+            why = "HF_HUB_OFFLINE is set" if offline() else "the hub cannot be reached"
             raise BackendError(
                 f"{target!r} is no folder. {name} of the repository {target!r} is not in the hub's cache "
                 f"({constants.HF_HUB_CACHE}), and {why}. Fetch it before, or give the folder of a whole copy."
@@ -155,7 +151,13 @@ def load_pretrained(
     """
     import torch
 
-    with explained(target), _quiet(bars=not Path(target).is_dir()):
+    local = Path(target).is_dir()
+    files = [path for path in Path(target).iterdir() if path.suffix in ENDINGS] if local else []
+    if local:
+        _missing_shards(Path(target))  # raises where the index is broken
+    # Of a repository, the sizes are not known before all of it has been fetched.
+    within = bounded(files, repr(target)) if local else nullcontext()
+    with explained(target), _quiet(bars=not local), within:
         model, info = kind.from_pretrained(
             target,
             dtype=dtype or torch.float32,
@@ -216,7 +218,21 @@ def load_image_processor(target: str) -> Any:
 
     _check_files(target, PREPROCESSORS, "image processor")
     with explained(target):
-        return AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
+        found = AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
+        for name in ("size", "crop_size", "pad_size"):
+            _check_sides(target, name, getattr(found, name, None))
+        return found
+
+
+def _check_sides(target: str, name: str, sides: Any) -> None:
+    """Raise a BackendError if the sides to which pictures are brought are none, or would fill the memory."""
+    for side in ("height", "width", "shortest_edge"):
+        number = sides.get(side) if isinstance(sides, Mapping) else getattr(sides, side, None)
+        if number is not None and not (isinstance(number, int) and 1 <= number <= LARGEST_SIDE):
+            raise BackendError(
+                f"The image processor of {target!r} is broken: {side!r} of {name!r} is {number!r}, and must be a "
+                f"whole number from 1 to {LARGEST_SIDE}."
+            )
 
 
 def missing_transformers(target: str, *, types: Sequence[str] = (), images: bool = True) -> list[str]:
@@ -229,15 +245,17 @@ def missing_transformers(target: str, *, types: Sequence[str] = (), images: bool
     """
     wanted = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": TOKENIZERS}
     wanted |= {"image processor": PREPROCESSORS} if images else {}
-    if Path(target).is_dir():
-        lacking = [what for what, names in wanted.items() if not _any(Path(target), names)]
-        found = [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
-        return found + (_wrong_type(target, types) if types and "config.json" not in lacking else [])
     try:
+        if Path(target).is_dir():
+            lacking = [what for what, names in wanted.items() if not _any(Path(target), names)]
+            found = [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
+            if types and "config.json" not in lacking:
+                check_type(target, types)
+            return found
         _check_repository(target)
     except BackendError as error:
         return [str(error)]
-    if not _offline():
+    if not offline():
         return []  # it can be fetched
     lacking = [what for what, names in wanted.items() if not any(_cached(target, name) for name in names)]
     return [f"{target!r}: no {what} in the hub's cache, and HF_HUB_OFFLINE is set" for what in lacking]
@@ -267,39 +285,6 @@ def identity_of(
         "device": device.partition(":")[0],
         **further,
     }
-
-
-@contextmanager
-def explained(target: str) -> Iterator[None]:
-    """Turn what transformers raises on a checkpoint that is missing or broken into a BackendError."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except pickle.UnpicklingError as error:
-        raise refused(target, error) from error
-    except (SafetensorError, EOFError) as error:
-        raise broken(target, error) from error
-    except json.JSONDecodeError as error:
-        raise BackendError(f"A JSON file of {target!r} is broken: {error}. Fetch it again.") from error
-    except ImportError as error:
-        raise BackendError(
-            f"{target!r} needs a package that is not installed: {first_line(error)}."
-        ) from error
-    except (OSError, network_error()) as error:
-        online = "Check the name, the network and, where it is gated, HF_TOKEN"
-        cure = "Fetch it before, or unset HF_HUB_OFFLINE" if _offline() else online
-        cure = "Fetch it again" if Path(target).is_dir() else cure
-        raise BackendError(f"{target!r} cannot be loaded: {first_line(error)}. {cure}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and out_of_memory(error):
-            raise ResourceError(f"{target!r} does not fit into memory: {first_line(error)}.") from error
-        if "PytorchStreamReader" in str(error):  # of a pickle that was cut off
-            raise broken(target, error) from error
-        raise BackendError(
-            f"transformers refuses {target!r}: {first_line(error)}. Its files do not fit together, or it "
-            f"needs code of its own, which is never run."
-        ) from error
 
 
 @contextmanager
@@ -344,8 +329,14 @@ def _missing_shards(folder: Path) -> list[str]:
     index = next((folder / name for name in WEIGHTS if name.endswith(".json") and _any(folder, [name])), None)
     if index is None or _any(folder, ["model.safetensors"]):
         return []
-    files = sorted(set(read_config(str(folder), index.name).get("weight_map", {}).values()))
-    return [f"no {name} in {str(folder)!r}" for name in files if not (folder / name).is_file()]
+    files = read_config(str(folder), index.name).get("weight_map")
+    names: list[Any] = list(files.values()) if isinstance(files, dict) else [None]
+    if not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise BackendError(
+            f"{index.name} of {str(folder)!r} is broken: its 'weight_map' must give a file of the folder for each "
+            f"weight. Fetch it again."
+        )
+    return [f"no {name} in {str(folder)!r}" for name in sorted(set(names)) if not (folder / name).is_file()]
 
 
 def _known_to_lack(target: str, name: str) -> bool:
@@ -359,22 +350,7 @@ def _known_to_lack(target: str, name: str) -> bool:
     return try_to_load_from_cache(target, name) is _CACHED_NO_EXIST or _cached(target, ".gitattributes")
 
 
-def _wrong_type(target: str, types: Sequence[str]) -> list[str]:
-    """Return what is wrong with the ``model_type`` of a folder's config.json: a line, or nothing."""
-    try:
-        check_type(target, types)
-    except BackendError as error:
-        return [str(error)]
-    return []
-
-
 def _cached(target: str, name: str) -> bool:
     from huggingface_hub import try_to_load_from_cache
 
     return isinstance(try_to_load_from_cache(target, name), str)
-
-
-def _offline() -> bool:
-    from huggingface_hub import constants
-
-    return bool(constants.HF_HUB_OFFLINE)

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from caramel.errors import BackendError
 from caramel.models.clip import resolve_device
+from caramel.models.loading import TEXT, explained
 from caramel.models.protocols import Identity
 from caramel.models.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.transformers_files import (
@@ -128,10 +129,12 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
     device = resolve_device("auto")
     with torch.random.fork_rng():
         torch.manual_seed(shard["seed"])
-        model, tokenizer = _load(target, device), load_tokenizer(target)
-        head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
-        torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
-        judge = _Judge(model, head, tokenizer, device)
+        with explained(target):
+            model, tokenizer = _load(target, device), load_tokenizer(target)
+            head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
+            torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
+            judge = _Judge(model, head, tokenizer, device)
+            judge.values([TEXT])  # files that load may still not fit together
         _train(judge, shard["true"], shard["false"])
     return vector_table(shard["asked"], judge.values(shard["asked"])[:, None])
 

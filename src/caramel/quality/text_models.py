@@ -15,6 +15,7 @@ import numpy as np
 from caramel.errors import BackendError
 from caramel.models.batches import in_batches
 from caramel.models.clip import resolve_device
+from caramel.models.loading import TEXT, explained
 from caramel.models.protocols import Embeddings, Identity
 from caramel.models.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.transformers_files import identity_of, load_pretrained, load_tokenizer
@@ -40,8 +41,17 @@ class Opened(NamedTuple):
 
 @functools.lru_cache(1)
 def open_model(*, kind: str, target: str) -> Opened:
-    """Return the model on the GPU where there is one, else on the processor; the last one is kept."""
-    return OPEN[kind](target, resolve_device("auto"))
+    """Return the model on the GPU where there is one, else on the processor; the last one is kept.
+
+    Raises:
+        BackendError: it is broken, or its files do not fit together: it is tried on a text.
+        ResourceError: it does not fit into memory.
+    """
+    with explained(target):
+        found = OPEN[kind](target, resolve_device("auto"))
+        if np.isnan(found.values([TEXT])).any():
+            raise BackendError(f"{kind}:{target} gives no number (NaN) for a text: its weights are broken.")
+        return found
 
 
 def _open_vera(target: str, device: str) -> Opened:
