@@ -56,6 +56,24 @@ def test_packages_are_compared_with_the_lock(tmp_path: Path) -> None:
     assert doctor.packages(tmp_path).state == doctor.FAIL
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"# nothing\n",
+        b"click==\n",
+        b"-e .\n",
+        "click==8".encode("utf-16"),
+        b"\xff",
+        b"click==8 ; nonsense == 'x'\n",
+    ],
+)
+def test_a_broken_requirements_lock_is_said_with_its_cure(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "requirements.lock").write_bytes(content)
+    found = doctor.packages(tmp_path)
+    assert (found.state, found.cure) == (doctor.FAIL, "git checkout requirements.lock")
+
+
 @pytest.mark.parametrize(("free", "state"), [(50, doctor.OK), (5, doctor.WARN), (1, doctor.FAIL)])
 def test_little_disk_is_said(free: int, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = shutil.disk_usage(tmp_path)._replace(free=free * 2**30)
@@ -103,8 +121,9 @@ def test_a_cluster_that_cannot_be_reached_is_a_failure(
     found = doctor.ray(None)
     assert found.state == doctor.FAIL
     assert "cannot be reached" in found.text
-    monkeypatch.setenv("RAY_ADDRESS", "nonsense")
-    assert doctor.ray(None).state == doctor.FAIL
+    for address in ("nonsense", "127.0.0.1:99999999", "a..b:1"):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        assert doctor.ray(None).state == doctor.FAIL
 
 
 def test_a_hub_model_needs_the_hub(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,6 +140,8 @@ def test_a_hub_model_needs_the_hub(project: Path, monkeypatch: pytest.MonkeyPatc
 def test_the_dvc_repository_and_its_remote_are_found(tmp_path: Path) -> None:
     assert doctor.dvc_repository(tmp_path).state == doctor.FAIL
     (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc" / "config").write_bytes(b"\xff")
+    assert doctor.dvc_repository(tmp_path).state == doctor.WARN
     (tmp_path / ".dvc" / "config").write_text("[core]\n    remote = lab\n", encoding="utf-8")
     assert doctor.dvc_repository(tmp_path).state == doctor.WARN
     (tmp_path / ".dvc" / "config.local").write_text(

@@ -54,6 +54,11 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             "evaluate.benchmarks: .*'sugarcrepe'",
         ),
         ({"evaluate__benchmarks": ["sugarcrepe"]}, "evaluate.data is not set"),
+        ({"evaluate__models": ["x" * 5000]}, "evaluate.models = 'x*: .*too long"),
+        (
+            {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "x" * 5000},
+            "evaluate.data = 'x*': there is no such folder",
+        ),
         (
             {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "gone"},
             "evaluate.data = 'gone': there is no such folder",

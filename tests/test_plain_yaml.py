@@ -65,6 +65,7 @@ def test_brackets_without_end_are_refused() -> None:
         ("a: {.nan: x}", "a: the key nan is not text"),
         ("[a]: x", "top: the key .* is not text"),
         (r'a: "\ud800"', "a = .*surrogate"),
+        (r'a: "\0"', "a = .*NUL"),
         (f"a: 0x{'f' * 5000}", "a: a whole number of 20000 bits"),
     ],
 )

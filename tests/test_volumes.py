@@ -83,3 +83,10 @@ def test_a_write_that_failed_without_a_name_is_blamed_on_the_fullest_volume(
     said = volumes.blamed(OSError(errno.ENOSPC, "No space left on device"), [tmp_path, place])
     assert said is not None
     assert f"no space left, perhaps for {place}: its volume {place} has 40 MiB free" in said
+
+
+def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
+    (tmp_path / "work").touch()
+    for place in (tmp_path / "work", tmp_path / "work" / "shards"):
+        with pytest.raises(ResourceError, match="work is a file, not a folder"):
+            volumes.require([place])

@@ -23,7 +23,7 @@ from typing import Literal
 from caramel import dvc_state
 from caramel.config import Config, load
 from caramel.errors import CaramelError, shown
-from caramel.names import unmet
+from caramel.names import is_there, unmet
 from caramel.tracking import counted_runs
 from caramel.volumes import trouble, volume_of
 
@@ -112,11 +112,20 @@ def packages(root: Path) -> Finding:
     lock = root / "requirements.lock"
     if not lock.exists():
         return Finding(WARN, "packages", "no requirements.lock here", "run this in the project's folder")
-    text = re.sub(r"\\\n|--hash=\S+", "", lock.read_text(encoding="utf-8"))
-    lines = [line.partition("#")[0].strip() for line in text.splitlines()]
-    pins = [Requirement(line) for line in lines if line]
-    here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
-    installed = {canonicalize_name(d.metadata["Name"]): d.version for d in metadata.distributions()}
+    try:
+        text = re.sub(r"\\\n|--hash=\S+", "", lock.read_text(encoding="utf-8"))
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+        pins = [Requirement(line) for line in lines if line]
+        here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
+    except (OSError, ValueError) as error:  # ValueError: no text, or no requirement
+        said = " ".join(str(error).split())[:200]
+        return Finding(
+            FAIL, "packages", f"requirements.lock is broken: {said}", "git checkout requirements.lock"
+        )
+    if not here:
+        return Finding(FAIL, "packages", "requirements.lock names none", "git checkout requirements.lock")
+    names = [(d.metadata["Name"], d.version) for d in metadata.distributions()]
+    installed = {canonicalize_name(name): version for name, version in names if name}
     missing, other = [], []
     for pin in here:
         version = installed.get(canonicalize_name(pin.name))
@@ -211,7 +220,7 @@ def ray(config: Config | None) -> Finding:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
             return Finding(OK, "ray", f"cluster at {address}")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         return Finding(
             FAIL,
             "ray",
@@ -223,7 +232,7 @@ def ray(config: Config | None) -> Finding:
 def hub(config: Config | None) -> Finding:
     """Whether models may be fetched, and whether the params ask for it."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
-    named = [p for p in _pretrained(config) if not Path(p).exists()]
+    named = [p for p in _pretrained(config) if not is_there(p)]
     if named and offline:
         return Finding(
             WARN,
@@ -251,7 +260,9 @@ def dvc_repository(root: Path) -> Finding:
     if trouble := dvc_state.rwlock_trouble(root):
         return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
     settings = [root / ".dvc" / name for name in ("config", "config.local")]
-    text = "\n".join(path.read_text(encoding="utf-8") for path in settings if path.exists())
+    text = "\n".join(
+        path.read_text(encoding="utf-8", errors="replace") for path in settings if path.is_file()
+    )
     remotes = re.findall(r"""\[['"]?remote\s+"([^"]+)""", text)
     if not remotes:
         return Finding(

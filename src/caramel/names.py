@@ -57,8 +57,16 @@ def unmet(config: Config) -> Iterator[str]:
     if evaluate.benchmarks and evaluate.data is None:
         yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
     for key, folder in (("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)):
-        if evaluate.benchmarks and folder is not None and not Path(folder).is_dir():
+        if evaluate.benchmarks and folder is not None and not (is_there(folder) and Path(folder).is_dir()):
             yield f"{key} = {folder!r}: there is no such folder"
+
+
+def is_there(name: str) -> bool:
+    """Return whether there is a file or folder of that name; of a name that none can have there is none."""
+    try:
+        return Path(name).exists()
+    except OSError:
+        return False
 
 
 def _unknown(key: str, kind: str, name: str) -> Iterator[str]:
@@ -84,5 +92,5 @@ def _missing(key: str, kind: str, spec: str) -> Iterator[str]:
     try:
         for missing in backend("check", kind)(spec):
             yield f"{key} = {spec!r}: {missing}"
-    except CaramelError as error:
-        yield f"{key} = {spec!r}: {error}"
+    except (CaramelError, OSError) as error:  # OSError: a text too long for a name of a file
+        yield f"{key} = {spec!r:.200}: {error}"

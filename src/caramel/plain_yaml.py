@@ -104,8 +104,8 @@ def _odd(value: Any, key: str) -> Iterator[str]:
         for part in value:
             yield from _odd(part, key)
     elif type(value) is str:
-        if any("\ud800" <= sign <= "\udfff" for sign in value):
-            yield f"{key} = {value!r:.{_TEXT}}: half of a surrogate pair, which is no sign"
+        if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in value):
+            yield f"{key} = {value!r:.{_TEXT}}: a NUL or half of a surrogate pair, which is no text"
     elif type(value) is int:
         if value.bit_length() > 64:
             yield f"{key}: a whole number of {value.bit_length()} bits"

@@ -23,6 +23,7 @@ from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
+from caramel.timings import Timing
 from caramel.tracking import store_root
 from caramel.volumes import blamed, require
 
@@ -176,6 +177,6 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     peak = max(peak, process.memory_info().rss)
     # The clock may have been set back since the process was started: the block's own time is no less.
     seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
-    row = {"stage": name, "profile": profile, "seconds": seconds, "peak_mb": peak >> 20}
+    row = Timing(stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20)
     with Path("work", "timings.jsonl").open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(row) + "\n")
+        stream.write(row.model_dump_json() + "\n")

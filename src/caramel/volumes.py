@@ -27,8 +27,10 @@ def volume_of(path: str | Path) -> Path:
 
 
 def trouble(path: str | Path) -> str | None:
-    """Return why nothing can be written at a path, with its volume and what to do; None if all is well."""
+    """Return why nothing can be written in a folder, which need not be there yet, with its volume and what to do; None if all is well."""
     path, place = Path(path), _nearest(path)
+    if not place.is_dir():
+        return f"{path} cannot be written: {place} is a file, not a folder. Move it away."
     stats = os.statvfs(place)
     if stats.f_flag & os.ST_RDONLY:
         return f"{path} cannot be written: {_cure(path, errno.EROFS)}"

@@ -126,6 +126,28 @@ def test_timings_are_of_the_latest_run_of_each_stage(call: Call) -> None:
     ]
 
 
+def test_damaged_lines_of_the_timings_are_left_out_and_counted(call: Call) -> None:
+    Path("work").mkdir()
+    row = {"stage": "a\x1b[2K", "profile": "smoke", "seconds": 5.0, "peak_mb": 1}
+    lines = [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"stage": "b"}', b"[" * 5000]
+    for key, value in (
+        ("stage", 1),
+        ("seconds", -3.5),
+        ("seconds", float("nan")),
+        ("seconds", "5"),
+        ("peak_mb", None),
+    ):
+        lines.append(json.dumps({**row, key: value}).encode())
+    lines.append(json.dumps(row).encode())
+    Path("work", "timings.jsonl").write_bytes(b"\n".join(lines))
+    code, out, err = call("timings")
+    assert code == 0
+    assert out.splitlines()[1].split() == [r"a\x1b[2K", "smoke", "5.0", "s", "1", "MB"]
+    assert err.startswith("Left out: 12 lines")
+    Path("work", "timings.jsonl").write_bytes(b"{")
+    assert "holds no run of a stage" in call("timings")[2]
+
+
 @pytest.mark.parametrize("arguments", [("timings",), ("ui",), ("pin", "v1")])
 def test_a_command_that_needs_results_says_to_run_dvc_repro(arguments: tuple[str, ...], call: Call) -> None:
     code, _, err = call(*arguments)

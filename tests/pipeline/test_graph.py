@@ -22,6 +22,7 @@ INFRASTRUCTURE = {
     "plain_yaml",
     "registry",
     "stages",
+    "timings",
     "tracking",
     "volumes",
 }

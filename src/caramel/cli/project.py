@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Mapping
@@ -184,16 +183,29 @@ def timings() -> None:
     Example:
       caramel timings
     """
+    from pydantic import ValidationError
+
+    from caramel.timings import Timing
+
     path = Path("work", "timings.jsonl")
     if not path.exists():
         raise DataError(f"No stage has run yet: {path} is missing. Run `dvc repro`.")
-    latest: dict[str, dict[str, Any]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        latest.pop(row["stage"], None)  # so that stages stand in the order of their latest runs
-        latest[row["stage"]] = row
+    latest: dict[str, Timing] = {}
+    damaged = 0
+    for line in path.read_bytes().splitlines():
+        try:
+            row = Timing.model_validate_json(line)
+        except ValidationError:
+            damaged += 1
+            continue
+        latest.pop(row.stage, None)  # so that stages stand in the order of their latest runs
+        latest[row.stage] = row
+    if damaged:
+        say(f"Left out: {damaged} lines of {path} that are cut, or give no time or a negative one.", err=True)
+    if not latest:
+        raise DataError(f"{path} holds no run of a stage. Run `dvc repro`.")
     say(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
     for row in latest.values():
-        say(f"{row['stage']:24}{row['profile']:14}{row['seconds']:>10.1f} s{row['peak_mb']:>11} MB")
-    total = sum(row["seconds"] for row in latest.values())
-    say(f"{'total':38}{total:>10.1f} s{max(r['peak_mb'] for r in latest.values()):>11} MB")
+        say(f"{row.stage:24}{row.profile:14}{row.seconds:>10.1f} s{row.peak_mb:>11} MB")
+    total = sum(row.seconds for row in latest.values())
+    say(f"{'total':38}{total:>10.1f} s{max(row.peak_mb for row in latest.values()):>11} MB")
