@@ -82,7 +82,7 @@ def _type(values: pd.Series, table: Table, where: str) -> pa.DataType:
     try:
         found = pa.array(values, from_pandas=True)
         return pa.null() if found.null_count == len(found) else found.type
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise ContractError(
             f"Table {table.name!r} at {where}: column {values.name!r} must be {table.columns[str(values.name)].type}: {error}"
         ) from error

@@ -230,6 +230,14 @@ def test_ctrl_c_ends_with_one_line_while_imports_run(module: str) -> None:
     assert (done.stdout, done.stderr.strip()) == ("", "Interrupted. What was finished is kept.")
 
 
+@pytest.mark.parametrize("name", ["audit", "refine", "eval", "metrics", "compare", "table"])
+@pytest.mark.parametrize("seed", ["-1", str(2**32)])
+def test_a_seed_that_no_generator_takes_is_refused(name: str, seed: str, call: Call) -> None:
+    code, _, err = call(name, "--seed", seed)
+    assert code == 2
+    assert f"Invalid value for '--seed': {seed} is not in the range" in err
+
+
 def test_ctrl_c_in_a_command_is_one_line_and_an_end_of_file_is_none(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

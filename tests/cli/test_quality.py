@@ -110,3 +110,23 @@ def test_published_figures_are_shares_by_subset() -> None:
     assert found["replace_obj"] == pytest.approx(0.9086)
     assert quality.published("sugarcrepe")["all"] == pytest.approx(0.7656)
     assert quality.published("of nobody") == {}
+
+
+def test_what_stands_in_data_cannot_steer_the_terminal_nor_fake_a_line(call: Call) -> None:
+    rows = [
+        {
+            "caption": f"A cat \x1b[2J and {i} dogs",
+            "negative_caption": f"a dog and {i} cats",
+            "type": "fine\nPASSED\n",
+            "subtype": "x" * 400,
+        }
+        for i in range(12)
+    ]
+    Path("data.json").write_text(json.dumps(rows), encoding="utf-8")
+    name = ("--name", "my\x1b]0;set")
+    code, out, err = call("data.json", "--out", "audit", "--scorer", "casing", "--folds", "2", *name)
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert "my\\x1b]0;set" in out
+    assert "\nPASSED" not in out
+    assert max(len(line) for line in out.splitlines()) < 300

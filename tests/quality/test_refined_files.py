@@ -76,6 +76,13 @@ def test_the_curve_is_written_as_numbers_and_as_a_picture(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_curve_without_a_single_figure_is_drawn_without_a_legend(tmp_path):
+    write_curve(
+        pd.DataFrame([("none", np.nan, 9, 1.0, np.nan, np.nan, np.nan)], columns=list(COLUMNS)), tmp_path
+    )
+    assert (tmp_path / "curve.png").exists()
+
+
 def test_files_of_subtypes_that_lost_all_their_rows_are_removed(tmp_path):
     nothing = tables.frame(tables.REJECTS, [])
     write_refined(rows(["swap_obj", "add_obj"], [None, None]), nothing, tmp_path, ())

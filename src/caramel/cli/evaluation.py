@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from caramel.cli.options import SEED
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
 from caramel.files import keep_inputs, write_atomically
@@ -28,7 +29,7 @@ _bootstrap = click.option(
     type=click.IntRange(100),
     help="Resamples of the intervals.",
 )
-_seed = click.option("--seed", default=0, show_default=True, help="Seed of the resamples.")
+_seed = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")
 
 
 class _BatchSize(click.ParamType):  # type: ignore[type-arg]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from caramel.cli.options import SEED
 from caramel.cli.saying import say
 from caramel.errors import DataError
 from caramel.files import keep_inputs
@@ -62,7 +63,7 @@ RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases t
 @click.option(
     "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
 )
-@click.option("--seed", default=3, show_default=True, help="Of folds and draws.")
+@click.option("--seed", default=3, show_default=True, type=SEED, help="Of folds and draws.")
 def audit(
     path: Path,
     out: Path,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from caramel.cli.options import SEED
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
 from caramel.files import keep_inputs
@@ -66,7 +67,7 @@ Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high
 @click.option(
     "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
 )
-@click.option("--seed", default=4, show_default=True, help="Of folds and draws.")
+@click.option("--seed", default=4, show_default=True, type=SEED, help="Of folds and draws.")
 def refine(
     path: Path,
     out: Path,

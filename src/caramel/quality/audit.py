@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from caramel.errors import printable
 from caramel.files import write_atomically
 from caramel.quality.attack import BEST, Attack, best_blind_attacker
 from caramel.quality.defects import find_defects
@@ -21,6 +22,7 @@ from caramel.quality.leakage import leakage
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
+WIDEST = 40  # characters of a name in the terminal
 ORDER_ONLY = "word_order_only"
 REWORDED = ("replace", "add")  # types whose negatives must have other words, not the same in another order
 
@@ -286,12 +288,15 @@ def _given_away(found: Giveaways) -> list[str]:
     for kind, parts in found.items():
         ways = [p["true_caption_is"] for p in parts["properties"][:3]]
         terms = [f"{t['term']!r} {'+' if t['weight'] > 0 else '-'}" for t in parts["terms"][:6]]
-        lines.append(f"  {kind:12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}")
+        lines.append(
+            f"  {_in_line(kind):12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}"
+        )
     return lines
 
 
 def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines with columns aligned, the first to the left, the others to the right."""
+    """Return the lines with columns aligned, the first to the left, the others to the right; long names are cut."""
+    lines = [[_in_line(cell) for cell in line] for line in lines]
     widths = np.array([[len(cell) for cell in line] for line in lines]).max(axis=0).tolist()
     return [
         "  ".join(
@@ -302,9 +307,14 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def _in_line(cell: str) -> str:
+    text = printable(cell).replace("\n", "\\n")
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+
+
 def _percent(share: float) -> str:
     return f"{100 * share:.1f}"
 
 
 def _examples(ids: Sequence[str]) -> str:
-    return f"   {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else ""
+    return f"   {', '.join(map(_in_line, ids[:3]))}{', …' if len(ids) > 3 else ''}" if ids else ""

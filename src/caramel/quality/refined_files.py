@@ -96,5 +96,6 @@ def _draw(curve: pd.DataFrame, path: Path) -> None:
     axes.axhline(0.5, color="0.6", linewidth=1, zorder=0)
     axes.set(xlabel="rows kept", ylabel="accuracy of the blind attacker (chance 0.5)")
     axes.set_xlim(left=0)
-    axes.legend(frameon=False)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
     figure.savefig(path, format="png", dpi=150)

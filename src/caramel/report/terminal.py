@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pandas as pd
 
 from caramel.errors import printable
@@ -48,12 +50,12 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         lines.append(
             [
                 *(str(row[name]) for name in ("benchmark", "subset", "metric")),
-                *(f"{100 * row[name]:.1f}" for name in ("value_a", "value_b")),
-                f"{100 * row['difference']:+.1f}{mark}",
-                f"[{100 * row['ci_low']:+.1f}, {100 * row['ci_high']:+.1f}]",
-                f"{row['p_holm']:.4f}",
-                f"{row['effect']:+.2f}",
-                f"{100 * row['detectable']:.1f}",
+                *(_number(100 * row[name], ".1f") for name in ("value_a", "value_b")),
+                f"{_number(100 * row['difference'], '+.1f')}{mark}",
+                f"[{_number(100 * row['ci_low'], '+.1f')}, {_number(100 * row['ci_high'], '+.1f')}]",
+                _number(row["p_holm"], ".4f"),
+                _number(row["effect"], "+.2f"),
+                _number(100 * row["detectable"], ".1f"),
             ]
         )
     notes = [
@@ -71,6 +73,11 @@ def _cell(row: pd.Series) -> str:
     if pd.isna(row["ci_low"]):
         return f"{100 * row['value']:.1f}"
     return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+
+
+def _number(value: float, form: str) -> str:
+    """Return a number, a dash for NaN."""
+    return "–" if math.isnan(value) else format(value, form)
 
 
 def _range(values: list[int]) -> str:
