@@ -138,7 +138,6 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         last=tmp_path / "last.json",
         examples=3,
         exempt=["add"],
-        min_faithful=0.5,
     )
     write_report(report, tmp_path / "out", last=tmp_path / "last.json", profile="p", commit="c")
     assert_it_is_text(tmp_path / "out" / "report.html", tmp_path)
