@@ -20,7 +20,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from caramel import dvc_state
+from caramel import dvc_cache, dvc_state
 from caramel.config import Config, load
 from caramel.errors import CaramelError, shown
 from caramel.names import is_there, unmet
@@ -87,6 +87,9 @@ def mend(root: Path) -> Iterator[str]:
         yield dvc_state.mend_rwlock(root)
     if lock_trouble(root):
         yield dvc_state.mend_lock(root)
+    if found := dvc_cache.broken(root, whole=True):
+        dvc_state.refuse_beside(root)
+        yield dvc_cache.remove(found)
 
 
 def lock_trouble(root: Path) -> str:
@@ -259,6 +262,9 @@ def dvc_repository(root: Path) -> Finding:
         )
     if trouble := dvc_state.rwlock_trouble(root):
         return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
+    if found := dvc_cache.broken(root, whole=False):
+        text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
+        return Finding(FAIL, "dvc", text, "caramel doctor --fix")
     settings = [root / ".dvc" / name for name in ("config", "config.local")]
     text = "\n".join(
         path.read_text(encoding="utf-8", errors="replace") for path in settings if path.is_file()

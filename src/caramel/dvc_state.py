@@ -87,7 +87,7 @@ def mend_lock(root: Path) -> str:
     Raises:
         ResourceError: DVC is at work in this project.
     """
-    _refuse_beside(root)
+    refuse_beside(root)
     text = lock_in_git(root)
     (root / BROKEN.parent).mkdir(parents=True, exist_ok=True)
     os.replace(root / LOCK, root / BROKEN)
@@ -123,7 +123,7 @@ def mend_rwlock(root: Path) -> str:
     Raises:
         ResourceError: DVC is at work in this project.
     """
-    _refuse_beside(root)
+    refuse_beside(root)
     (root / RWLOCK).unlink(missing_ok=True)
     return f"{RWLOCK} was removed; DVC makes a new one"
 
@@ -144,7 +144,7 @@ def _is_dvc(words: list[str]) -> bool:
     return any(Path(word).name == "dvc" for word in words[:4])
 
 
-def _refuse_beside(root: Path) -> None:
+def refuse_beside(root: Path) -> None:
     """Raise a ResourceError if DVC is at work in the project."""
     for number in _at_work(root.resolve()):
         raise ResourceError(f"DVC is at work in {root.resolve()} (process {number}). Wait for it, or end it.")

@@ -1,0 +1,47 @@
+"""DVC's cache: what kills, full disks and damaged files leave in it, and how that is mended.
+
+DVC trusts what is in ``.dvc/cache``. It puts a damaged object into ``data/`` without a word, runs a stage each time
+again whose list of files is damaged, and refuses every run of a stage whose entry in the run cache is empty. What is
+removed here is made again by ``dvc repro``, or fetched by ``dvc pull``.
+
+A cache elsewhere (``dvc cache dir``) is left alone: others may use it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+OBJECTS = Path(".dvc", "cache", "files", "md5")
+RUNS = Path(".dvc", "cache", "runs")
+
+
+def broken(root: Path, *, whole: bool) -> list[Path]:
+    """Return what is broken in the cache: objects that are not what their names say, and empty runs.
+
+    Args:
+        root: folder of the project.
+        whole: read every object; else the lists of files alone, whose damage is the one that ``dvc repro`` feels.
+    """
+    objects = sorted((root / OBJECTS).glob("??/*" if whole else "??/*.dir"))
+    damaged = [path for path in objects if path.is_file() and _named(path) != _digest(path)]
+    runs = sorted(path for path in (root / RUNS).glob("??/*") if path.is_dir())
+    return damaged + [path for path in runs if not any(path.iterdir())]
+
+
+def remove(found: list[Path]) -> str:
+    """Remove what is broken; say so."""
+    for path in found:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return f"{len(found)} broken entries of DVC's cache were removed; `dvc repro` makes them again"
+
+
+def _named(path: Path) -> str:
+    """Return the hash that is an object's name."""
+    return path.parent.name + path.name.removesuffix(".dir")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "md5").hexdigest()
