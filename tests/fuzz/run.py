@@ -130,7 +130,8 @@ def main(words: list[str] | None = None) -> int:
     given_ = parser.parse_args(words)
     prepare()
     kept = given_.out.resolve()
-    with tempfile.TemporaryDirectory(prefix="caramel-fuzz-") as root:
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where the many syncs of files cost nothing
+    with tempfile.TemporaryDirectory(prefix="caramel-fuzz-", dir=memory) as root:
         bench = Bench(Path(root), kept)
         if given_.again is not None:
             return again(bench, given_.again.resolve())
