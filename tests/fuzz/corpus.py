@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 ROWS = 6
+MANY = 96
 
 
 NOUNS = ("dog", "cat", "horse", "bird", "boat", "kite", "table", "truck")
@@ -30,7 +31,7 @@ def caption(n: int) -> str:
 
 
 def negative(n: int) -> str:
-    return f"A {NOUNS[(n + 3) % 8]}, number {n}, stands on a mat."
+    return f"A {NOUNS[(5 * n + 3) % 8]}, number {n}, stands on a mat."
 
 
 def paraphrase(n: int) -> str:
@@ -84,6 +85,21 @@ def named(suffix: str, **more: Any) -> Callable[[], None]:
         images([f"{n}.jpg" for n in range(4)])
 
     return write
+
+
+def couples() -> None:
+    """``data/mine.csv`` with as many rows as a refinement needs."""
+    rows = [
+        {
+            "filename": f"{n // 2}.jpg",
+            "caption": caption(n),
+            "negative_caption": negative(n),
+            "type": "replace",
+        }
+        | {"subtype": ("obj", "att")[n % 2]}
+        for n in range(MANY)
+    ]
+    put("mine.csv", rows)
 
 
 def sugarcrepe() -> None:

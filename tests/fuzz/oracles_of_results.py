@@ -24,7 +24,6 @@ from independent import (
     rows_of,
     strings_in,
 )
-from sandbox import Files
 
 
 def scores_are_finite(seen: Seen) -> Iterator[str]:
@@ -169,13 +168,6 @@ def _surrogate(text: str | None) -> bool:
     return any("\ud800" <= sign <= "\udfff" for sign in text or "")
 
 
-def taken_by_the_stage(files: Files, box: Path) -> tuple[int, int]:
-    """Return how many captions the stage ``scenes`` kept and rejected."""
-    return tuple(
-        pq.read_metadata(box / f"data/scenes/{name}.parquet").num_rows for name in ("pairs", "rejects")
-    )  # type: ignore[return-value]
-
-
 def scenes_are_whole(seen: Seen) -> Iterator[str]:
     """Each caption of the pairs stands in the file, whole, and rows are kept or rejected."""
     pairs = seen.box / "data/scenes/pairs.parquet"
@@ -189,7 +181,8 @@ def scenes_are_whole(seen: Seen) -> Iterator[str]:
     known = set(strings_in(list(mine.values())))
     if any(row["caption"] not in known for row in pq.read_table(pairs).to_pylist()):
         yield "a caption is not in the file, whole"
-    kept, rejected = taken_by_the_stage(seen.files, seen.box)
+    out = seen.box / "data/scenes"
+    kept, rejected = (pq.read_metadata(out / f"{name}.parquet").num_rows for name in ("pairs", "rejects"))
     flat = {name: rows for name, rows in mine.items() if not name.endswith("captions.json")}
     if flat and kept + rejected != sum(map(len, flat.values())):
         yield f"kept {kept} and rejected {rejected} of {sum(map(len, flat.values()))} rows"
@@ -197,3 +190,17 @@ def scenes_are_whole(seen: Seen) -> Iterator[str]:
         leaves(text) for text in names_in(list(mine.values()), ("filename", "file_name"))
     ) and "captions" in str(list(mine)):
         yield "took a name that leaves its folder"
+
+
+def kept_or_rejected(seen: Seen) -> Iterator[str]:
+    """Each row of the file is in the refined table or among the rejects, and the JSON files hold what was kept."""
+    out = seen.box / "out"
+    if seen.code or not (out / "refined.parquet").is_file():
+        return
+    kept, rejected = (pq.read_metadata(out / f"{name}.parquet").num_rows for name in ("refined", "rejects"))
+    try:
+        rows = sum(len(rows_of(name, data)) for name, data in inputs(seen, ("data/mine",)))
+    except Unreadable:
+        return  # another oracle's
+    if rows and kept + rejected != rows:
+        yield f"kept {kept} and rejected {rejected} of {rows} rows"

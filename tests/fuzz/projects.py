@@ -70,22 +70,22 @@ def parses() -> None:
     put_text("more/p.txt", "".join(lines))
 
 
-def refined() -> None:
+def refined(count: int = ROWS) -> None:
     """Tables ``pairs``, ``negatives`` and ``paraphrases``."""
     common = {"scene": None, "split": "test", "source": "world"}
     made = {"type": "swap", "subtype": "swap_obj", "generator": "world", "seed": 1, "attempt": 1}
     pairs = [
-        {"pair_id": f"p{n}", "image_id": f"i{n % 4}", "caption": caption(n), **common} for n in range(ROWS)
+        {"pair_id": f"p{n}", "image_id": f"i{n // 2}", "caption": caption(n), **common} for n in range(count)
     ]
     negatives = [
         {"negative_id": f"p{n}:0", "pair_id": f"p{n}", "negative_caption": negative(n), **made}
-        for n in range(ROWS)
+        for n in range(count)
     ]
     write(tables.PAIRS, pairs, "data/pairs.parquet")
     write(tables.NEGATIVES, negatives, "data/negatives.parquet")
     seconds = [
         {"pair_id": f"p{n}", "caption2": paraphrase(n), "generator": "world", "attempts": 1}
-        for n in range(ROWS)
+        for n in range(count)
     ]
     write(tables.PARAPHRASES, seconds, "data/paraphrases.parquet")
 

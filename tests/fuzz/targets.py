@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import corpus
 import projects
 import releases
 import served
-from harness import Target
+from harness import Oracle, Target
 from oracles import pictures_decode, refused_what_is_broken, same_pairs, stays_inside, whole_captions
 from oracles_of_results import (
     a_changed_pin_is_refused,
     infinite_scores_are_refused,
+    kept_or_rejected,
     only_what_the_lock_names_is_pinned,
     params_stay_valid,
     replies_do_not_poison,
@@ -25,362 +27,211 @@ from oracles_of_results import (
 # Fields that name images; benchmarks whose names are numbers, or the last part of a link, are not here.
 NAMES = ("filename", "image", "negative_image", "image_path", "image_file", "file_name")
 NAMES += tuple(f"image{sign}{n}" for sign in ("", "_") for n in range(3))
-BLIND = ("--scorer", "length", "--folds", "2")
-FAST = ("--bootstrap", "100")
 # Rows that the audit takes for each row of the files; of the others it is not one number.
-ROWS = {
-    "sugarcrepe": 1,
-    "sugarcrepe_pp": 1,
-    "winoground": 1,
-    "colorswap": 1,
-    "eqben": 1,
-    "cola": 1,
-    "natural_bench": 1,
-}
-ROWS |= {"bivlc": 1, "vg_relation": 1, "vg_attribution": 1, "vl_checklist": 1, "coco_spatial_one": 1}
-ROWS |= {"coco_spatial_two": 1, "gqa_spatial_one": 1, "gqa_spatial_two": 1, "whatsup_a": 3, "whatsup_b": 3}
+ROWS = {"sugarcrepe": 1, "sugarcrepe_pp": 1, "winoground": 1, "colorswap": 1, "eqben": 1, "cola": 1}
+ROWS |= {"natural_bench": 1, "bivlc": 1, "vg_relation": 1, "vg_attribution": 1, "vl_checklist": 1}
+ROWS |= {"coco_spatial_one": 1, "coco_spatial_two": 1, "gqa_spatial_one": 1, "gqa_spatial_two": 1}
+ROWS |= {"whatsup_a": 3, "whatsup_b": 3}
 NOT_AUDITED = ("crepe_retrieval", "zero_shot", "svo_probes", "coco_retrieval", "flickr30k_retrieval")
+TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "parquet", "txt"))
+NOTHING = ("nothing",)  # no file is mutated
+
+BLIND = "--out out --scorer length --folds 2"
+AUDIT = f"audit data/mine.csv {BLIND}"
+REFINE = (
+    "refine data/mine.csv --out out --scorer length --attacker casing --method adversarial --folds 2 --cell 1"
+)
+EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootstrap 100"
+METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
+COMPARE = "compare data/a data/b --out out --bootstrap 100"
+TABLE = "table data/a --benchmark sugarcrepe --out out.md --bootstrap 100"
 
 
-def _inside(name: str) -> tuple[str, ...]:
-    return () if name in ("cola", "mmvp") else NAMES
+def _target(name: str, write: Callable[[], None], command: str, *oracles: Oracle, **more: object) -> Target:
+    return Target(name, write, tuple(command.split()), oracles=oracles, **more)  # type: ignore[arg-type]
+
+
+def _names(name: str) -> Oracle:
+    """Return the oracle of a benchmark's file names."""
+    fields = () if name in ("cola", "mmvp") else NAMES
+    return stays_inside(*fields, first=name == "vl_checklist")
 
 
 def _audits() -> list[Target]:
     found = []
     for suffix in ("csv", "json", "jsonl", "parquet"):
-        oracles = (
-            refused_what_is_broken,
-            whole_captions(factor=1),
-            same_pairs(),
-            stays_inside("filename", "image", "negative_image"),
-        )
-        command = ("audit", f"data/mine.{suffix}", "--out", "out", *BLIND)
-        found.append(
-            Target(f"audit .{suffix}", corpus.named(suffix), command, (f"data/mine.{suffix}",), oracles, 4)
-        )
+        inside = stays_inside("filename", "image", "negative_image")
+        oracles = (refused_what_is_broken, whole_captions(factor=1), same_pairs(), inside)
+        command, files = f"audit data/mine.{suffix} {BLIND}", (f"data/mine.{suffix}",)
+        write = corpus.named(suffix)
+        found.append(_target(f"audit .{suffix}", write, command, *oracles, files=files, weight=4))
     for name, writers in releases.BENCHMARKS.items():
-        if name in NOT_AUDITED:
-            continue
-        for n, write in enumerate(writers):
-            whole = whole_captions("a photo of " if name == "mmvp" else "", ROWS.get(name))
-            oracles = (
-                refused_what_is_broken,
-                whole,
-                stays_inside(*_inside(name), first=name == "vl_checklist"),
+        whole = whole_captions("a photo of " if name == "mmvp" else "", ROWS.get(name))
+        for n, write in enumerate(() if name in NOT_AUDITED else writers):
+            oracles = (refused_what_is_broken, whole, _names(name))
+            found.append(
+                _target(f"audit {name}{' files' * n}", write, f"audit data {BLIND}", *oracles, files=TABLES)
             )
-            command = ("audit", "data", "--out", "out", *BLIND)
-            found.append(Target(f"audit {name}{' files' * n}", write, command, TABLES, oracles))
     return found
-
-
-TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "parquet", "txt"))
 
 
 def _evals() -> list[Target]:
     found = []
     for name, writers in releases.BENCHMARKS.items():
+        command = EVAL.format(model="counting:4", name=name, data="data --dry-run")
         for n, write in enumerate(writers):
-            command = (
-                "eval",
-                "--model",
-                "counting:4",
-                "--benchmark",
-                name,
-                "--data",
-                "data",
-                "--out",
-                "out",
-                "--dry-run",
-            )
-            oracles = (
-                refused_what_is_broken,
-                stays_inside(*_inside(name), first=name == "vl_checklist"),
-                pictures_decode,
-            )
-            found.append(Target(f"eval {name}{' files' * n}", write, command, oracles=oracles, weight=1.5))
-    return found
-
-
-def _others() -> list[Target]:
-    audit = ("audit", "data/mine.csv", "--out", "out", *BLIND)
-    csv = corpus.named("csv")
-    whole = (refused_what_is_broken, whole_captions(factor=1))
-    eval_blind = (
-        "eval",
-        "--model",
-        "blind:length",
-        "--benchmark",
-        "sugarcrepe",
-        "--data",
-        "data",
-        "--out",
-        "out",
-        *FAST,
-    )
-    refine = ("refine", "data/mine.csv", "--out", "out", "--scorer", "length", "--attacker", "casing", "--method", "length", "--folds", "2", "--cell", "1")  # fmt: skip
+            oracles = (refused_what_is_broken, _names(name), pictures_decode)
+            found.append(_target(f"eval {name}{' files' * n}", write, command, *oracles, weight=1.5))
+    blind = EVAL.format(model="blind:length", name="sugarcrepe", data="data")
+    instances = EVAL.format(model="counting:4", name="instances", data="data")
     return [
-        Target("audit options", csv, audit, ("nothing",), weight=4, options=True),
-        Target(
-            "audit --corpus",
-            projects.corpus_file,
-            (*audit[:4], "--scorer", "ngram", "--folds", "2", "--corpus", "more/c.txt"),
-            ("more/*",),
-        ),
+        *found,
+        _target("eval blind", corpus.sugarcrepe, blind, refused_what_is_broken, _names(""), files=TABLES),
+        _target("eval options", corpus.sugarcrepe, blind, files=NOTHING, weight=3, options=True),
+        _target("eval instances", projects.instances, instances, weight=2),
+    ]
+
+
+def _texts() -> list[Target]:
+    """What else reads captions: further files of the audit, our tables, and the refinement."""
+    csv, more = corpus.named("csv"), ("more/*",)
+    corpora = f"audit data/mine.csv {BLIND} --scorer ngram --corpus more/c.txt"
+    parses, pictures = f"{AUDIT} --parser given:more/p.txt", f"audit data {BLIND} --images data"
+    tables = REFINE.replace("data/mine.csv", "data")
+    many = partial(projects.refined, corpus.MANY)
+    mine = ("data/mine.csv",)
+    return [
+        _target("audit options", csv, AUDIT, files=NOTHING, weight=4, options=True),
+        _target("audit --corpus", projects.corpus_file, corpora, files=more),
         *(
-            Target(
-                f"audit --training .{s}",
-                projects.training(s),
-                (*audit, "--training", f"more/t.{s}"),
-                ("more/*",),
-                weight=1.5,
+            _target(
+                f"audit --training .{s}", projects.training(s), f"{AUDIT} --training more/t.{s}", files=more
             )
             for s in ("txt", "csv", "jsonl", "parquet")
         ),
-        Target(
-            "audit --parser", projects.parses, (*audit, "--parser", "given:more/p.txt"), ("more/*",), weight=2
-        ),
-        Target(
-            "audit --images",
-            corpus.bivlc_files,
-            ("audit", "data", "--out", "out", *BLIND, "--images", "data"),
-            oracles=(pictures_decode,),
-            codes=(0, 1),
-        ),
-        Target(
-            "audit tables",
-            projects.refined,
-            ("audit", "data", "--out", "out", *BLIND),
-            oracles=(whole_captions(),),
-            weight=3,
-        ),
-        Target(
-            "audit instances",
-            projects.instances,
-            ("audit", "data", "--out", "out", *BLIND),
-            oracles=(whole_captions(),),
-            weight=2,
-        ),
-        Target("refine .csv", csv, refine, ("data/mine.csv",), (refused_what_is_broken,), 3, codes=(0, 1)),
-        Target("refine tables", projects.refined, (refine[0], "data", *refine[2:]), weight=2, codes=(0, 1)),
-        Target("refine options", csv, refine, ("nothing",), weight=3, options=True, codes=(0, 1)),
-        Target("eval blind", corpus.sugarcrepe, eval_blind, TABLES, (*whole[:1], stays_inside(*NAMES)), 1),
-        Target("eval options", corpus.sugarcrepe, eval_blind, ("nothing",), weight=3, options=True),
-        Target(
-            "eval instances",
-            projects.instances,
-            (
-                "eval",
-                "--model",
-                "counting:4",
-                "--benchmark",
-                "instances",
-                "--data",
-                "data",
-                "--out",
-                "out",
-                *FAST,
-            ),
-            weight=2,
-        ),
+        _target("audit --parser", projects.parses, parses, files=more, weight=2),
+        _target("audit --images", corpus.bivlc_files, pictures, pictures_decode),
+        _target("audit tables", projects.refined, f"audit data {BLIND}", whole_captions(), weight=3),
+        _target("audit instances", projects.instances, f"audit data {BLIND}", whole_captions(), weight=2),
+        _target("refine .csv", corpus.couples, REFINE, refused_what_is_broken, kept_or_rejected, files=mine),
+        _target("refine tables", many, tables),
+        _target("refine options", corpus.couples, REFINE, files=NOTHING, weight=2, options=True),
     ]
 
 
 def _results() -> list[Target]:
-    metrics, compare = (
-        ("metrics", "--benchmark", "sugarcrepe", "--out", "out", *FAST),
-        ("compare", "data/a", "data/b", "--out", "out", *FAST),
-    )
-    table = ("table", "data/a", "data/b", "--benchmark", "sugarcrepe", "--out", "out.md", *FAST)
-    ours = (scores_are_finite,)
+    """What reads the scores of instances."""
     found = [
-        Target(
+        _target(
             f"metrics .{s}",
             projects.verdicts(s),
-            (*metrics, f"data/v.{s}"),
-            oracles=(refused_what_is_broken, share_of_verdicts),
+            f"{METRICS} data/v.{s}",
+            refused_what_is_broken,
+            share_of_verdicts,
             weight=2.5,
         )
         for s in ("csv", "json", "jsonl", "parquet")
     ]
     found += [
-        Target(
+        _target(
             f"metrics scores .{s}",
             projects.scores(s),
-            (*metrics, f"data/v.{s}"),
-            oracles=(refused_what_is_broken, infinite_scores_are_refused),
+            f"{METRICS} data/v.{s}",
+            refused_what_is_broken,
+            infinite_scores_are_refused,
             weight=1.5,
         )
         for s in ("csv", "jsonl")
     ]
+    ours, ran, plain = (
+        scores_are_finite,
+        ("data/*/similarities.parquet",),
+        {"files": NOTHING, "options": True},
+    )
+    two = TABLE.replace("data/a", "data/a data/b")
     return [
         *found,
-        Target(
-            "metrics similarities",
-            projects.runs,
-            (*metrics, "data/a"),
-            ("data/a/similarities.parquet",),
-            ours,
-            3,
-        ),
-        Target("metrics answers", projects.answers, (*metrics, "data/a"), ("data/a/*",), weight=2),
-        Target(
-            "metrics options",
-            projects.verdicts("csv"),
-            (*metrics, "data/v.csv"),
-            ("nothing",),
-            weight=2,
-            options=True,
-        ),
-        Target("compare", projects.runs, compare, ("data/*/similarities.parquet",), ours, 4),
-        Target("compare options", projects.runs, compare, ("nothing",), weight=2, options=True),
-        Target("table", projects.runs, table, ("data/*/similarities.parquet",), ours, 2),
-        Target("table answers", projects.answers, (*table[:2], *table[3:]), ("data/a/*",), weight=2),
-        Target("table options", projects.runs, table, ("nothing",), weight=2, options=True),
-        Target(
-            "benchmarks options", projects.nothing, ("benchmarks", "sugarcrepe"), ("nothing",), options=True
-        ),
+        _target("metrics similarities", projects.runs, f"{METRICS} data/a", ours, files=ran, weight=3),
+        _target("metrics answers", projects.answers, f"{METRICS} data/a", files=("data/a/*",), weight=2),
+        _target("metrics options", projects.verdicts("csv"), f"{METRICS} data/v.csv", weight=2, **plain),
+        _target("compare", projects.runs, COMPARE, ours, files=ran, weight=4),
+        _target("compare options", projects.runs, COMPARE, weight=2, **plain),
+        _target("table", projects.runs, two, ours, files=ran, weight=2),
+        _target("table answers", projects.answers, TABLE, files=("data/a/*",), weight=2),
+        _target("table options", projects.runs, two, weight=2, **plain),
+        _target("benchmarks options", projects.nothing, "benchmarks sugarcrepe", **plain),
     ]
 
 
-def _project() -> list[Target]:
+def _projects() -> list[Target]:
+    """What reads the project's own files."""
+    config = {"rewrites": ("params.yaml",), "weight": 3}
+    params = ("params/*.yaml", "params.yaml")
+    data = ("data/**/*", "dvc.lock", "params.yaml")
+    pins = ("data/**/*", "pins/*")
+    named, believed = only_what_the_lock_names_is_pinned, a_changed_pin_is_refused
     return [
-        Target(
-            "profile",
-            projects.params,
-            ("profile", "mine"),
-            ("params/*.yaml", "params.yaml"),
-            (params_stay_valid,),
-            3,
-            rewrites=("params.yaml",),
-        ),
-        Target(
+        _target("profile", projects.params, "profile mine", params_stay_valid, files=params, **config),
+        _target(
             "profile --set",
             projects.params,
-            ("profile", "default", "--set", "@SET@"),
-            ("nothing",),
-            (params_stay_valid,),
-            3,
-            rewrites=("params.yaml",),
+            "profile default --set @SET@",
+            params_stay_valid,
+            files=NOTHING,
+            **config,
         ),
-        Target(
-            "pin",
-            projects.made,
-            ("pin", "v1"),
-            ("data/**/*", "dvc.lock", "params.yaml"),
-            (only_what_the_lock_names_is_pinned,),
-            2,
-        ),
-        Target("pin options", projects.made, ("pin", "v2"), ("nothing",), options=True),
-        Target(
-            "verify",
-            projects.pinned,
-            ("verify", "v1"),
-            ("data/**/*", "pins/*"),
-            (a_changed_pin_is_refused,),
-            4,
-        ),
-        Target("doctor", projects.whole, ("doctor",), projects.LOOKED_AT, weight=3, codes=(0, 1)),
-        Target("timings", projects.timings, ("timings",), ("work/timings.jsonl",), weight=2),
+        _target("pin", projects.made, "pin v1", named, files=data, weight=2),
+        _target("pin options", projects.made, "pin v2", files=NOTHING, options=True),
+        _target("verify", projects.pinned, "verify v1", believed, files=pins, weight=4),
+        _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
+        _target("timings", projects.timings, "timings", files=("work/timings.jsonl",), weight=2),
     ]
 
 
 def _stages() -> list[Target]:
-    stage: Callable[[str], tuple[str, ...]] = lambda name: ("stage", name)  # noqa: E731
+    """Stage scripts, run as DVC runs them."""
     found = [
-        Target(
+        _target(
             f"stage scenes {name}",
             served.own(write),
-            stage("scenes"),
-            ("own/**/*",),
-            (scenes_are_whole,),
-            4,
+            "stage scenes",
+            scenes_are_whole,
+            files=("own/**/*",),
+            weight=4,
         )
         for name, write in served.SOURCES.items()
     ]
+    params, pairs = served.own(served.SOURCES["captions.csv"]), "data/scenes/pairs.parquet"
+    scores = {"files": ("data/negatives/*.parquet", pairs), "rewrites": ("data/scores/",)}
+    joined = {"files": served.ASSEMBLED, "rewrites": ("data/assemble/",)}
     return [
         *found,
-        Target(
-            "stage scenes params",
-            served.own(served.SOURCES["captions.csv"]),
-            stage("scenes"),
-            ("params.yaml",),
-            weight=3,
-        ),
-        Target(
-            "stage negatives",
-            served.stage_negatives,
-            stage("negatives"),
-            ("data/scenes/pairs.parquet",),
-            weight=2,
-        ),
-        Target(
-            "stage scores",
-            served.synthetic_project,
-            stage("scores"),
-            ("data/negatives/*.parquet", "data/scenes/pairs.parquet"),
-            weight=1.5,
-            rewrites=("data/scores/",),
-        ),
-        Target(
-            "stage assemble",
-            served.synthetic_project,
-            stage("assemble"),
-            served.ASSEMBLED,
-            weight=2,
-            rewrites=("data/assemble/",),
-        ),
+        _target("stage scenes params", params, "stage scenes", files=("params.yaml",), weight=3),
+        _target("stage negatives", served.stage_negatives, "stage negatives", files=(pairs,), weight=2),
+        _target("stage scores", served.synthetic_project, "stage scores", weight=1.5, **scores),
+        _target("stage assemble", served.synthetic_project, "stage assemble", weight=2, **joined),
     ]
 
 
 def _models() -> list[Target]:
-    def run(spec: str) -> tuple[str, ...]:
-        return (
-            "eval",
-            "--model",
-            spec,
-            "--benchmark",
-            "sugarcrepe",
-            "--data",
-            "data/set",
-            "--out",
-            "out",
-            *FAST,
-        )
-
+    """Checkpoints, and the replies of a chat endpoint."""
+    on_set = partial(EVAL.format, data="data/set")
+    clip = on_set(model="open_clip:data/model", name="sugarcrepe")
+    chat = on_set(model="chat:m@@URL@", name="sugarcrepe")
+    again = replies_do_not_poison(served.heal)
+    card = weights_are_those_of_the_card
     found = [
-        Target(
-            "model open_clip",
-            served.open_clip,
-            run("open_clip:data/model"),
-            ("data/model/*",),
-            (weights_are_those_of_the_card,),
-            4,
-        ),
-        Target(
-            "chat",
-            served.chat,
-            run("chat:m@@URL@"),
-            ("server/*",),
-            (replies_do_not_poison(served.heal),),
-            4,
-            serve=served.serve,
-        ),
+        _target("model open_clip", served.open_clip, clip, card, files=("data/model/*",), weight=4),
+        _target("chat", served.chat, chat, again, files=("server/*",), weight=4, serve=served.serve),
     ]
-    for spec, write in served.MODELS.items():
-        name = "sugarcrepe_pp" if spec.startswith("text") else "sugarcrepe"
-        found.append(
-            Target(
-                f"model {spec}",
-                write,
-                tuple(name if w == "sugarcrepe" else w for w in run(f"{spec}:data/model")),
-                ("data/model/**/*",),
-                weight=2,
-            )
-        )
+    for family, write in served.MODELS.items():
+        name = "sugarcrepe_pp" if family == "text" else "sugarcrepe"
+        command = on_set(model=f"{family}:data/model", name=name)
+        found.append(_target(f"model {family}", write, command, files=("data/model/**/*",), weight=2))
     return found
 
 
 def targets() -> list[Target]:
     """Return all of them."""
-    return [*_audits(), *_evals(), *_others(), *_results(), *_project(), *_stages(), *_models()]
+    parts = (_audits, _evals, _texts, _results, _projects, _stages, _models)
+    return [target for part in parts for target in part()]
