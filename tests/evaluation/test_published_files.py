@@ -105,6 +105,48 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
     assert values([tmp_path]).loc[("chat", "all", "choice_2way"), "value"] == 0.75
 
 
+@pytest.mark.parametrize(
+    ("row", "column", "value", "message"),
+    [
+        (1, "outcome", "rigth", r"(?s)'outcome' holds unknown values.*'rigth'.*Choices: right"),
+        (1, "order", "PN", "2 keys|1 keys"),
+        (
+            1,
+            "order",
+            "NPP",
+            "1 instances have an order of options that is not of their number, the first is 'i0'",
+        ),
+        (1, "image_id", "other.jpg", "1 instances have several images, the first is 'i0'"),
+        (None, "", "", "1 instances lack answers that others have, the first is 'i0'"),
+    ],
+)
+def test_answers_that_do_not_agree_are_errors(
+    tmp_path: Path, row: int | None, column: str, value: str, message: str
+) -> None:
+    asked = {
+        "model": "chat",
+        "benchmark": "sugarcrepe",
+        "subsets": ["swap_obj"],
+        "image": "positive",
+        "ways": 2,
+    }
+    rows = pd.DataFrame(
+        [
+            {**asked, "instance_id": f"i{i}", "image_id": f"{i}.jpg", "order": order}
+            for i in range(3)
+            for order in ("PN", "NP")
+        ]
+    )
+    rows = tables.frame(tables.ANSWERS, rows.assign(wording="match", outcome="right", reply="1"))
+    if row is None:
+        rows = rows.drop(index=0)
+    else:
+        rows.loc[row, column] = value
+    rows.to_parquet(tmp_path / "answers.parquet")
+    with pytest.raises(DataError, match=message):
+        values([tmp_path])
+
+
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
 def test_scores_of_others_are_judged_as_ours(tmp_path: Path, suffix: str) -> None:
     ours = similarities("m", 0, benchmark="sugarcrepe")[["instance_id", "image_id", "s_c0_i0", "s_c1_i0"]]
@@ -266,6 +308,9 @@ def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
         ("m.json", "3", "list or an object"),
         ("m.json", "[3]", "must be an object of fields"),
         ("m.json", "[]", "holds no row"),
+        ("m.json", '[{"id": "a\\ud800", "correct": 1}]', "row 0 holds a text that is no Unicode"),
+        ("m.jsonl", '{"\\udc00": 1, "correct": 1}', "line 1 holds a text that is no Unicode"),
+        ("m.json", '[{"subset": ["\\ud800"], "correct": 1}]', "row 0 holds a text that is no Unicode"),
         ("m.parquet", "x", "no Parquet file"),
         ("similarities.parquet", "x", "is no Parquet file"),
     ],

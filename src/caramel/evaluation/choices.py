@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from caramel import tables
-from caramel.errors import BackendError
+from caramel.errors import BackendError, DataError
 from caramel.evaluation.image_files import ImageFile, encoded
 from caramel.evaluation.metrics import Outcomes
 from caramel.evaluation.replies import ask
@@ -165,9 +165,13 @@ def summarise_answers(
         benchmarks: name -> benchmark: its macro subsets.
         bootstrap: number of resamples.
         seed: of the bootstrap.
+
+    Raises:
+        DataError: an instance lacks answers that others have, or its rows do not agree.
     """
     parts = []
     for (model, name), rows in answers.groupby(["model", "benchmark"], sort=False):
+        _check(rows, str(model))
         instances = rows.drop_duplicates("instance_id").set_index("instance_id")[["image_id", "subsets"]]
         whole, spread = _values(rows)
         nothing: Any = [[] for _ in range(len(instances))]
@@ -180,6 +184,25 @@ def summarise_answers(
         judged[1][["metric", "subset"]] = judged[1]["metric"].tolist()
         parts += [part.assign(model=str(model), benchmark=str(name)) for part in judged]
     return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])
+
+
+def _check(answers: pd.DataFrame, model: str) -> None:
+    """Raise a DataError unless all instances were asked the same, each of one image."""
+    odd = answers.loc[answers["order"].str.len() != answers["ways"], "instance_id"]
+    several = answers.groupby("instance_id")["image_id"].transform("nunique") > 1
+    asked = answers.groupby(["image", "ways", "instance_id"])["outcome"].transform("size")
+    most = asked.groupby([answers["image"], answers["ways"]]).transform("max")
+    for names, what in (
+        (odd, "have an order of options that is not of their number"),
+        (answers.loc[several, "instance_id"], "have several images"),
+        (answers.loc[asked < most, "instance_id"], "lack answers that others have"),
+    ):
+        if len(names):
+            found = list(dict.fromkeys(names))
+            raise DataError(
+                f"Answers of model {model!r}: {len(found)} instances {what}, the first is {found[0]!r}. "
+                f"Run `caramel eval` again: replies that were had are kept."
+            )
 
 
 def _values(answers: pd.DataFrame) -> tuple[dict[Any, pd.Series], dict[Any, pd.Series]]:

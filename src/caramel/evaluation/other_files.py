@@ -112,6 +112,10 @@ def _read(path: Path) -> pd.DataFrame:
         for where, row in named:
             if not isinstance(row, dict):
                 raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+            try:
+                json.dumps(row, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:  # JSON can escape half of a sign
+                raise DataError(f"{where} holds a text that is no Unicode: {error}.") from error
         rows = pd.DataFrame([row for _, row in named], dtype=object)
     if rows.empty:
         raise DataError(f"{str(path)!r} holds no row.")
