@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from caramel.errors import DataError, ResourceError
+from caramel.errors import BackendError, DataError, ResourceError
 from caramel.models.batches import LARGEST, in_batches, out_of_memory
 
 
@@ -115,3 +115,9 @@ def test_the_size_is_found_where_none_is_given() -> None:
     assert machine.tried == [LARGEST["cpu"], 1]
     run([1, 2], machine, None, device="mps")
     assert machine.tried[-1] == 2
+
+
+def test_a_token_that_the_model_has_no_row_for_is_an_error_of_its_files() -> None:
+    rows = torch.nn.Embedding(4, 2).requires_grad_(False)
+    with pytest.raises(BackendError, match="no row for a token"):
+        run([1, 2, 4], lambda batch: rows(torch.tensor(batch)))

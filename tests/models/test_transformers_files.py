@@ -324,3 +324,59 @@ def test_the_identity_tells_what_a_sentencepiece_model_learnt_and_not_only_its_p
     (folder / "spiece.model").write_bytes(model.SerializeToString())
     after = load(folder).identity
     assert [key for key in before if before[key] != after[key]] == ["processor"]
+
+
+@pytest.mark.parametrize(
+    ("part", "values"),
+    [
+        ("text_config", {"vocab_size": 10**9}),
+        ("text_config", {"num_hidden_layers": 10**9}),
+        ("vision_config", {"intermediate_size": 10**9}),
+        ("vision_config", {"image_size": 10**6}),
+        ("text_config", {"num_labels": 10**9}),
+    ],
+)
+def test_a_config_of_more_than_the_weights_can_hold_is_refused_before_it_is_allocated(
+    part: str, values: dict[str, int], folder: Path
+) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config[part] |= values
+    (folder / "config.json").write_text(json.dumps(config))
+    with pytest.raises(BackendError, match=r"bytes of weights can hold|'num_labels' is 1000000000"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("config.json", {"text_config": {"hidden_size": "x"}}),
+        ("config.json", {"dtype": float("nan")}),
+        ("preprocessor_config.json", {"image_mean": [0.5, 0.5]}),
+        ("preprocessor_config.json", {"image_std": [0.5, 0, 0.5]}),
+        ("preprocessor_config.json", {"size": {"shortest_edge": 10**6}}),
+        ("preprocessor_config.json", {"crop_size": {"height": -1, "width": 32}}),
+        ("preprocessor_config.json", {"crop_size": {"height": 48, "width": 48}}),
+        ("tokenizer_config.json", {"model_max_length": "x"}),
+        ("tokenizer_config.json", {"tokenizer_class": {"a": 1}}),
+        ("tokenizer.json", {"normalizer": 7}),
+    ],
+)
+def test_files_of_wrong_values_are_refused_when_they_are_loaded(
+    name: str, values: dict[str, Any], folder: Path
+) -> None:
+    found = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps(found | values))
+    with pytest.raises(BackendError, match=str(folder)):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [[], 7, {"a.weight": 7}, {"a.weight": "../model.safetensors"}, {"a.weight": "/tmp/x.safetensors"}],
+)
+def test_an_index_that_names_no_files_of_the_folder_is_refused(files: object, folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": files}))
+    with pytest.raises(BackendError, match="'weight_map' must give a file of the folder"):
+        load(folder)
+    assert len(missing_transformers(str(folder))) == 1

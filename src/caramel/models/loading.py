@@ -26,6 +26,9 @@ SLACK = 2**26  # numbers that any model may allocate: a quarter of a GiB in sing
 # So many numbers to a byte of the weights: for one tensor (weights of 4 bits have two), and for all of them, some
 # of which are drawn and thrown away.
 ONE, ALL = 2, 4
+LEAST = (
+    2**14
+)  # numbers that a tensor counts as at least: many small layers take long, and memory of their own
 PICTURE = b"P6 64 48 255\n" + bytes(i % 251 for i in range(64 * 48 * 3))
 TEXT = "a dog and a cat."
 
@@ -105,7 +108,7 @@ def bounded(weights: Sequence[Path], where: str) -> Iterator[None]:
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             asked = 0 if any(isinstance(value, torch.Tensor) for value in args) else _numbers(args)
-            self.left -= asked
+            self.left -= max(asked, LEAST) if asked else 0
             if asked > ONE * size + SLACK or self.left < 0:
                 raise BackendError(
                     f"{where}: the config asks for a model of more numbers than its {size:,} bytes of weights "

@@ -45,6 +45,7 @@ TOKENIZERS = (
     "tokenizer.model",
     "sentencepiece.bpe.model",
 )
+MOST_LABELS = 2**20  # of a classifier; transformers makes up a name for each
 PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
 
 
@@ -151,6 +152,7 @@ def load_pretrained(
     """
     import torch
 
+    _check_labels(target, read_config(target))
     local = Path(target).is_dir()
     files = [path for path in Path(target).iterdir() if path.suffix in ENDINGS] if local else []
     if local:
@@ -174,6 +176,16 @@ def load_pretrained(
                 f"or of another shape:\n{shown(wrong)}\nGive a checkpoint that was trained for this."
             )
     return on_device(model, device)
+
+
+def _check_labels(target: str, config: Any) -> None:
+    """Raise a BackendError if a config, or one within it, asks for so many labels that their names fill the memory."""
+    labels = config.get("num_labels")
+    if isinstance(labels, int) and labels > MOST_LABELS:
+        raise BackendError(f"config.json of {target!r} is broken: 'num_labels' is {labels}. Fetch it again.")
+    for part in config.values():
+        if isinstance(part, dict):
+            _check_labels(target, part)
 
 
 def load_tokenizer(target: str) -> Any:
