@@ -202,12 +202,13 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
         ([0.5, float("nan"), 2.0], r"'mine' gives nan for the text 'a b', and no number .* for 2 of 3 texts"),
         ([0.5, 0.1, -1.0], r"'mine' gives -1.0 for the text 'c', and no number .* for 1 of 3"),
         ([0.5], r"'mine' gives scores of shape \(1,\) for 3 texts"),
+        (None, r"'mine' returns None, not the scores of both sides"),
         (["high", 1, 1], r"'mine' gives \['high'.*not numbers"),
     ],
 )
 def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(given, said, monkeypatch):
     module = types.ModuleType("mine")
-    module.score = lambda positives, negatives, groups, **_: ([0.5] * len(positives), given)
+    module.score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)
     monkeypatch.setitem(sys.modules, "mine", module)
     monkeypatch.setitem(BACKENDS["scorer"], "mine", "mine:score")
     pairs, negatives = frames(3)

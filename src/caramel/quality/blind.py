@@ -54,8 +54,10 @@ def checked(name: str, scorer: Scorer) -> Scorer:
     def scored(
         positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], **settings: Any
     ) -> tuple[Floats, Floats]:
-        positive, negative = scorer(positives, negatives, groups, **settings)
-        return _in_range(name, positives, positive), _in_range(name, negatives, negative)
+        found: Any = scorer(positives, negatives, groups, **settings)
+        if not isinstance(found, tuple) or len(found) != 2:
+            raise BackendError(f"Scorer {name!r} returns {found!r:.80}, not the scores of both sides.")
+        return _in_range(name, positives, found[0]), _in_range(name, negatives, found[1])
 
     return scored
 
