@@ -283,3 +283,11 @@ def test_the_content_hash_knows_the_rows_and_neither_order_nor_encoding(tmp_path
 
 def test_subtypes_belong_to_types() -> None:
     assert {subtype.split("_")[0] for subtype in tables.SUBTYPES} == set(tables.TYPES)
+
+
+def test_a_folder_whose_name_looks_like_a_url_can_be_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tables.write(NEGATIVES, example(NEGATIVES), "given:data/negatives.parquet")
+    assert len(tables.read(NEGATIVES, path)) == 3

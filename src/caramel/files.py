@@ -16,10 +16,10 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 
     File and folder are synced, so that after a power cut there is the old file or the whole new one.
     The temporary name is drawn at random: processes of two machines that share a folder can have
-    the same number.
+    the same number. It is absolute: libraries take a relative one such as ``a:b/c`` for a URL.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    temporary = path.absolute().with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         write(temporary)
         _sync(temporary)

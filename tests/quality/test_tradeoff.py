@@ -127,6 +127,11 @@ def test_a_candidate_without_rows_is_never_chosen():
         t.choose(curve(("none", 100, 0.8), ("aflite", 0, np.nan)), target=0.52, number=None)
 
 
+def test_rows_of_too_few_images_to_be_judged_are_said_to_be_that():
+    with pytest.raises(DataError, match="keep up to 24 rows, but no type has 20 images"):
+        t.choose(curve(("none", 48, 0.8), ("adversarial", 24, np.nan)), target=None, number=None)
+
+
 def test_an_unknown_strength_is_an_error():
     with pytest.raises(ConfigError, match="cell"):
         t.candidates(planted(20), methods=[t.ADVERSARIAL], cells=(0.0,), **SETTINGS)

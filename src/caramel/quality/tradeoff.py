@@ -174,13 +174,19 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> 
     Raises:
         DataError: there is none; the message says what there is.
     """
-    found = curve[(curve["rows"] >= max(1, (number or 0) - 1)) & curve["accuracy"].notna()]
+    least, most = max(1, (number or 0) - 1), curve.loc[curve["method"] != NONE, "rows"].max()
+    found = curve[(curve["rows"] >= least) & curve["accuracy"].notna()]
     if target is None:
         found = found[found["method"] != NONE]
+    if found.empty and most >= least:
+        raise DataError(
+            f"Settings keep up to {most} rows, but no type has {FEWEST} images among them, so that no blind attacker "
+            f"can judge them. Give more rows, or allow larger cells."
+        )
     if found.empty:
         raise DataError(
-            f"No setting keeps {number or 1} rows: the most that a refinement keeps is "
-            f"{curve.loc[curve['method'] != NONE, 'rows'].max()}. Ask for fewer, or allow larger cells."
+            f"No setting keeps {number or 1} rows: the most that a refinement keeps is {most}. Ask for fewer, or allow "
+            f"larger cells."
         )
     if target is None:
         return int(found.sort_values("ci_high", kind="stable").index[0])
