@@ -180,7 +180,7 @@ def parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]
         DataError: it is no Parquet file, is damaged, holds a column twice, or lacks one.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path.absolute()) as file:  # it would take a:b/c for a URL
             _check_columns(file.schema_arrow.names, columns, path)
             yield file
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:

@@ -173,7 +173,7 @@ def _place(path: str, row: int) -> tuple[int, int]:
 def _groups(path: str) -> tuple[int, ...]:
     """Return the number of rows of each row group."""
     try:
-        metadata = pq.read_metadata(path)
+        metadata = pq.read_metadata(Path(path).absolute())  # a:b/c would be taken for a URL
     except pa.ArrowInvalid as error:
         raise DataError(f"it is no Parquet file: {error}") from error
     return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
@@ -182,7 +182,7 @@ def _groups(path: str) -> tuple[int, ...]:
 @functools.lru_cache(4)  # images are read in the order of their rows
 def _column(path: str, group: int, column: str) -> pa.ChunkedArray:
     """Return one column of one row group."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(Path(path).absolute()) as file:
         if column not in file.schema_arrow.names:
             raise DataError("there is no such column")
         return file.read_row_group(group, columns=[column]).column(column)
