@@ -1,13 +1,17 @@
+import errno
 import os
+import shutil
 import signal
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import ray
 
 from caramel import parallel
 from caramel.errors import CaramelError, DataError, ResourceError
+from caramel.files import file_hash
 from caramel.parallel import fingerprint, sharded_map, threaded, tune_grid
 
 
@@ -28,6 +32,11 @@ def refuse(shard: list[int], *, log: str) -> pa.Table:
     return square(shard, log=log)
 
 
+def full(shard: list[int], *, log: str) -> pa.Table:
+    """Fail as on a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device", log)
+
+
 def trial(point: dict, scratch: str, *, log: str, kill: str = "", bad: int = -1) -> dict:
     """Return the point doubled, like ``square``."""
     if point["n"] == bad:
@@ -37,6 +46,7 @@ def trial(point: dict, scratch: str, *, log: str, kill: str = "", bad: int = -1)
         os.kill(os.getpid(), signal.SIGKILL)
     with Path(log).open("a") as stream:
         stream.write(f"{point['n']}\n")
+    Path(scratch, "table").write_text(str(point["n"]))
     return {"n": point["n"], "double": 2 * point["n"]}
 
 
@@ -79,6 +89,52 @@ def test_only_lost_shards_are_computed_again_and_to_the_same_bytes(tmp_path) -> 
     run(tmp_path)
     assert calls(tmp_path) == len(SHARDS) + 1
     assert [path.read_bytes() for path in paths] == before
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_shard_in_which_a_bit_flipped_is_said_and_made_again(tmp_path, capsys) -> None:
+    paths = run(tmp_path)
+    before = [path.read_bytes() for path in paths]
+    flip(paths[1])
+    paths[4].write_bytes(before[4][:40])
+    capsys.readouterr()
+    assert [path.read_bytes() for path in run(tmp_path)] == before
+    said = capsys.readouterr().err
+    assert said.count("made again") == 2
+    assert str(paths[1]) in said
+    assert calls(tmp_path) == len(SHARDS) + 2
+
+
+def test_equal_shards_are_computed_once(tmp_path) -> None:
+    paths = sharded_map(
+        square,
+        [[1], [2], [1]],
+        settings={"log": str(tmp_path / "log")},
+        folder=tmp_path,
+        executor="inline",
+        title="t",
+    )
+    assert results(paths) == [1, 4, 1]
+    assert calls(tmp_path) == 2
+
+
+def test_a_file_where_the_folder_of_results_belongs_is_a_clear_error(tmp_path) -> None:
+    (tmp_path / "shards").write_text("mine")
+    with pytest.raises(ResourceError, match="a file is there"):
+        run(tmp_path)
+    assert (tmp_path / "shards").read_text() == "mine"
+
+
+def test_progress_writes_nothing_into_a_log(tmp_path, capsys) -> None:
+    run(tmp_path)
+    grid(tmp_path, "inline")
+    assert capsys.readouterr().err == ""
 
 
 def test_other_settings_inputs_or_code_do_not_reuse_shards(tmp_path, monkeypatch) -> None:
@@ -129,15 +185,33 @@ def test_a_killed_worker_loses_nothing(tmp_path, ray_cluster) -> None:
 
 
 @pytest.mark.slow
+def test_more_shards_than_are_sent_at_a_time_all_come_in_order(tmp_path, ray_cluster, monkeypatch) -> None:
+    monkeypatch.setattr(parallel, "PER_CORE", 1)
+    sent: list[int] = []
+    wait = ray.wait
+    monkeypatch.setattr(ray, "wait", lambda refs, **how: sent.append(len(refs)) or wait(refs, **how))
+    assert results(run(tmp_path, "ray")) == [n * n for n in range(12)]
+    assert max(sent) == 2  # the cluster's cores
+
+
+@pytest.mark.slow
+def test_an_error_of_the_system_in_a_worker_keeps_its_number_and_file(tmp_path, ray_cluster) -> None:
+    with pytest.raises(OSError, match="No space left") as stopped:
+        run(tmp_path, "ray", work=full)
+    assert (stopped.value.errno, stopped.value.filename) == (errno.ENOSPC, str(tmp_path / "log"))
+
+
+@pytest.mark.slow
 def test_an_error_in_a_worker_reaches_the_user_as_itself(tmp_path, ray_cluster) -> None:
     with pytest.raises(CaramelError, match="bad shard"):
         run(tmp_path, "ray", work=refuse)
 
 
-def grid(folder: Path, executor: str, **settings) -> list[dict]:
+def grid(folder: Path, executor: str, again=lambda result: False, **settings) -> list[dict]:
     return tune_grid(
         trial,
         [{"n": n} for n in range(3)],
+        again=again,
         settings={"log": str(folder / "log"), **settings},
         folder=folder / "trials",
         executor=executor,
@@ -152,6 +226,36 @@ def test_a_grid_gives_results_in_order_and_a_second_run_computes_nothing(tmp_pat
     assert grid(tmp_path, "inline") == EXPECTED
     assert grid(tmp_path, "inline") == EXPECTED
     assert calls(tmp_path) == 3
+
+
+def trials(folder: Path, suffix: str) -> list[Path]:
+    return sorted(path for path in (folder / "trials").glob("*") if path.suffix == suffix)
+
+
+def test_a_result_and_the_files_beside_it_are_one_whole(tmp_path, capsys) -> None:
+    assert grid(tmp_path, "inline") == EXPECTED
+    scratch = trials(tmp_path, "")[0]
+    damages = [
+        lambda: flip(trials(tmp_path, ".json")[0]),
+        lambda: trials(tmp_path, ".json")[0].write_text("{}"),
+        lambda: flip(scratch / "table"),
+        lambda: (scratch / "table").unlink(),
+        lambda: (shutil.rmtree(scratch), scratch.write_text("a file")),
+    ]
+    before = file_hash(scratch)
+    for number, damage in enumerate(damages, 4):
+        damage()
+        capsys.readouterr()
+        assert grid(tmp_path, "inline") == EXPECTED
+        assert "made again" in capsys.readouterr().err
+        assert calls(tmp_path) == number, "not that trial alone was run again"
+        assert file_hash(scratch) == before
+
+
+def test_a_result_that_is_not_to_be_kept_is_given_and_made_again(tmp_path) -> None:
+    found = [grid(tmp_path, "inline", again=lambda result: result["n"] == 1) for _ in range(2)]
+    assert found == [EXPECTED, EXPECTED]
+    assert (tmp_path / "log").read_text().split() == ["0", "1", "2", "1"]
 
 
 @pytest.mark.slow

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from caramel.errors import DataError
-from caramel.files import file_hash, write_atomically
+from caramel.files import file_hash, hashes, keep, kept, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -69,3 +70,68 @@ def test_the_hash_of_a_folder_changes_with_names_and_content(tmp_path: Path) -> 
     two = file_hash(tmp_path)
     (tmp_path / "b").write_text("2")
     assert len({one, two, file_hash(tmp_path)}) == 3
+
+
+def write(text: str):
+    return lambda path: path.write_text(text)
+
+
+def test_a_kept_file_is_named_by_its_content_and_found_by_the_name_it_was_given(tmp_path: Path) -> None:
+    one = keep(tmp_path / "a.txt", write("one"))
+    two = keep(tmp_path / "b.txt", write("two"))
+    assert one.name == f"a.{file_hash(one)[:32]}.txt"
+    assert kept(tmp_path, ".txt") == {"a": one, "b": two}
+    assert kept(tmp_path, ".txt", {"b", "c"}) == {"b": two}
+    assert kept(tmp_path / "nowhere", ".txt") == {}
+
+
+def damages(path: Path) -> dict[str, Callable[[], object]]:
+    content = path.read_bytes()
+    flips = {
+        f"bit {bit} of byte {at}": lambda at=at, bit=bit: path.write_bytes(
+            content[:at] + bytes([content[at] ^ (1 << bit)]) + content[at + 1 :]
+        )
+        for at in (0, len(content) // 2, len(content) - 1)
+        for bit in (0, 7)
+    }
+    return {
+        "cut": lambda: path.write_bytes(content[:-1]),
+        "empty": lambda: path.write_bytes(b""),
+        "longer": lambda: path.write_bytes(content + b"\0"),
+        "a folder": lambda: (path.unlink(), path.mkdir(), (path / "x").touch()),
+        "without its hash": lambda: path.rename(path.with_name("a.txt")),
+        **flips,
+    }
+
+
+def test_whatever_happened_to_a_kept_file_is_noticed_said_in_a_line_and_removed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in damages(keep(tmp_path / "x.txt", write("x"))):
+        folder = tmp_path / name.replace(" ", "_")
+        path = keep(folder / "a.txt", write("some text"))
+        damages(path)[name]()
+        assert kept(folder, ".txt") == {}, name
+        assert list(folder.iterdir()) == []
+        said = capsys.readouterr().err.strip()
+        assert said.count("\n") == 0
+        assert str(folder) in said
+        assert "made again" in said
+
+
+def test_a_write_that_is_killed_leaves_nothing_that_is_taken_for_kept(tmp_path: Path) -> None:
+    def killed(temporary: Path) -> None:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        keep(tmp_path / "a.txt", killed)
+    (tmp_path / ".a.txt.0123456789ab").write_text("half")  # what SIGKILL would leave
+    assert kept(tmp_path, ".txt") == {}
+
+
+def test_the_hashes_of_a_folder_leave_out_what_says_its_own(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a").write_text("1")
+    keep(tmp_path / "step.pt", write("1"))
+    assert hashes(tmp_path) == {"sub/a": file_hash(tmp_path / "sub" / "a")}

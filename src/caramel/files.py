@@ -1,14 +1,18 @@
-"""Files: written whole or not at all, and named by their content."""
+"""Files: written whole or not at all, named by their content, and checked before they are used again."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Iterable
+import shutil
+import sys
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 from caramel.errors import ConfigError, DataError
+
+DIGITS = 32  # of a kept file's SHA-256 that stand in its name
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
@@ -18,12 +22,73 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     The temporary name is drawn at random: processes of two machines that share a folder can have
     the same number. It is absolute: libraries take a relative one such as ``a:b/c`` for a URL.
     """
+    _put(path, write, lambda _: path)
+
+
+def keep(path: Path, write: Callable[[Path], object]) -> Path:
+    """Write a result that will be used again, as ``write_atomically`` does; return where it lies.
+
+    ``folder/name.suffix`` becomes ``folder/name.HASH.suffix``. Content and checksum come into being by one
+    rename, so nothing that is killed can part them.
+    """
+    return _put(path, write, lambda t: path.with_name(f"{path.stem}.{file_hash(t)[:DIGITS]}{path.suffix}"))
+
+
+def kept(folder: Path, suffix: str, names: Container[str] | None = None) -> dict[str, Path]:
+    """Return name -> file of what ``keep`` wrote into a folder and is whole; see ``is_whole``.
+
+    Args:
+        folder: there may be no such folder.
+        suffix: of the files, with its dot.
+        names: those that are wanted; None: all.
+    """
+    found: dict[str, Path] = {}
+    for path in sorted(folder.glob(f"*{suffix}")):
+        name = path.stem.rpartition(".")[0]
+        if (names is None or name in names) and is_whole(path):
+            found[name] = path
+    return found
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a kept file is as it was written; if not, say so in a line and remove it."""
+    if not path.exists():  # another process has just found it broken
+        return False
+    if path.is_file() and file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
+        return True
+    discard(path, "it is not as it was written")
+    return False
+
+
+def discard(path: Path, reason: str) -> None:
+    """Remove a file or folder of results, and say in a line why."""
+    print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Return path in the folder -> SHA-256 of all files in it but those that ``keep`` wrote."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_kept(path))
+    return {str(path.relative_to(folder)): file_hash(path) for path in files}
+
+
+def _is_kept(path: Path) -> bool:
+    digits = path.stem.rpartition(".")[2]
+    return len(digits) == DIGITS and set(digits) <= set("0123456789abcdef")
+
+
+def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Path]) -> Path:
+    """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.absolute().with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
         write(temporary)
         _sync(temporary)
-        os.replace(temporary, path)
+        final = place(temporary)
+        os.replace(temporary, final)
         _sync(path.parent)
     except OSError as error:
         if error.errno and not error.filename:  # of a write that fails, the system does not say the file
@@ -31,6 +96,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+    return final
 
 
 def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:

@@ -1,21 +1,21 @@
 """The one distributed primitive: a resumable sharded map.
 
 A shard's result is one Parquet file named by the hash of its inputs, its settings and the
-code version. It is written to a temporary name and renamed, so a file that is there is
-complete. Done shards are skipped: a killed run resumes without loss or repeat, and gives the
-same bytes on any number of workers. One machine is ``ray.init()``; a cluster is
-``RAY_ADDRESS``; nothing else changes.
+code version, and by the hash of its content (``files.keep``). Done shards that are whole are
+skipped: a killed run resumes without loss or repeat, and gives the same bytes on any number of
+workers. One machine is ``ray.init()``; a cluster is ``RAY_ADDRESS``; nothing else changes.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -23,13 +23,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from caramel.cluster import LOOK, ray_session
 from caramel.errors import ResourceError
-from caramel.files import write_atomically
+from caramel.files import discard, hashes, keep, kept
 
 Executor = Literal["ray", "inline"]
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
+_Job = tuple[Callable[..., pa.Table], Any, dict[str, Any], Path]  # work, shard, settings, where to write
 RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
+PER_CORE = 4  # tasks at the cluster at a time, for each of its cores: the next ones are ready, and no more
 
 
 @functools.cache
@@ -46,21 +49,6 @@ def fingerprint(*parts: Any) -> str:
     """Return a hash of JSON-like values and of the code version, as 32 hexadecimal digits."""
     text = json.dumps([code_version(), *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-@contextmanager
-def ray_session() -> Iterator[None]:
-    """Join the cluster at ``RAY_ADDRESS`` or start one on this machine, for the block's time."""
-    import ray
-
-    if ray.is_initialized():
-        yield
-        return
-    ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
-    try:
-        yield
-    finally:
-        ray.shutdown()
 
 
 def sharded_map(
@@ -87,55 +75,71 @@ def sharded_map(
         gpus: GPUs that one task needs.
 
     Raises:
-        ResourceError: a worker died more than ``RETRIES`` times on one shard.
+        ResourceError: a worker died more than ``RETRIES`` times on one shard, or Ray was killed.
     """
-    folder = Path(folder).resolve()
+    folder = _folder(folder)
     base = [f"{work.__module__}.{work.__qualname__}", dict(settings), list(inputs)]
-    paths = [folder / f"{fingerprint(*base, shard)}.parquet" for shard in shards]
-    todo = [(s, p) for s, p in zip(shards, paths, strict=True) if not p.exists()]
-    bar = tqdm(total=len(shards), initial=len(shards) - len(todo), desc=title, unit="shard")
-    with bar:
-        if executor == "inline" or len(todo) == 0:
-            for shard, path in todo:
-                _run_shard(work, shard, dict(settings), path)
-                bar.update()
-        else:
-            with ray_session():
-                _run_on_ray(work, todo, dict(settings), gpus, bar)
-    return paths
+    names = [fingerprint(*base, shard) for shard in shards]
+    done = kept(folder, ".parquet", {*names})
+    todo = {name: shard for name, shard in zip(names, shards, strict=True) if name not in done}
+    jobs = [(work, shard, dict(settings), folder / f"{name}.parquet") for name, shard in todo.items()]
+    with tqdm(total=len({*names}), initial=len(done), desc=title, unit="shard", disable=None) as bar:
+        results = map(_run_shard, jobs) if executor == "inline" or not jobs else _on_ray(jobs, gpus)
+        for name, path in results:
+            done[name] = path
+            bar.update()
+    return [done[name] for name in names]
 
 
-def _run_shard(work: Callable[..., pa.Table], shard: Any, settings: dict[str, Any], path: Path) -> None:
+def _folder(folder: str | Path) -> Path:
+    """Return the folder of results, absolute."""
+    folder = Path(folder).resolve()
+    if folder.exists() and not folder.is_dir():
+        raise ResourceError(f"Results go into the folder {str(folder)!r}, but a file is there. Move it away.")
+    return folder
+
+
+def _run_shard(job: _Job) -> tuple[str, Path]:
+    """Run one shard; return its name and where its result lies."""
+    work, shard, settings, path = job
     table = work(shard, **settings)
-    write_atomically(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+    return path.stem, keep(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
 
 
-def _run_on_ray(
-    work: Callable[..., pa.Table],
-    todo: Sequence[tuple[Any, Path]],
-    settings: dict[str, Any],
-    gpus: float,
-    bar: tqdm[Any],
-) -> None:
-    """Run the shards as Ray tasks and wait for all; one failed shard stops the map."""
+def _on_ray(jobs: Sequence[_Job], gpus: float) -> Iterator[tuple[str, Path]]:
+    """Run the shards as Ray tasks, a bounded number at a time; one failed shard stops the map."""
+    with ray_session() as look:
+        import ray
+
+        task = ray.remote(max_retries=RETRIES, num_cpus=1, num_gpus=gpus)(_run_shard)
+        left = iter(jobs)
+        waiting: dict[Any, _Job] = {}
+        while True:
+            room = PER_CORE * max(1, int(ray.cluster_resources().get("CPU", 1))) - len(waiting)
+            waiting |= {task.remote(job): job for job in itertools.islice(left, max(0, room))}
+            if not waiting:
+                return
+            done, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
+            look()
+            for reference in done:
+                yield _result(reference, waiting.pop(reference))
+
+
+def _result(reference: Any, job: _Job) -> tuple[str, Path]:
+    """Return the result of a task that has ended, or raise the error that it ended with."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
-    task = ray.remote(max_retries=RETRIES, num_cpus=1, num_gpus=gpus)(_run_shard)
-    waiting = {task.remote(work, shard, settings, path): path for shard, path in todo}
-    while waiting:
-        done, _ = ray.wait(list(waiting), num_returns=1)
-        path = waiting.pop(done[0])
-        try:
-            ray.get(done[0])
-        except RayTaskError as error:
-            raise error.as_instanceof_cause() from error
-        except RayError as error:  # a worker or node died, or ran out of memory
-            raise ResourceError(
-                f"The worker of shard {path.name} died ({type(error).__name__}), after {RETRIES} retries. "
-                f"It may have run out of memory: use smaller shards. Done shards are kept; run `dvc repro` to go on."
-            ) from error
-        bar.update()
+    try:
+        found: tuple[str, Path] = ray.get(reference)
+    except RayTaskError as error:
+        raise error.cause from error  # itself: a copy of Ray's lacks what an OSError knows of file and reason
+    except RayError as error:  # a worker or node died, or ran out of memory
+        raise ResourceError(
+            f"The worker of shard {job[-1].stem} died ({type(error).__name__}), after {RETRIES} retries. "
+            f"It may have run out of memory: use smaller shards. Done shards are kept; run `dvc repro` to go on."
+        ) from error
+    return found
 
 
 def tune_grid(
@@ -148,11 +152,13 @@ def tune_grid(
     executor: Executor,
     title: str,
     gpus: float = 0.0,
+    again: Callable[[dict[str, Any]], bool] = lambda result: False,
 ) -> list[dict[str, Any]]:
     """Return the result of ``trial`` at each point of a grid, in the grid's order.
 
     On Ray the grid is a Ray Tune experiment named ``title``. A finished trial's result is kept
-    as JSON beside its scratch folder, by the same hash as a shard's; a trial whose driver or
+    as JSON beside its scratch folder, by the same hash as a shard's, with the hashes of the files
+    in it: where one of them is not whole, the trial is run again. A trial whose driver or
     worker died is started again and resumes from what it left in its scratch folder.
 
     Args:
@@ -165,31 +171,52 @@ def tune_grid(
         executor: ``inline`` runs in this process, ``ray`` as a Ray Tune experiment.
         title: name of the experiment.
         gpus: GPUs that one trial needs.
+        again: says of a result that it is not to be kept: the next call runs that trial again.
 
     Raises:
-        ResourceError: a trial failed; the message holds its error. Finished trials are kept.
+        ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
     """
-    folder = Path(folder).resolve()
+    folder = _folder(folder)
     base = [f"{trial.__module__}.{trial.__qualname__}", dict(settings), list(inputs)]
-    scratches = [folder / fingerprint(*base, dict(point)) for point in points]
-    todo = [i for i, s in enumerate(scratches) if not s.with_suffix(".json").exists()]
-    jobs = [(dict(points[i]), str(scratches[i])) for i in todo]
+    names = [fingerprint(*base, dict(point)) for point in points]
+    done = _finished(folder, {*names})
+    todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
+    jobs = [(point, str(folder / name)) for name, point in todo.items()]
     if executor == "inline":
-        for point, scratch in tqdm(jobs, desc=title, unit="trial"):
+        for point, scratch in tqdm(jobs, desc=title, unit="trial", disable=None):
             _run_trial(trial, point, scratch, dict(settings))
     elif jobs:
         _run_on_tune(trial, jobs, dict(settings), folder, title, gpus)
-    return [json.loads(s.with_suffix(".json").read_text()) for s in scratches]
+    done |= _finished(folder, {*todo})
+    for result, path in done.values():
+        if again(result):
+            path.unlink(missing_ok=True)
+    return [done[name][0] for name in names]
+
+
+def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
+    """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
+    found = {}
+    for name, path in kept(folder, ".json", names).items():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["files"] == hashes(folder / name):
+            found[name] = content["result"], path
+        else:
+            discard(path, f"files in {str(folder / name)!r} are not as they were written with it")
+    return found
 
 
 def _run_trial(
     trial: Callable[..., dict[str, Any]], point: dict[str, Any], scratch: str, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """Run one trial and keep its result."""
-    Path(scratch).mkdir(parents=True, exist_ok=True)
+    place = Path(scratch)
+    if place.is_file():
+        discard(place, "it is a file where a trial's folder belongs")
+    place.mkdir(parents=True, exist_ok=True)
     result = trial(point, scratch, **settings)
-    text = json.dumps(result, sort_keys=True)
-    write_atomically(Path(scratch).with_suffix(".json"), lambda t: t.write_text(text))
+    text = json.dumps({"result": result, "files": hashes(place)}, sort_keys=True)
+    keep(place.with_suffix(".json"), lambda temporary: temporary.write_text(text, encoding="utf-8"))
     return result
 
 
@@ -202,45 +229,45 @@ def _run_on_tune(
     gpus: float,
 ) -> None:
     """Run the jobs as one Ray Tune experiment; raise the first error after all have ended."""
-    from ray import tune
+    with ray_session() as look:
+        from ray import tune
 
-    def trainable(config: dict[str, Any]) -> None:
-        point, scratch = config["job"]
-        try:
-            result = _run_trial(trial, point, scratch, settings)
-        except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
-            _error_file(scratch).write_text(f"{type(error).__name__}: {error}", encoding="utf-8")
-            result = {"failed": 1}
-        tune.report({k: v for k, v in result.items() if isinstance(v, int | float)})
+        class Watch(tune.Callback):  # type: ignore[misc]
+            """Looks at each turn of Tune's loop whether Ray still runs."""
 
-    for _, scratch in jobs:
-        _error_file(scratch).unlink(missing_ok=True)
-    with ray_session():
+            def on_step_begin(self, **info: Any) -> None:
+                look()
+
+        def trainable(config: dict[str, Any]) -> None:
+            point, scratch = config["job"]
+            try:
+                result = _run_trial(trial, point, scratch, settings)
+            except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
+                tune.report({"error": f"{type(error).__name__}: {error}"})
+            else:
+                tune.report({k: v for k, v in result.items() if isinstance(v, int | float)} | {"error": ""})
+
         grid = tune.Tuner(
             tune.with_resources(trainable, {"cpu": 1, "gpu": gpus}),
             param_space={"job": tune.grid_search(list(jobs))},
             run_config=tune.RunConfig(
                 name=title,
                 storage_path=str(folder / "tune"),
-                verbose=1,
+                verbose=int(sys.stdout.isatty()),
                 progress_reporter=tune.CLIReporter(max_report_frequency=30),
+                callbacks=[Watch()],
                 failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
             ),
         ).fit()
-    errors = [_error_file(s).read_text(encoding="utf-8") for _, s in jobs if _error_file(s).exists()]
-    errors += [str(error).strip().splitlines()[-1] for error in grid.errors]
-    missing = sum(not Path(scratch).with_suffix(".json").exists() for _, scratch in jobs)
-    if missing and not errors:
-        errors = ["the experiment was interrupted"]
-    if errors:
+    missing = len(jobs) - len(kept(folder, ".json", {Path(scratch).name for _, scratch in jobs}))
+    if missing:
+        said = [result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")]
+        said += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
         raise ResourceError(
-            f"{missing} of {len(jobs)} trials of {title!r} failed; the first said: {errors[0]}\n"
+            f"{missing} of {len(jobs)} trials of {title!r} failed; the first said: "
+            f"{(said or ['the experiment was interrupted'])[0]}\n"
             f"Finished trials are kept in {folder}; run `dvc repro` to go on."
         )
-
-
-def _error_file(scratch: str) -> Path:
-    return Path(scratch).with_suffix(".error")
 
 
 def threaded(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:

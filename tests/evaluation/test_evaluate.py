@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from caramel import tables
+from caramel import parallel, tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.evaluate import Evaluation, Source, evaluate, missing, source_of
+from caramel.models.specs import open_model
 
 SETTINGS = {
     "device": "cpu",
@@ -71,6 +72,32 @@ def test_each_distinct_image_and_caption_is_encoded_once_and_never_again(source:
     second = encoders.opened["a"]
     assert isinstance(second, encoders.CountingEncoder)
     pd.testing.assert_frame_equal(again.similarities, found.similarities)
+
+
+@pytest.mark.parametrize("broken", ["*.json", "*/similarities.parquet", "*/metrics.parquet"])
+def test_a_trial_of_which_one_file_is_broken_is_run_again_as_a_whole(
+    source: Source, capsys: pytest.CaptureFixture[str], broken: str
+) -> None:
+    found = run(source, "a=counting:16")
+    (path,) = Path("trials").glob(broken)
+    path.write_bytes(path.read_bytes()[:-20])
+    capsys.readouterr()
+    again = run(source, "a=counting:16")
+    pd.testing.assert_frame_equal(again.similarities, found.similarities)
+    pd.testing.assert_frame_equal(again.metrics, found.metrics)
+    assert capsys.readouterr().err.count("made again") == 1
+    run(source, "a=counting:16")
+    assert capsys.readouterr().err == ""
+
+
+def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(source, "a=counting:16")
+    monkeypatch.setattr(parallel, "code_version", lambda: "edited")
+    open_model.cache_clear()
+    run(source, "a=counting:16")
+    encoder = encoders.opened["a"]
+    assert isinstance(encoder, encoders.CountingEncoder)
+    assert (len(encoder.images), len(encoder.texts)) == (6, 36)
 
 
 def test_a_second_model_of_the_same_identity_encodes_nothing(source: Source) -> None:

@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -163,3 +165,37 @@ def test_a_missing_generator_and_an_unknown_name_are_clear_errors(tmp_path) -> N
     adopt_pipeline(pretrained="no-such/pipeline", out=tmp_path)
     with pytest.raises(BackendError, match="no-such/pipeline"):
         load_pipeline(tmp_path, "cpu")
+
+
+def test_a_generator_that_is_not_as_it_was_written_is_refused_with_what_to_run(
+    generator_folder, tmp_path
+) -> None:
+    whole = generator_folder / "generator.json"
+    copy = tmp_path / "copy"
+    shutil.copytree(generator_folder, copy)
+    text = whole.read_text()
+    for broken in ("", text[:20], "[]", "{}", text.replace('"sha256"', '"sha"')):
+        (copy / "generator.json").write_text(broken)
+        with pytest.raises(
+            BackendError, match=r"card .*generator.json' is broken.*dvc repro -f train_generator"
+        ):
+            load_pipeline(copy, "cpu")
+    (copy / "generator.json").write_text(text)
+    weights = next(copy.rglob("*.safetensors"))
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(BackendError, match="is not the one"):
+        load_pipeline(copy, "cpu")
+
+
+def test_an_adopted_pipeline_that_changed_or_went_is_refused(generator_folder, tmp_path) -> None:
+    theirs = tmp_path / "theirs"
+    shutil.copytree(generator_folder / "pipeline", theirs)
+    adopt_pipeline(pretrained=str(theirs), out=tmp_path / "adopted")
+    (theirs / "model_index.json").write_text((theirs / "model_index.json").read_text() + " ")
+    with pytest.raises(BackendError, match=r"theirs' is not the one .*changed or missing"):
+        load_pipeline(tmp_path / "adopted", "cpu")
+    shutil.rmtree(theirs)
+    with pytest.raises(BackendError, match="theirs' is not the one"):
+        load_pipeline(tmp_path / "adopted", "cpu")

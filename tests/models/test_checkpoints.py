@@ -137,6 +137,22 @@ def test_the_card_names_the_weights(clip_folder) -> None:
     assert card == {"name": "tiny", "weights_sha256": file_hash(clip_folder / WEIGHTS)}
 
 
+def test_weights_that_are_not_those_of_the_card_are_refused(clip_folder, tmp_path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(clip_folder, folder)
+    content = bytearray((folder / WEIGHTS).read_bytes())
+    content[-1] ^= 1  # one bit of the last weight: the file can be read
+    (folder / WEIGHTS).write_bytes(content)
+    with pytest.raises(BackendError, match=r"are not those that .*caramel.json' states"):
+        load_checkpoint(folder)
+    (folder / CARD).unlink()
+    load_checkpoint(folder)
+    for broken in ("{", "[]"):
+        (folder / CARD).write_text(broken)
+        with pytest.raises(BackendError, match=r"caramel.json' is broken"):
+            load_checkpoint(folder)
+
+
 @pytest.mark.parametrize("kind", ["clip", "resnet", "coca", "siglip"])
 def test_every_class_reloads_to_bit_identical_embeddings(kind, tmp_path, files) -> None:
     model, config = build(kind), {"model_cfg": CONFIGS[kind]}

@@ -70,7 +70,7 @@ def shards(project) -> list[Path]:
 
 
 def checkpoints(project) -> list[Path]:
-    return list((project.folder / "work" / "finetune").glob("*/last.pt"))
+    return list((project.folder / "work" / "finetune").glob("*/step-*.pt"))
 
 
 def prepared(smoke, folder: Path, out: str):

@@ -1,6 +1,10 @@
+import math
+from pathlib import Path
+
 import pytest
 import torch
 
+from caramel.errors import ConfigError
 from caramel.training.loop import Training, learning_rate, train, weight_decay_groups
 
 
@@ -8,13 +12,14 @@ class Killed(Exception):
     """Stands for a killed process."""
 
 
-def training(model: torch.nn.Module, kill_at: int | None = None) -> Training:
+def training(model: torch.nn.Module, kill_at: int | None = None, factor: float = 1.0) -> Training:
     def loss(step: int) -> torch.Tensor:
-        if step == kill_at:
+        if step == kill_at and factor == 1.0:
             raise Killed
         generator = torch.Generator().manual_seed(step)
         inputs = torch.randn(16, 4, generator=generator)
-        return ((model(inputs) - inputs.sum(1, keepdim=True)) ** 2).mean()
+        found = ((model(inputs) - inputs.sum(1, keepdim=True)) ** 2).mean()
+        return found * factor if step == kill_at else found
 
     optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.1), lr=0.01)
     return Training({"model": model}, optimizer, loss, steps=30, warmup=5, checkpoint_every=10)
@@ -36,6 +41,84 @@ def test_a_killed_run_resumes_to_the_same_weights_and_curve(tmp_path, kill_at: i
     assert again == curve
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def steps(folder: Path) -> list[str]:
+    """Return the steps of the checkpoints in a folder."""
+    return sorted(path.name.split(".")[0] for path in folder.glob("*.pt"))
+
+
+def damages(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("broken", [1, 2])
+def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before_it(
+    tmp_path, capsys, broken: int
+) -> None:
+    whole = fresh()
+    curve = train(training(whole), scratch=tmp_path / "whole", title="t")
+    assert steps(tmp_path / "whole") == ["step-00000020", "step-00000030"]
+    with pytest.raises(Killed):
+        train(training(fresh(), 25), scratch=tmp_path / "killed", title="t")
+    newest = sorted((tmp_path / "killed").glob("*.pt"))[-broken:]
+    for path in newest:
+        damages(path)
+    (tmp_path / "killed" / ".step-00000030.pt.0123").write_text("half")
+    resumed = fresh()
+    capsys.readouterr()
+    assert train(training(resumed), scratch=tmp_path / "killed", title="t") == curve
+    said = capsys.readouterr().err
+    assert said.count("made again") == broken
+    assert all(str(path) in said for path in newest)
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert sorted(p.suffix for p in (tmp_path / "killed").iterdir()) == [".pt", ".pt"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_training_stops_at_the_first_loss_that_is_not_finite_and_names_the_checkpoint_before(
+    tmp_path, value: float
+) -> None:
+    with pytest.raises(ConfigError, match=r"'t' stopped at step 18: its loss is not finite") as stopped:
+        train(training(fresh(), 17, value), scratch=tmp_path, title="t")
+    (kept,) = tmp_path.glob("*.pt")
+    assert kept.name.startswith("step-00000010")
+    assert str(kept) in str(stopped.value)
+
+
+def test_a_gradient_or_weight_that_is_not_finite_stops_it_too(tmp_path) -> None:
+    class Broken(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+            return gradient * math.inf
+
+    run = training(fresh())
+    loss = run.loss
+    run.loss = lambda step: Broken.apply(loss(step)) if step == 29 else loss(step)
+    with pytest.raises(ConfigError, match="step 30: its gradient is not finite"):
+        train(run, scratch=tmp_path / "gradient", title="t")
+    run = training(fresh())
+
+    def spoil(step: int) -> None:
+        if step == 29:
+            run.modules["model"][0].bias.data[0] = math.nan
+
+    run.after_step = spoil
+    with pytest.raises(ConfigError, match=r"step 30: its weight model.0.bias is not finite"):
+        train(run, scratch=tmp_path / "weight", title="t")
+    assert steps(tmp_path / "weight") == ["step-00000010", "step-00000020"]
+    run = training(fresh())
+    for group in run.optimizer.param_groups:
+        group["lr"] = math.inf
+    with pytest.raises(ConfigError, match="there is no checkpoint before it"):
+        train(run, scratch=tmp_path / "rate", title="t")
 
 
 def test_training_lowers_the_loss(tmp_path) -> None:

@@ -143,16 +143,14 @@ def evaluate(
         executor="inline" if alone else executor,
         title="evaluate",
         gpus=gpus,
+        again=lambda result: result["failed"] > 0,  # the next run asks those questions again
     )
     scored = [tables.read(tables.SIMILARITIES, r["similarities"]) for r in results if r["similarities"]]
-    answered = {r["answers"]: tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]}
+    answered = [tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]]
     judged = [tables.read(tables.METRICS, r["metrics"]) for r in results]
-    for path, said in answered.items():
-        if (said["outcome"] == "failed").any():  # the next run asks those questions again
-            Path(path).parent.with_suffix(".json").unlink(missing_ok=True)
     return Evaluation(
         _joined(tables.SIMILARITIES, scored),
-        _joined(tables.ANSWERS, [*answered.values()]),
+        _joined(tables.ANSWERS, answered),
         _joined(tables.METRICS, judged),
     )
 
@@ -190,8 +188,8 @@ def evaluate_model(
         executor: of the shards.
 
     Returns:
-        ``similarities``, ``answers`` and ``metrics``: paths of the tables, None for one that there is not,
-        and every metric over all instances.
+        ``similarities``, ``answers`` and ``metrics``: paths of the tables, None for one that there is not;
+        ``failed``: number of questions without an answer; and every metric over all instances.
     """
     from caramel.evaluation.choices import answers, summarise_answers
     from caramel.models.protocols import Chooser
@@ -203,8 +201,10 @@ def evaluate_model(
     run = Run(point["model"], device, precision, batch, store, executor)
     model = open_model(run.model, device, precision)
     paths: dict[str, str | None] = {"similarities": None, "answers": None}
+    failed = 0
     if isinstance(model, Chooser):
         said = answers(task, keys, run, benchmark=source.benchmark)
+        failed = int((said["outcome"] == "failed").sum())
         paths["answers"] = str(tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet")))
         metrics = summarise_answers(said, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     else:
@@ -227,7 +227,7 @@ def evaluate_model(
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }
     _log(point, source, model.name, metrics, params, key=Path(scratch).name, root=root, workspace=workspace)
-    return {**paths, "metrics": str(path), **overall(metrics)}
+    return {**overall(metrics), **paths, "metrics": str(path), "failed": failed}
 
 
 def read_task(source: Source, limit: int | None = None) -> Task:

@@ -1,14 +1,14 @@
 """The embedding store: what a model made of each distinct image and text, kept on disk.
 
-    <root>/<hash of the model's identity>/identity.json   what determines the vectors
+    <root>/<hash of identity and code>/identity.json      what determines the vectors
                                           images/*.parquet  key, vector: one file per shard
                                           texts/*.parquet
                                           pairs/*.parquet   of matchers: the vector is one score
 
 An item is named by its content (images: bytes and box; texts: UTF-8), so a benchmark that shares images
-with another one shares the vectors too. A shard's file is complete once it is there: an interrupted run
-goes on with what is missing. Vectors are handed out as a memory map, so that the main memory holds neither
-all images nor all embeddings.
+with another one shares the vectors too. Edited code never takes what other code made. A shard's file is
+checked before it is used: an interrupted run goes on with what is missing or broken. Vectors are handed out
+as a memory map, so that the main memory holds neither all images nor all embeddings.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from caramel import parallel
 from caramel.errors import DataError
 from caramel.evaluation.image_files import KEY_BYTES
-from caramel.files import write_atomically
+from caramel.files import kept, write_atomically
 from caramel.models.protocols import Identity
-from caramel.parallel import Executor, sharded_map
+from caramel.parallel import Executor
 
 KEY = pa.binary(KEY_BYTES)
 Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)
@@ -52,10 +53,12 @@ class Store:
     """
 
     def __init__(self, root: str | Path, identity: Identity) -> None:
-        text = json.dumps(identity, sort_keys=True, indent=2, default=str) + "\n"
+        whole = {**identity, "code": parallel.code_version()}
+        text = json.dumps(whole, sort_keys=True, indent=2, default=str) + "\n"
         self.folder = Path(root).resolve() / hashlib.sha256(text.encode()).hexdigest()[:32]
-        if not (self.folder / "identity.json").exists():
-            write_atomically(self.folder / "identity.json", lambda path: path.write_text(text))
+        path = self.folder / "identity.json"
+        if not path.is_file() or path.read_bytes() != text.encode():
+            write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
     def vectors(
         self,
@@ -82,15 +85,17 @@ class Store:
             gpus: that one task needs.
 
         Raises:
-            DataError: a file of the store is broken.
+            DataError: two files hold vectors of different sizes.
         """
         folder = self.folder / kind
         wanted = pa.array(keys, KEY)
-        found = self._known(folder)
+        files = [*kept(folder, ".parquet").values()]
+        parts = [_read(path, "key") for path in files]
+        found = pa.concat_arrays(parts) if parts else pa.array([], KEY)
         missing = pc.is_null(pc.index_in(wanted, value_set=found)) if len(found) else [True] * len(keys)
         todo = np.flatnonzero(np.asarray(missing)).tolist()
         if todo:
-            sharded_map(
+            files += parallel.sharded_map(
                 work,
                 shards(todo),
                 settings=settings,
@@ -99,25 +104,20 @@ class Store:
                 title=title,
                 gpus=gpus,
             )
-        return Stored(self._gathered(folder, wanted), len(todo))
+        return Stored(self._gathered(files, wanted), len(todo))
 
-    def _known(self, folder: Path) -> pa.Array:
-        """Return the keys of all items that are there."""
-        parts = [_read(path, "key") for path in _files(folder)]
-        return pa.concat_arrays(parts) if parts else pa.array([], KEY)
-
-    def _gathered(self, folder: Path, wanted: pa.Array) -> Vectors:
+    def _gathered(self, files: Sequence[Path], wanted: pa.Array) -> Vectors:
         """Return the vectors of the wanted keys as a memory map of a file that is already unlinked."""
         result: Vectors | None = None
         filled = np.zeros(len(wanted), bool)
-        for path in _files(folder):
+        for path in files:
             places = pc.index_in(wanted, value_set=_read(path, "key"))
             here = np.asarray(places.is_valid()) & ~filled
             if not here.any():
                 continue
             rows = _vectors(_read(path, "vector"))
             if result is None:
-                result = _scratch((len(wanted), rows.shape[1]), rows.dtype, folder)
+                result = _scratch((len(wanted), rows.shape[1]), rows.dtype, path.parent)
             elif result.shape[1] != rows.shape[1]:
                 raise DataError(
                     f"{str(path)!r} holds vectors of {rows.shape[1]} dimensions, others of {result.shape[1]}. "
@@ -160,18 +160,6 @@ def _vectors(array: pa.FixedSizeListArray) -> Vectors:
     return values.reshape(len(array), array.type.list_size)
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.parquet"))
-
-
 def _read(path: Path, column: Literal["key", "vector"]) -> pa.Array:
     """Return one column of a file."""
-    try:
-        array = pq.read_table(path, columns=[column]).column(column).combine_chunks()
-        if not (array.type == KEY if column == "key" else pa.types.is_fixed_size_list(array.type)):
-            raise pa.ArrowInvalid(f"column {column!r} is of type {array.type}")
-    except (pa.ArrowInvalid, OSError, KeyError) as error:
-        raise DataError(
-            f"The embedding store's file {str(path)!r} is broken: {error}. Remove it; what it held is made again."
-        ) from error
-    return array
+    return pq.read_table(path, columns=[column]).column(column).combine_chunks()

@@ -1,7 +1,8 @@
 """Text-to-image pipelines as folders: any diffusers pipeline, ours or a hub's, by one path.
 
     pipeline/         what ``save_pretrained`` writes, where the pipeline is ours
-    generator.json    where the pipeline is (this folder or a hub name), and its call options
+    generator.json    where the pipeline is (this folder, another one or a hub name), the hash of its
+                      files where they are at hand, and its call options
 
 The call options are those of the pipeline's class that are not settings of an experiment.
 """
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
+from caramel.files import file_hash, write_atomically
 
 CARD = "generator.json"
 OWN = "pipeline"
@@ -33,8 +35,7 @@ class CallOptions:
 def save_pipeline(pipeline: Any, options: CallOptions, out: Path) -> Path:
     """Write the pipeline with ``save_pretrained``, and its card."""
     pipeline.save_pretrained(out / OWN, safe_serialization=True)
-    card = {"source": OWN, "options": options.values}
-    (out / CARD).write_text(json.dumps(card, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    _write_card(out, {"source": OWN, "sha256": file_hash(out / OWN), "options": options.values})
     return out
 
 
@@ -50,29 +51,51 @@ def adopt_pipeline(*unused: Any, pretrained: str | None, out: Path, **settings: 
         raise BackendError(
             "train_generator.backend 'pretrained' needs train_generator.pretrained: a diffusers folder or a hub name."
         )
-    source = str(Path(pretrained).resolve()) if Path(pretrained).is_dir() else pretrained
-    out.mkdir(parents=True, exist_ok=True)
-    card = {"source": source, "options": {}}
-    (out / CARD).write_text(json.dumps(card, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    here = Path(pretrained).is_dir()
+    source = str(Path(pretrained).resolve()) if here else pretrained
+    _write_card(out, {"source": source, "sha256": file_hash(source) if here else None, "options": {}})
     return []
+
+
+def _write_card(out: Path, card: dict[str, Any]) -> None:
+    text = json.dumps(card, indent=2, sort_keys=True) + "\n"
+    write_atomically(out / CARD, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _read_card(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return where the pipeline is and its call options, after checking that it is the one that was written."""
+    path = folder / CARD
+    cure = "Run `dvc repro -f train_generator`."
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        name, digest, options = str(card["source"]), card["sha256"], dict(card["options"])
+    except FileNotFoundError:
+        raise BackendError(f"No generator at {str(folder)!r}. Run `dvc repro train_generator`.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BackendError(f"The generator's card {str(path)!r} is broken: {error!r}. {cure}") from error
+    source = str(folder / OWN) if name == OWN else name
+    if digest is not None and (not Path(source).is_dir() or file_hash(source) != digest):
+        raise BackendError(
+            f"The pipeline in {source!r} is not the one that {str(path)!r} was written for: its files are broken, "
+            f"changed or missing. {cure}"
+        )
+    return source, options
 
 
 def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]:
     """Return (pipeline, call options) of a generator folder.
 
     Raises:
-        BackendError: the folder is no generator, or diffusers cannot load its pipeline.
+        BackendError: the folder is no generator, its pipeline is not the one that was written, or diffusers
+            cannot load it.
     """
     import torch
     from diffusers import AutoPipelineForText2Image
 
     folder = Path(folder)
-    try:
-        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise BackendError(f"No generator at {str(folder)!r}. Run `dvc repro train_generator`.") from None
-    source = str(folder / OWN) if card["source"] == OWN else card["source"]
-    dtype = torch.float16 if device.startswith("cuda") and card["source"] != OWN else torch.float32
+    source, options = _read_card(folder)
+    own = source == str(folder / OWN)
+    dtype = torch.float16 if device.startswith("cuda") and not own else torch.float32
     try:
         pipeline = AutoPipelineForText2Image.from_pretrained(source, torch_dtype=dtype)
     except (OSError, ValueError) as error:
@@ -81,7 +104,7 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
             f"network and HF_HUB_OFFLINE=0."
         ) from error
     pipeline.set_progress_bar_config(disable=True)
-    return pipeline.to(device), card["options"]
+    return pipeline.to(device), options
 
 
 def draw_pictures(

@@ -219,17 +219,36 @@ def load_checkpoint(
     """Return the model of a checkpoint folder, in evaluation mode; arguments as in ``read_folder``.
 
     Raises:
-        BackendError: a file is missing or broken, the weights do not fit the config, its activation is
-            not established, or the device cannot be used.
+        BackendError: a file is missing or broken, the weights are not those that ``caramel.json`` states or do
+            not fit the config, its activation is not established, or the device cannot be used.
         ResourceError: the model does not fit onto the device.
     """
     folder = Path(folder).resolve()
     config, weights = read_folder(folder, says, name)
+    _check_weights(folder / CARD, weights)
     state = read_state(weights)
     with bounded([weights], f"Checkpoint {name or str(folder)!r}"):
         model = build_model(config, str(folder / CONFIG))
     fit_state(model, state, f"Checkpoint {name or str(folder)!r}")
     return assemble(on_device(model, device), config, folder / VOCABULARY)
+
+
+def _check_weights(path: Path, weights: Path) -> None:
+    """Raise BackendError if the weights are not those that the card was written for; there may be no card."""
+    if not path.exists():
+        return
+    try:
+        stated = json.loads(path.read_text(encoding="utf-8")).get("weights_sha256")
+    except (ValueError, AttributeError) as error:
+        raise BackendError(
+            f"{str(path)!r} is broken: {error}. Make or fetch the checkpoint again."
+        ) from error
+    if stated is not None and stated != file_hash(weights):
+        raise BackendError(
+            f"Weights {str(weights)!r} are not those that {str(path)!r} states: its weights_sha256 is {stated!r}. "
+            f"They are broken or were replaced: make or fetch the checkpoint again, or remove the card if you "
+            f"replaced them."
+        )
 
 
 def on_device(model: torch.nn.Module, device: str) -> torch.nn.Module:

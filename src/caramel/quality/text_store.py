@@ -3,8 +3,8 @@
     work/scorers/<fingerprint of the model>/*.parquet     columns text and vector, one file per shard
 
 The fingerprint covers the model's weights, settings and tokenizer, and caramel's own code: what was made
-by others is never taken. A shard's file is complete once it is there. Texts of one shard are of like
-length, so that batches hold little padding.
+by others is never taken. A shard's file is checked before it is used, and made again where it is broken.
+Texts of one shard are of like length, so that batches hold little padding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from caramel.errors import DataError
+from caramel.files import kept
 from caramel.models.protocols import Embeddings, Identity
 from caramel.parallel import fingerprint, sharded_map
 
@@ -42,17 +42,15 @@ def text_vectors(
         settings: JSON-like keyword arguments of ``work``.
         identity: all that determines the vectors.
         title: of the progress bar.
-
-    Raises:
-        DataError: a file of the store is broken.
     """
     folder = ROOT / fingerprint(dict(identity))
-    known = set().union(*(_read(path)["text"].to_pylist() for path in _files(folder)))
+    files = [*kept(folder, ".parquet").values()]
+    known = set().union(*(_read(path)["text"].to_pylist() for path in files))
     todo = sorted(set(texts) - known, key=lambda text: (len(text), text))
     if todo:
         shards = [todo[start : start + SHARD] for start in range(0, len(todo), SHARD)]
-        sharded_map(work, shards, settings=settings, folder=folder, executor="inline", title=title)
-    table = pa.concat_tables([_read(path) for path in _files(folder)])
+        files += sharded_map(work, shards, settings=settings, folder=folder, executor="inline", title=title)
+    table = pa.concat_tables([_read(path) for path in files])
     vectors = table["vector"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
     rows: Embeddings = vectors.reshape(len(table), -1)
     places = pc.index_in(pa.array(texts, pa.string()), value_set=table["text"].combine_chunks())
@@ -66,14 +64,5 @@ def vector_table(texts: Sequence[str], vectors: Embeddings) -> pa.Table:
     return pa.table({"text": pa.array(texts, pa.string()), "vector": column})
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*.parquet"))
-
-
 def _read(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path, columns=["text", "vector"])
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(
-            f"The store's file {str(path)!r} is broken: {error}. Remove it; what it held is made again."
-        ) from error
+    return pq.read_table(path, columns=["text", "vector"])

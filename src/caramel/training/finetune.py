@@ -88,6 +88,8 @@ def finetune_trial(
     vocabulary = Path(base) / VOCABULARY
     card = {"name": name, "variant": variant, "seed": seed, "base": file_hash(base)}
     own = vocabulary.read_bytes() if vocabulary.exists() else None
+    if out.exists():  # of a trial that is run again
+        shutil.rmtree(out)
     save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
     return {"variant": variant, "seed": seed, "checkpoint": str(out), "curve": curve}
 

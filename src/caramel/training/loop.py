@@ -1,24 +1,26 @@
 """One training loop that resumes where it was killed and gives the same weights.
 
 Every step draws its own batch from (seed, step), so the state is the weights, the optimiser
-and the step number. The checkpoint is written under a temporary name and renamed.
+and the step number. The last two checkpoints are kept, so that there is one where the other is broken.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from caramel.files import write_atomically
+from caramel.errors import ConfigError
+from caramel.files import is_whole, keep
 
 if TYPE_CHECKING:
     import torch
 
+CHECKPOINTS = 2  # that are kept
 Curve = list[tuple[int, str, float]]  # (step, metric, value)
 
 
@@ -60,31 +62,42 @@ def weight_decay_groups(modules: Sequence[torch.nn.Module], decay: float) -> lis
 
 
 def train(training: Training, *, scratch: Path, title: str) -> Curve:
-    """Train to the last step, resuming from ``scratch/last.pt`` if it is there; return the curve.
+    """Train to the last step, resuming from the newest whole checkpoint in ``scratch``; return the curve.
 
     Losses in the curve are means since the last point, so the curve is the same after a crash.
+
+    Raises:
+        ConfigError: the loss, its gradient or a weight is no longer finite.
     """
     import torch
 
     peak = [group["lr"] for group in training.optimizer.param_groups]
-    checkpoint = scratch / "last.pt"
-    start = _restore(training, checkpoint) if checkpoint.exists() else 0
+    start = next((_restore(training, p) for p in _checkpoints(scratch) if is_whole(p)), 0)
     losses: list[torch.Tensor] = []
     for step in tqdm(
-        range(start, training.steps), initial=start, total=training.steps, desc=title, unit="step"
+        range(start, training.steps),
+        initial=start,
+        total=training.steps,
+        desc=title,
+        unit="step",
+        disable=None,
     ):
         for group, rate in zip(training.optimizer.param_groups, peak, strict=True):
             group["lr"] = learning_rate(step, peak=rate, warmup=training.warmup, steps=training.steps)
         training.optimizer.zero_grad(set_to_none=True)
         loss = training.loss(step)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_([p for g in training.optimizer.param_groups for p in g["params"]], 1.0)
+        norm = torch.nn.utils.clip_grad_norm_(
+            [p for g in training.optimizer.param_groups for p in g["params"]], 1.0
+        )
+        _check_finite({"loss": loss, "gradient": norm}, step, scratch, title)
         training.optimizer.step()
         losses.append(loss.detach())
         if training.after_step:
             training.after_step(step)
         done = step + 1
         if done % training.checkpoint_every == 0 or done == training.steps:
+            _check_finite(_weights(training), step, scratch, title)
             points = [(done, "loss", float(torch.stack(losses).mean()))]
             losses.clear()
             if training.measure:
@@ -92,20 +105,53 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
             training.curve += points
             if training.on_points:
                 training.on_points(points)
-            _save(training, checkpoint, done)
+            _save(training, scratch, done)
     return training.curve
 
 
-def _save(training: Training, path: Path, step: int) -> None:
+def _check_finite(values: Mapping[str, torch.Tensor], step: int, scratch: Path, title: str) -> None:
+    """Raise ConfigError if one of the values of a step is NaN or infinite."""
     import torch
 
+    for name, value in values.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            last = next((f"the checkpoint before it is {str(p)!r}" for p in _checkpoints(scratch)), "")
+            raise ConfigError(
+                f"Training {title!r} stopped at step {step + 1}: its {name} is not finite, so that nothing more "
+                f"would be learnt; {last or 'there is no checkpoint before it'}. Lower `lr`, make `warmup` "
+                f"longer, or take run.precision: fp32; then run `dvc repro`."
+            )
+
+
+def _weights(training: Training) -> dict[str, torch.Tensor]:
+    """Return all weights, named by their modules."""
+    return {
+        f"weight {name}.{key}": value
+        for name, module in training.modules.items()
+        for key, value in module.state_dict().items()
+    }
+
+
+def _checkpoints(scratch: Path) -> list[Path]:
+    """Return the checkpoints, the newest first."""
+    return sorted(scratch.glob("step-*.pt"), reverse=True)
+
+
+def _save(training: Training, scratch: Path, step: int) -> None:
+    """Keep a checkpoint; of the earlier ones, and of what a killed run left half written, only what is needed."""
+    import torch
+
+    for half in scratch.glob(".step-*"):
+        half.unlink()
     state = {
         "step": step,
         "curve": training.curve,
         "optimizer": training.optimizer.state_dict(),
         "modules": {name: module.state_dict() for name, module in training.modules.items()},
     }
-    write_atomically(path, lambda temporary: torch.save(state, temporary))
+    keep(scratch / f"step-{step:08}.pt", lambda temporary: torch.save(state, temporary))
+    for path in _checkpoints(scratch)[CHECKPOINTS:]:
+        path.unlink()
 
 
 def _restore(training: Training, path: Path) -> int:

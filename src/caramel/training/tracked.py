@@ -86,7 +86,9 @@ def tracked_training(
         data: DVC paths that the run reads.
         folder: output folder; what an earlier run left there is removed.
     """
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    folder.unlink(missing_ok=True)
     folder.mkdir(parents=True)
     with tracking.run(name, key=key, params=params, data=data, tags={"stage": name}):
         yield TrainingRun(name, folder)

@@ -1,0 +1,136 @@
+"""A cluster on this machine is private; when its own processes die, the run ends and says so."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pyarrow as pa
+import pytest
+
+from caramel.cluster import guard_token
+from caramel.errors import CaramelError
+from caramel.files import kept
+from caramel.parallel import sharded_map, tune_grid
+
+
+def slow_shard(shard: int, *, seconds: float) -> pa.Table:
+    time.sleep(seconds if shard else 0)
+    return pa.table({"x": [shard]})
+
+
+def slow_trial(point: dict[str, int], scratch: str, *, seconds: float) -> dict[str, int]:
+    time.sleep(seconds if point["n"] else 0)
+    return point
+
+
+def drive(kind: str, folder: str) -> None:
+    """Run four shards or trials on a cluster of its own; the first of them ends at once."""
+    from caramel.stages import be_quiet
+
+    be_quiet()
+    how = {"settings": {"seconds": 4.0}, "folder": folder, "executor": "ray", "title": "test"}
+    try:
+        if kind == "shards":
+            sharded_map(slow_shard, list(range(4)), **how)  # type: ignore[arg-type]
+        else:
+            tune_grid(slow_trial, [{"n": n} for n in range(4)], **how)  # type: ignore[arg-type]
+    except CaramelError as error:
+        sys.exit(f"Error: {error}")
+
+
+def start(kind: str, folder: Path, home: Path) -> subprocess.Popen[str]:
+    """Start ``drive`` in a process of its own."""
+    here = str(Path(__file__).parent)
+    environment = {
+        **os.environ,
+        "HOME": str(home),
+        "RAY_ADDRESS": "local",
+        "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]),
+    }
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import test_cluster; test_cluster.drive({kind!r}, {str(folder)!r})"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def done(kind: str, folder: Path) -> int:
+    return len(kept(folder, ".parquet" if kind == "shards" else ".json"))
+
+
+def wait_for_one(kind: str, folder: Path, process: subprocess.Popen[str]) -> None:
+    while not done(kind, folder):
+        assert process.poll() is None, process.stderr and process.stderr.read()
+        time.sleep(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("service", ["raylet", "gcs_server"])
+@pytest.mark.parametrize("kind", ["shards", "trials"])
+def test_a_killed_process_of_ray_ends_the_run_with_what_to_do_and_what_was_finished_is_kept(
+    tmp_path: Path, kind: str, service: str
+) -> None:
+    process = start(kind, tmp_path / "work", tmp_path)
+    family: list[psutil.Process] = []
+    try:
+        wait_for_one(kind, tmp_path / "work", process)
+        family = psutil.Process(process.pid).children(recursive=True)
+        next(member for member in family if member.name() == service).kill()
+        _, said = process.communicate(timeout=120)
+    finally:
+        for member in [process, *family]:
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+    assert process.returncode == 1, said
+    assert f"Ray's process '{service}' on this machine was killed" in said
+    assert "Traceback" not in said
+    assert 1 <= done(kind, tmp_path / "work") < 4
+
+
+@pytest.mark.slow
+def test_a_cluster_on_this_machine_listens_on_loopback_alone_and_its_token_is_private(tmp_path: Path) -> None:
+    process = start("shards", tmp_path / "work", tmp_path)
+    try:
+        wait_for_one("shards", tmp_path / "work", process)
+        members = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+        places = {
+            connection.laddr.ip
+            for member in members
+            for connection in member.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        }
+        assert places <= {"127.0.0.1", "::ffff:127.0.0.1"}
+        assert len(places) > 0
+        assert process.wait(timeout=120) == 0
+    finally:
+        process.kill()
+    assert stat.S_IMODE((tmp_path / ".ray" / "auth_token").stat().st_mode) == 0o600
+
+
+def test_a_token_that_others_can_read_is_made_private_and_kept(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    path = tmp_path / ".ray" / "auth_token"
+    guard_token(make=False)
+    assert not path.exists()
+    guard_token(make=True)
+    first = path.read_text()
+    assert len(first) == 64
+    path.chmod(0o644)
+    guard_token(make=True)
+    assert path.read_text() == first
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(path.parent.iterdir()) == [path]
