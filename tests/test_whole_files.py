@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import DataError
-from caramel.files import file_hash, hashes, keep, kept, write_atomically
+from caramel.files import check, file_hash, hashes, keep, kept, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -128,6 +128,16 @@ def test_a_write_that_is_killed_leaves_nothing_that_is_taken_for_kept(tmp_path: 
         keep(tmp_path / "a.txt", killed)
     (tmp_path / ".a.txt.0123456789ab").write_text("half")  # what SIGKILL would leave
     assert kept(tmp_path, ".txt") == {}
+
+
+def test_a_check_of_a_folder_removes_what_is_broken_and_touches_nothing_else(tmp_path: Path) -> None:
+    broken, whole = keep(tmp_path / "a.pt", write("1")), keep(tmp_path / "b.pt", write("2"))
+    broken.write_text("3")
+    other = tmp_path / "table.parquet"
+    other.touch()
+    check(tmp_path)
+    check(tmp_path / "nowhere")
+    assert sorted(tmp_path.iterdir()) == sorted([whole, other])
 
 
 def test_the_hashes_of_a_folder_leave_out_what_says_its_own(tmp_path: Path) -> None:

@@ -60,6 +60,13 @@ def is_whole(path: Path) -> bool:
     return False
 
 
+def check(folder: Path) -> None:
+    """Remove what ``keep`` wrote into a folder and is not whole; see ``is_whole``."""
+    for path in sorted(folder.glob("*")):
+        if _is_kept(path):
+            is_whole(path)
+
+
 def discard(path: Path, reason: str) -> None:
     """Remove a file or folder of results, and say in a line why."""
     print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)

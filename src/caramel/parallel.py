@@ -25,7 +25,7 @@ from tqdm import tqdm
 
 from caramel.cluster import LOOK, ray_session
 from caramel.errors import ResourceError
-from caramel.files import discard, hashes, keep, kept
+from caramel.files import check, discard, hashes, keep, kept
 
 Executor = Literal["ray", "inline"]
 Shard = TypeVar("Shard")
@@ -186,6 +186,8 @@ def tune_grid(
         for point, scratch in tqdm(jobs, desc=title, unit="trial", disable=None):
             _run_trial(trial, point, scratch, dict(settings))
     elif jobs:
+        for name in todo:
+            check(folder / name)  # here, since nobody sees what a worker says
         _run_on_tune(trial, jobs, dict(settings), folder, title, gpus)
     done |= _finished(folder, {*todo})
     for result, path in done.values():
