@@ -57,6 +57,8 @@ def be_quiet() -> None:
     """Set the quiet, offline environment where the user has not set it otherwise."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    if not sys.stderr.isatty():  # a bar is one endless line in a log
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def has_images() -> bool:

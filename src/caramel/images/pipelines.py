@@ -10,6 +10,7 @@ The call options are those of the pipeline's class that are not settings of an e
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,10 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
     """
     import torch
     from diffusers import AutoPipelineForText2Image
+    from diffusers.utils import logging
 
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
     folder = Path(folder)
     source, options = _read_card(folder)
     own = source == str(folder / OWN)
