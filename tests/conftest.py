@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -118,13 +119,14 @@ def ray_cluster() -> Iterator[None]:
     """One Ray cluster on this machine for all tests that need it."""
     import ray
 
+    sources = filter(None, [os.environ.get("PYTHONPATH")])
     ray.init(
         num_cpus=2,
         log_to_driver=False,
         logging_level="error",
         include_dashboard=False,
-        # Workers unpickle functions of the test modules by name.
-        runtime_env={"env_vars": {"PYTHONPATH": str(Path(__file__).parent)}},
+        # Workers unpickle functions of the test modules by name, with the sources that are tested.
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sources])}},
     )
     yield
     ray.shutdown()

@@ -234,8 +234,11 @@ def load_checkpoint(
 
 
 def _check_weights(path: Path, weights: Path) -> None:
-    """Raise BackendError if the weights are not those that the card was written for; there may be no card."""
-    if not path.exists():
+    """Raise BackendError if the weights are not those that the card was written for; there may be no card.
+
+    It is of caramel's own file of weights alone.
+    """
+    if weights.name != WEIGHTS or not path.exists():
         return
     try:
         stated = json.loads(path.read_text(encoding="utf-8")).get("weights_sha256")
