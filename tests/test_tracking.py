@@ -1,5 +1,6 @@
+import sqlite3
 import subprocess
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
@@ -170,3 +171,20 @@ def test_a_store_that_was_cut_is_an_error_not_a_new_store(content, said, project
     with pytest.raises(DataError, match=f"{said}.* The runs that it held are gone"):
         tracking.tracking_uri(project)
     assert database.read_bytes() == content
+
+
+def test_a_new_store_takes_nothing_from_the_log_of_one_that_was_moved_away(project) -> None:
+    database = project / "mlruns" / "mlflow.db"
+    database.parent.mkdir()
+    with closing(sqlite3.connect(database)) as old:
+        old.execute("PRAGMA journal_mode=WAL")
+        old.execute("CREATE TABLE old (x)")
+        old.commit()
+        log = database.with_name("mlflow.db-wal").read_bytes()
+    database.rename(database.with_name("mlflow.db.broken"))
+    database.with_name("mlflow.db-wal").write_bytes(log)  # as a killed process leaves it
+    tracking.tracking_uri(project)
+    with closing(sqlite3.connect(database)) as new:
+        names = {name for (name,) in new.execute("SELECT name FROM sqlite_master")}
+    assert "runs" in names
+    assert "old" not in names

@@ -128,6 +128,8 @@ def _make_store(database: Path) -> None:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
+    for rest in ("-wal", "-shm"):  # of a store that was moved away: SQLite would write it into the new one
+        database.with_name(database.name + rest).unlink(missing_ok=True)
     os.replace(new, database)
 
 
