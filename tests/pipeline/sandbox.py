@@ -124,6 +124,15 @@ class Sandbox:
         """Return all that runs in the sandbox: by its environment, which Ray's workers overwrite, or its folder."""
         return [member for member in psutil.process_iter() if self._holds(member)]
 
+    def drivers(self) -> list[psutil.Process]:
+        """Return the stages that run, whoever started them."""
+        found = []
+        for member in self.processes():
+            with suppress(psutil.Error):
+                if member.cmdline()[1:2] and member.cmdline()[1].startswith("pipelines/"):
+                    found.append(member)
+        return found
+
     def _holds(self, process: psutil.Process) -> bool:
         with suppress(psutil.Error):
             here = process.environ().get(MARK) == str(self.root)
