@@ -209,7 +209,7 @@ class Evaluate(Section):
     images: str | None
     split: Split
     batch: Positive
-    bootstrap: Annotated[Positive, Field(ge=100)]
+    bootstrap: Annotated[Positive, Field(ge=100, le=100_000)]
     seed: Seed
 
 

@@ -188,3 +188,15 @@ def test_every_benchmark_says_what_to_put_where_and_what_it_was_checked_against(
         assert code == 0
         assert "Checked against: " in out
         assert len(out.splitlines()) >= 4, name
+
+
+def test_a_number_of_resamples_that_would_never_end_is_refused_by_commands_and_params(call: Call) -> None:
+    from annotated_types import Le
+
+    from caramel.config import Evaluate
+
+    evaluated(call, "blind:length", "a")
+    code, _, err = call("compare", "a", "a", "--bootstrap", "999999999999")
+    assert code == 2
+    assert "100<=x<=100000" in err
+    assert Le(100_000) in Evaluate.model_fields["bootstrap"].metadata

@@ -40,7 +40,10 @@ def scores_are_finite(seen: Seen) -> Iterator[str]:
             return
         if any(math.isinf(number) for row in rows for number in numbers_in(row)):
             yield "took an infinite score"
-        keys = [(row.get("instance_id"), row.get("model"), row.get("benchmark")) for row in rows]
+        keys = [tuple(row.get(name) for name in ("instance_id", "model", "benchmark")) for row in rows]
+        if any(part is not None and not isinstance(part, str) for key in keys for part in key):
+            yield "took a name that is no text"
+            return
         if len(set(keys)) < len(keys):
             yield "took a key that stands twice"
         if any(part is None for key in keys for part in key):

@@ -141,9 +141,9 @@ def scores(suffix: str) -> Callable[[], None]:
     return made
 
 
-def runs() -> None:
-    """Two runs of ``caramel eval`` on the same instances."""
-    for k, name in enumerate("ab"):
+def runs(names: str = "ab") -> None:
+    """Runs of ``caramel eval`` on the same instances, a folder each."""
+    for k, name in enumerate(names):
         rows = [
             {"instance_id": f"x{n}", "model": name, "benchmark": "sugarcrepe", "image_id": f"{n % 7}.jpg"}
             | {"subsets": ["swap", "swap_obj"], "s_c0_i0": ((n + k) % 5) / 5, "s_c1_i0": 0.4}

@@ -151,7 +151,14 @@ def _results() -> list[Target]:
     two = TABLE.replace("data/a", "data/a data/b")
     return [
         *found,
-        _target("metrics similarities", projects.runs, f"{METRICS} data/a", ours, files=ran, weight=3),
+        _target(
+            "metrics similarities",
+            partial(projects.runs, "a"),
+            f"{METRICS} data/a",
+            ours,
+            files=ran,
+            weight=3,
+        ),
         _target("metrics answers", projects.answers, f"{METRICS} data/a", files=("data/a/*",), weight=2),
         _target("metrics options", projects.verdicts("csv"), f"{METRICS} data/v.csv", weight=2, **plain),
         _target("compare", projects.runs, COMPARE, ours, files=ran, weight=4),

@@ -1,4 +1,5 @@
 import io
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -138,6 +139,16 @@ def test_fine_detail_is_the_share_of_fast_waves():
     assert detail(slow) < -6
     assert detail(fast + slow) == pytest.approx(np.log(0.5), abs=0.02)
     assert detail(0) < -6
+
+
+def test_a_large_picture_is_measured_without_a_copy_of_its_pixels_as_numbers():
+    side = 1500
+    file = encoded(np.zeros((side, side, 3)), "PNG")
+    tracemalloc.start()
+    measure(file, "x")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * side**2  # numbers of each colour would take 24 bytes per pixel
 
 
 def test_a_one_pixel_picture_is_measured():

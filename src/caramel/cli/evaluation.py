@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from caramel.evaluation.evaluate import Source
 
 METRICS, COMPARISON = ("metrics.parquet", "metrics.csv"), "comparison.csv"  # what is written
+MOST_RESAMPLES = 100_000  # as evaluate.bootstrap in params.yaml: more tell nothing, and take for ever
 STORE, TRIALS = "work/embeddings", "work/eval"
 FOLDER = click.Path(file_okay=False, path_type=Path)
 RUN = click.Path(exists=True, path_type=Path)
@@ -26,7 +27,7 @@ _bootstrap = click.option(
     "--bootstrap",
     default=1000,
     show_default=True,
-    type=click.IntRange(100),
+    type=click.IntRange(100, MOST_RESAMPLES),
     help="Resamples of the intervals.",
 )
 _seed = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from caramel.parallel import threaded
@@ -116,7 +117,10 @@ def measure(data: bytes, name: str) -> Floats:
         DataError: it does not decode; the message names it.
     """
     picture = open_picture(data, name)
-    pixels = np.asarray(picture, np.float64).reshape(-1, 3) / 255
+    colours = np.array(picture.histogram(), dtype=float).reshape(3, 256)  # no copy of the pixels as numbers
+    shares, levels = colours / colours.sum(axis=1, keepdims=True), np.linspace(0, 1, 256)
+    means = shares @ levels
+    spreads = np.sqrt((shares * (levels - means[:, None]) ** 2).sum(axis=1))
     with opened(data, name) as file:
         kind = file.format
         steps = getattr(file, "quantization", None) or {}
@@ -130,20 +134,20 @@ def measure(data: bytes, name: str) -> Floats:
             abs(aspect),
             *(float(kind in known) for known in (("JPEG", "MPO"), ("PNG",), ("WEBP",))),
             np.log1p(np.mean(steps[0])) if 0 in steps else 0.0,
-            *pixels.mean(axis=0),
-            *pixels.std(axis=0),
-            _fine_detail(np.asarray(picture.convert("L"), np.float64)),
+            *means,
+            *spreads,
+            _fine_detail(np.asarray(picture.convert("L"))),
         ]
     )
 
 
-def _fine_detail(grey: Floats) -> float:
+def _fine_detail(grey: npt.NDArray[np.uint8]) -> float:
     """Return ln of the share of the centre's power that is at more than ``FINE`` cycles per pixel.
 
     The mean is left out, and a Hann window keeps the edges from counting as detail.
     """
     top, left = (max(0, (side - WINDOW) // 2) for side in grey.shape)
-    centre = grey[top : top + WINDOW, left : left + WINDOW]
+    centre = grey[top : top + WINDOW, left : left + WINDOW].astype(float)
     window = np.outer(*(np.hanning(side + 2)[1:-1] for side in centre.shape))
     mean = (centre * window).sum() / window.sum()
     power = np.abs(np.fft.fft2((centre - mean) * window)) ** 2
