@@ -150,6 +150,7 @@ def place_of(error: BaseException) -> str:
 
 def judge(target: Target, arguments: list[str], box: Path, valid: Files) -> Outcome:
     """Run a command on a prepared sandbox and return its outcome, with all that is wrong."""
+    _forget()
     files, secret = snapshot(box), (box.parent / "secret.png").read_bytes()
     os.chdir(box)
     outcome = invoke(arguments)
@@ -164,6 +165,15 @@ def judge(target: Target, arguments: list[str], box: Path, valid: Files) -> Outc
             wrong += [("wrong", f"{oracle.__name__}: {text}") for text in oracle(seen)]
     os.chdir("/")
     return Outcome(outcome.code, outcome.said, outcome.trace, wrong, outcome.seconds, outcome.growth)
+
+
+def _forget() -> None:
+    """Empty all caches of caramel: what an earlier input left in the process is not for this one."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "caramel":
+            for value in list(vars(module).values()):
+                if callable(getattr(value, "cache_clear", None)):
+                    value.cache_clear()
 
 
 def _said_badly(outcome: Outcome) -> Iterator[str]:

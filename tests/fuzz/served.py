@@ -197,4 +197,6 @@ def serve(box: Path) -> str:
         }
         return chat_server.Response(status if 200 <= status < 600 else 500, body, safe)
 
-    return chat_server.ChatServer(answer).url
+    server = chat_server.ChatServer(answer)
+    server._server.handle_error = lambda *_: None  # a client that hangs up is no news
+    return server.url

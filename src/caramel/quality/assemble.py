@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from caramel import tables
+from caramel.errors import DataError, shown
 
 # Columns of negatives that every row of a variant's training set has; the others no row has.
 NEGATIVES = {
@@ -44,8 +45,13 @@ def assemble(
         choices: table ``choices``; rows with ``chosen_by`` name the negative images.
         images: positive images.
         negative_images: pictures of the chosen candidates.
+
+    Raises:
+        DataError: a negative has two chosen images, or a chosen image has no negative, no pair or no picture: the
+            tables are not of one run.
     """
     chosen = choices.loc[choices["chosen_by"].notna(), ["negative_id", "image_id"]]
+    _check(chosen, pairs, negatives, images, negative_images)
     rows = (
         chosen.rename(columns={"image_id": "negative_image_id"})
         .merge(negatives, on="negative_id", validate="one_to_one")
@@ -54,13 +60,43 @@ def assemble(
         .sort_values("negative_id", ignore_index=True)
         .rename(columns={"negative_id": "instance_id"})
     )
-    assert len(rows) == len(chosen), "a chosen image has no negative or no pair"
+    assert len(rows) == len(chosen)
     in_benchmark, in_training = rows["split"] != "train", rows["split"] != "test"
     training = {name: _training_set(rows[in_training], name) for name in VARIANTS}
     named = {*rows["image_id"], *rows["negative_image_id"]}
     everything = pd.concat([images, negative_images], ignore_index=True)
     kept = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
     return Assembled(tables.frame(tables.INSTANCES, rows[in_benchmark]), training, kept)
+
+
+def _check(
+    chosen: pd.DataFrame,
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    images: pd.DataFrame,
+    negative_images: pd.DataFrame,
+) -> None:
+    """Raise a DataError where the tables do not fit together; see ``assemble``."""
+    of_chosen = negatives[negatives["negative_id"].isin(chosen["negative_id"])]
+    named = pairs[pairs["pair_id"].isin(of_chosen["pair_id"])]
+    lacking = {
+        "negatives with two chosen images": chosen["negative_id"][chosen["negative_id"].duplicated()],
+        "chosen images without a negative": _without(chosen["negative_id"], negatives["negative_id"]),
+        "negatives without a pair": _without(of_chosen["pair_id"], pairs["pair_id"]),
+        "chosen images without a picture": _without(chosen["image_id"], negative_images["image_id"]),
+        "pairs without a picture": _without(named["image_id"], images["image_id"]),
+    }
+    for what, names in lacking.items():
+        if len(names):
+            raise DataError(
+                f"{len(names)} {what}:\n{shown([repr(name) for name in names])}\n"
+                f"The tables are not of one run. Run `dvc repro` to make them again."
+            )
+
+
+def _without(names: pd.Series, known: pd.Series) -> pd.Series:
+    """Return the names that are not known."""
+    return names[~names.isin(known)]
 
 
 def _training_set(rows: pd.DataFrame, variant: str) -> pd.DataFrame:

@@ -1,0 +1,71 @@
+"""The tables that are joined must be of one run."""
+
+import pandas as pd
+import pytest
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.quality.assemble import assemble
+
+KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}
+
+
+def joined(**changes):
+    """Return what is assembled of three pairs, each with a chosen image; tables are changed first."""
+    names = [f"p{n}" for n in range(3)]
+    size = {"image": {"bytes": b"", "path": None}, "width": 1, "height": 1, "source": "x", "split": "test"}
+    made = {
+        "pairs": [
+            {"pair_id": n, "image_id": f"i{n}", "caption": "A dog.", "split": "test", "source": "x"}
+            for n in names
+        ],
+        "negatives": [
+            {"negative_id": f"{n}:s", "pair_id": n, "seed": 1, "attempt": 1, **KIND} for n in names
+        ],
+        "paraphrases": [{"pair_id": n, "caption2": "Dog.", "generator": "x", "attempts": 1} for n in names],
+        "choices": [
+            {
+                "negative_id": f"{n}:s",
+                "candidate": 0,
+                "image_id": f"c{n}",
+                "faithful": 1.0,
+                "ambiguous": False,
+            }
+            | {"chosen_by": "world"}
+            for n in names
+        ],
+        "images": [{"image_id": f"i{n}", **size} for n in names],
+        "negative_images": [{"image_id": f"c{n}", **size} for n in names],
+    }
+    whole = {
+        name: tables.frame(tables.TABLES["images" if "images" in name else name], rows)
+        for name, rows in made.items()
+    }
+    whole |= {name: change(whole[name]) for name, change in changes.items()}
+    return assemble(**whole)
+
+
+def first_lost(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows.iloc[1:]
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "message"),
+    [
+        ("pairs", first_lost, "1 negatives without a pair:\n  - 'p0'"),
+        ("negatives", first_lost, "1 chosen images without a negative:\n  - 'p0:s'"),
+        ("images", first_lost, "1 pairs without a picture:\n  - 'ip0'"),
+        ("negative_images", first_lost, "1 chosen images without a picture:\n  - 'cp0'"),
+        (
+            "choices",
+            lambda rows: pd.concat([rows, rows[:1]]),
+            "1 negatives with two chosen images:\n  - 'p0:s'",
+        ),
+    ],
+)
+def test_tables_that_are_not_of_one_run_are_an_error(table, change, message):
+    assert len(joined().instances) == 3
+    with pytest.raises(DataError) as error:
+        joined(**{table: change})
+    assert message in str(error.value)
+    assert "dvc repro" in str(error.value)
