@@ -166,7 +166,7 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     _write(data, "assemble", "rejects", [])
     scenes = tables.read(tables.IMAGES, data / "scenes/images.parquet").to_dict("records")
     _write(data, "assemble", "images", [*scenes, *kept])
-    grid = [{"guidance": g, "steps": 6, "faithful": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
+    grid = [{"guidance": g, "steps": 6, "fit": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
     put(data / "synthesize/settings.json", {"chosen": {"guidance": 4.0, "steps": 6}, "grid": grid})
     by_subtype = {s: {"n": 100, "faithful": 0.3 + 0.07 * n} for n, s in enumerate(tables.SUBTYPES)}
     calibration = {
@@ -180,7 +180,14 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
         "threshold": {"min_faithful": 0.62, "faithful_from": 0.62, "calibration": calibration},
         "candidates": {"n": 700, "faithful": 0.51, "by_subtype": by_subtype},
         "negatives": {"n": 175, "with_faithful": 0.69, "ambiguous": 0.11, "kept": 100},
-        "second_judge": {"name": "clip", "precision": 0.71, "recall": 0.64, "agreement": 0.8, "n": 700},
+        "second_judge": {
+            "name": "clip",
+            "precision": 0.71,
+            "recall": 0.64,
+            "agreement": 0.8,
+            "n": 700,
+            "accepted_from": 0.5,
+        },
     }
     put(data / "filter_images/metrics.json", metrics)
     frame = tables.frame(tables.INSTANCES, instances)

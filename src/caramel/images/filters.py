@@ -166,6 +166,7 @@ def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | Non
         out["second_judge"] = {
             "name": second_judge.name,
             "n": len(part),
+            "accepted_from": FAITHFUL,
             "share_true": _share(truth),
             "precision": _share(truth[accepted]),
             "recall": _share(accepted[truth]),

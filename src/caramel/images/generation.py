@@ -211,7 +211,7 @@ def grid_trial(
     judge_checkpoint: str,
     **settings: Any,
 ) -> dict[str, Any]:
-    """Draw held-out captions with one setting and return the share that the judge finds faithful."""
+    """Draw held-out captions with one setting and return the judge's mean fit: of an exact one, the share it finds true."""
     drawn = draw_shard(
         captions, candidates=1, guidance=point["guidance"], steps=point["steps"], **settings
     ).to_pandas()
@@ -219,7 +219,7 @@ def grid_trial(
     said = {row["negative_id"]: row["caption"] for row in captions}
     texts = drawn["negative_id"].map(said).tolist()
     fit = decide.fit(drawn["png"].tolist(), texts)
-    return {**point, "faithful": float(np.mean(fit >= 0.5)), "fit": float(np.mean(fit)), "n": len(fit)}
+    return {**point, "fit": float(np.mean(fit)), "n": len(fit)}
 
 
 def choose_settings(
@@ -238,9 +238,10 @@ def choose_settings(
     executor: Executor,
     folder: Path,
 ) -> dict[str, Any]:
-    """Return {"chosen": setting, "grid": all settings with their share of faithful pictures}.
+    """Return {"chosen": setting, "grid": all settings with their mean fit}.
 
-    Ties go to the better mean fit, then to the setting that stands first.
+    The best mean fit is taken, of equal ones the setting that stands first. No threshold is asked for: the scale of
+    a judge that is a model is its own.
 
     Args:
         captions: rows of ``negatives`` of the val split, whose captions are drawn once per setting.
@@ -273,5 +274,5 @@ def choose_settings(
         title="generation settings",
         gpus=1.0 if resolve_device(device) == "cuda" else 0.0,
     )
-    best = max(results, key=lambda r: (r["faithful"], r["fit"]))
+    best = max(results, key=lambda r: r["fit"])
     return {"chosen": {k: best[k] for k in ("guidance", "steps")}, "grid": results}

@@ -36,18 +36,21 @@ def settings_section(data: Path) -> list[Block]:
     rows = []
     for entry in grid:
         guidance, steps = number(entry, "guidance", where=path), number(entry, "steps", where=path)
-        share, n = number(entry, "faithful", where=path), number(entry, "n", where=path)
+        fit, n = number(entry, "fit", where=path), number(entry, "n", where=path)
         is_chosen = (guidance, steps) == tuple(number(chosen, k, where=path) for k in ("guidance", "steps"))
         rows.append(
             [
                 Cell(f"{guidance:g}"),
                 Cell(f"{steps:g}"),
                 Cell(count(n)),
-                Cell(percent(share), mark="best" if is_chosen else ""),
+                Cell(f"{fit:.3f}", mark="best" if is_chosen else ""),
             ]
         )
-    head = ("Guidance", "steps", "pictures", "faithful, %")
-    note = "Marked: the setting that drew the candidates."
+    head = ("Guidance", "steps", "pictures", "mean fit")
+    note = (
+        "Fit: the deciding judge's, in [0, 1]; of the exact reading, the share of pictures that are true of their "
+        "caption. Marked: the setting that drew the candidates."
+    )
     return [TableBlock("Settings tried on held-out captions", head, rows, note=note)]
 
 
@@ -118,7 +121,11 @@ def _judges(raw: dict[str, Any], path: Path) -> TableBlock:
     n = Cell(count(number(raw, "second_judge", "n", where=path)))
     shares = [_share(raw, path, "second_judge", k) for k in ("precision", "recall", "agreement")]
     head = ("Judge", "candidates", "precision, %", "recall, %", "agreement, %")
-    return TableBlock("Second judge, measured against the deciding one", head, [[name, n, *shares]])
+    least = number(raw, "second_judge", "accepted_from", where=path)
+    note = f"It accepts a candidate from a score of {least:g} on, which was not calibrated."
+    return TableBlock(
+        "Second judge, measured against the deciding one", head, [[name, n, *shares]], note=note
+    )
 
 
 def scenes_sheet(data: Path, examples: int) -> list[Block]:
