@@ -81,7 +81,7 @@ def test_csv_rows_come_as_they_are_asked_for(tmp_path: Path) -> None:
         ("[1,", "Expecting value"),
         ('{"a": 1, "b": 2, "a": 3}', "the keys ['a'] stand twice"),
         ('[{"0": {"a": 1, "a": 3}}]', "the keys ['a'] stand twice"),
-        ("[NaN]", "NaN is no number"),
+        ("[Infinity]", "Infinity is no number"),
         ("[-Infinity]", "-Infinity is no number"),
         ("[1e999]", "the number '1e999' is too large"),
         ("1" * 5000, "4300"),
@@ -188,6 +188,11 @@ def test_a_parquet_column_that_stands_twice_is_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"]), path)
     with pytest.raises(DataError, match=r"the columns \['a'\] twice"):
         list(parquet_rows(path, ["a"]))
+
+
+def test_nan_in_json_is_a_missing_value(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.json", json.dumps([{"caption": "a", "caption2": math.nan, "s": [1.0, math.nan]}]))
+    assert [row for _, row in json_rows(path)] == [{"caption": "a", "caption2": None, "s": [1.0, None]}]
 
 
 def test_numbers_stay_as_they_are() -> None:

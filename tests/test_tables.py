@@ -184,6 +184,7 @@ def scored(**values: Any) -> pd.DataFrame:
         (scored(image_id=["a", None, "b"]), {}, "1 empty values in column 'image_id'"),
         (scored(instance_id=["a", "b", "a"]), {}, r"(?s)1 keys .* stand twice.*'a'"),
         (scored(subsets="all"), {}, "'subsets' is of type .*string, and must be list"),
+        (scored(subsets=[["a", None]] * 3), {}, "3 empty values in column 'subsets'"),
     ],
 )
 def test_a_file_of_others_that_breaks_the_contract_is_named(

@@ -127,6 +127,8 @@ def check_values(table: Table, arrow: pa.Table, where: str) -> None:
         empty = values.null_count
         if column.type == FLOAT:
             empty += pc.sum(pc.is_nan(values)).as_py() or 0
+        if column.type == TEXTS:
+            empty += pc.list_flatten(values).null_count
         if empty and not column.null:
             raise ContractError(
                 f"Table {table.name!r} at {where}: {empty} empty values in column {name!r}, which must not be empty."

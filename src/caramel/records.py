@@ -94,7 +94,7 @@ def _check_columns(names: Sequence[str], columns: Sequence[str], path: Path) -> 
 
 
 def load_json(text: str, where: str) -> Any:
-    """Return the value of a JSON text.
+    """Return the value of a JSON text; NaN, which Python writes for a missing value, is None.
 
     Raises:
         DataError: it is not JSON, is nested too deeply, a number is not finite or too long, or an object holds a key
@@ -118,8 +118,9 @@ def _no_key_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+def _no_constant(name: str) -> None:
+    if name != "NaN":
+        raise ValueError(f"{name} is no number of JSON")
 
 
 def _finite(text: str) -> float:

@@ -244,17 +244,20 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
             [{"score": 1}],
             r"no column of scores or verdicts; it has \['score'\].*\n.*s_c0_i0.*\n.*itt.*correct",
         ),
-        ([{"correct": "true"}, {"correct": "maybe"}], "row 1: 'maybe' in column 'correct' is no verdict"),
-        ([{"s_c0_i0": "1", "s_c1_i0": "much"}], "row 0: 'much' in column 's_c1_i0' is no finite number"),
+        (
+            [{"correct": "true"}, {"correct": "maybe"}],
+            r"row 2 \(line 3\): 'maybe' in column 'correct' is no verdict",
+        ),
+        ([{"s_c0_i0": "1", "s_c1_i0": "much"}], "row 1 .*: 'much' in column 's_c1_i0' is no finite number"),
         ([{"correct": 1, "accuracy": 1}], r"several columns of the verdict 'accuracy'"),
         ([{"id": "a", "correct": 1}, {"id": "a", "correct": 0}], "1 instances of model 'm' stand twice"),
-        ([{"s_c0_i0": "inf", "s_c1_i0": "1"}], "row 0: 'inf' in column 's_c0_i0' is no finite number"),
+        ([{"s_c0_i0": "inf", "s_c1_i0": "1"}], "row 1 .*: 'inf' in column 's_c0_i0' is no finite number"),
         ([{"s_c0_i0": "1", "s_c1_i0": "1e999"}], "'1e999' in column 's_c1_i0' is no finite number"),
         ([{"s_c0_i0": "1_0", "s_c1_i0": "1"}], "'1_0' in column 's_c0_i0' is no finite number"),
         ([{"above": "-1", "equal": "0"}], "'-1' in column 'above' is no number of candidates"),
         ([{"above": "1.5", "equal": "0"}], "'1.5' in column 'above' is no number of candidates"),
-        ([{"id": "", "correct": 1}], "row 0: '' in column 'id' is no name"),
-        ([{"model": "", "correct": 1}], "row 0: '' in column 'model' is no name"),
+        ([{"id": "", "correct": 1}], "row 1 .*: '' in column 'id' is no name"),
+        ([{"model": "", "correct": 1}], "row 1 .*: '' in column 'model' is no name"),
         ([{"correct": 1, "subset": "all"}], "A subset is called 'all'"),
         ([{"correct": 1, "subset": "macro"}], "A subset is called 'macro'"),
     ],
@@ -339,3 +342,36 @@ def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
         read_runs([f"{path}::x"])
     with pytest.raises(DataError, match=r"holds no similarities\.parquet"):
         read_runs([str(tmp_path.parent)])
+
+
+def subsets_of(folder: Path, cell: Any) -> list[str]:
+    (folder / "m.json").write_text(json.dumps([{"correct": 1, "subset": cell}]))
+    return list(read_scores(folder / "m.json", SUGARCREPE).rows["subsets"][0])
+
+
+@pytest.mark.parametrize("cell", ["[" + "1" * 5000 + "]", "[" * 5000, "[a"])
+def test_a_cell_that_only_looks_like_a_list_is_a_name(tmp_path: Path, cell: str) -> None:
+    assert subsets_of(tmp_path, cell) == [cell]
+
+
+def test_what_is_empty_in_a_list_of_subsets_is_no_subset(tmp_path: Path) -> None:
+    assert subsets_of(tmp_path, [None, "a", "", float("nan")]) == ["a"]
+    assert subsets_of(tmp_path, "[null, 'a', '', NaN]") == ["a"]
+    pq.write_table(pa.table({"correct": [1], "subset": [[None, "a"]]}), tmp_path / "m.parquet")
+    assert read_scores(tmp_path / "m.parquet", SUGARCREPE).rows["subsets"][0] == ["a"]
+
+
+@pytest.mark.parametrize("sign", ["\\ud800", "\\u0000"])
+def test_a_name_that_no_table_can_hold_is_an_error(tmp_path: Path, sign: str) -> None:
+    path = tmp_path / "m.csv"
+    path.write_text(f"correct,subset\n1,a\n1,['{sign}']\n")
+    with pytest.raises(DataError, match=r"row 2 \(line 3\): field 'subset' holds"):
+        read_scores(path, SUGARCREPE)
+
+
+def test_nan_in_a_json_file_is_not_scored(tmp_path: Path) -> None:
+    (tmp_path / "m.json").write_text(json.dumps([{"correct": 1.0}, {"correct": float("nan")}]))
+    assert read_scores(tmp_path / "m.json", SUGARCREPE).outcomes.hits["accuracy"].isna().tolist() == [
+        False,
+        True,
+    ]

@@ -22,7 +22,7 @@ SIGNS = (
 
 TEXTS = (
     "", " ", "nan", "NaN", "None", "null", "true", "inf", "-inf", "1e999", "-1", "0", "9" * 30, "9" * 5000, "0x10", "1_000", "²", "١٢",
-    "a" * 300, "word " * 20_000, "[" * 3000, "('a',) * 10", "2024-01-01", "../secret.png", "../../secret.png",
+    "a" * 300, "word " * 20_000, "[" * 3000, "[" + "1" * 5000 + "]", r"['\ud800']", "[null, 'a']", "('a',) * 10", "2024-01-01", "../secret.png", "../../secret.png",
     "images/../../secret.png", ABSOLUTE, "/etc/hostname", ".", "..", "/", "~", "-", "a/b/../../..", "con", "a\0b",
     "file:///etc/passwd", "http://127.0.0.1:9/x.png", "A" * 70_000,
 )  # fmt: skip

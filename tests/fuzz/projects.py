@@ -120,7 +120,7 @@ def verdicts(suffix: str) -> Callable[[], None]:
                 "id": n,
                 "filename": f"{n % 5}.jpg",
                 "model": "m",
-                "subset": "swap_obj",
+                "subset": "['swap_obj', 'a']" if n % 2 else "swap_obj",
                 "correct": str(n % 3 > 0),
             }
             for n in range(12)

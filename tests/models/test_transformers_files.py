@@ -19,6 +19,7 @@ from caramel.models.transformers_dual import load_dual
 from caramel.models.transformers_files import (
     check_type,
     find_file,
+    load_image_processor,
     load_pretrained,
     load_tokenizer,
     missing_transformers,
@@ -368,6 +369,16 @@ def test_files_of_wrong_values_are_refused_when_they_are_loaded(
     (folder / name).write_text(json.dumps(found | values))
     with pytest.raises(BackendError, match=str(folder)):
         load(folder)
+
+
+def test_the_least_number_of_pixels_of_qwen_is_no_side(tmp_path: Path) -> None:
+    from transformers import Qwen2VLImageProcessor
+
+    Qwen2VLImageProcessor(min_pixels=200704, max_pixels=1003520).save_pretrained(tmp_path)
+    assert load_image_processor(str(tmp_path)).size["shortest_edge"] == 200704
+    Qwen2VLImageProcessor(min_pixels=10**10, max_pixels=10**11).save_pretrained(tmp_path)
+    with pytest.raises(BackendError, match="'shortest_edge' of 'size' is 10000000000"):
+        load_image_processor(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.metrics import METRICS, RECALLS, Outcomes, outcomes
-from caramel.fields import brief
+from caramel.fields import brief, checked_text
 from caramel.records import csv_rows, json_rows, parquet
 from caramel.tables import SUBTYPES
 
@@ -77,7 +77,7 @@ def read_others(path: Path, metrics: Sequence[str]) -> Scored:
     Raises:
         DataError: the file is missing or broken, has neither a score nor a verdict, or a value is none.
     """
-    rows = _read(path)
+    rows, places = _read(path)
     verdicts = {name: metric for name in rows.columns if (metric := _metric(name)) is not None}
     scores = [name for name in rows.columns if name in SCORES]
     if not verdicts and not scores:
@@ -86,15 +86,15 @@ def read_others(path: Path, metrics: Sequence[str]) -> Scored:
             f"Looked for scores: {', '.join(SCORES)}.\n"
             f"Looked for verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
         )
-    described, notes = _known(rows, path)
+    described, notes = _known(rows, path, places)
     if not scores:
-        return Scored(described, _verdicts(rows, verdicts, path), notes)
-    numbers = pd.DataFrame({name: _numbers(rows[name], name, path) for name in scores})
+        return Scored(described, _verdicts(rows, verdicts, path, places), notes)
+    numbers = pd.DataFrame({name: _numbers(rows[name], name, places) for name in scores})
     return Scored(described, outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics), notes)
 
 
-def _read(path: Path) -> pd.DataFrame:
-    """Return the rows of any file of the known formats."""
+def _read(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of any file of the known formats, and the file and place of each for messages."""
     if path.suffix not in FORMATS or not path.is_file():
         what = "is not there" if not path.is_file() else "is of no known format"
         raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
@@ -105,10 +105,9 @@ def _read(path: Path) -> pd.DataFrame:
             whole.validate(full=True)  # or what is no text would end the next line
             rows: pd.DataFrame = whole.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
             rows = rows.reindex(columns=[*names, *(n for n in file.schema_arrow.names if n not in names)])
-    elif path.suffix == ".csv":
-        rows = pd.DataFrame([row for _, row in csv_rows(path)], dtype=object)
+        places = [f"{str(path)!r}, row {number}" for number in range(len(rows))]
     else:
-        named = json_rows(path)
+        named = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
         for where, row in named:
             if not isinstance(row, dict):
                 raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
@@ -117,9 +116,10 @@ def _read(path: Path) -> pd.DataFrame:
             except UnicodeEncodeError as error:  # JSON can escape half of a sign
                 raise DataError(f"{where} holds a text that is no Unicode: {error}.") from error
         rows = pd.DataFrame([row for _, row in named], dtype=object)
+        places = [where for where, _ in named]
     if rows.empty:
         raise DataError(f"{str(path)!r} holds no row.")
-    return rows
+    return rows, places
 
 
 def _is_known(column: str) -> bool:
@@ -135,18 +135,18 @@ def _metric(column: str) -> str | None:
     return ALIASES.get(low) or plain.get(low.replace("_", ""))
 
 
-def _known(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _known(rows: pd.DataFrame, path: Path, places: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
     columns = {
         name: next((rows[c] for c in others if c in rows.columns), None) for name, others in NAMES.items()
     }
-    subsets = _subsets(rows)
+    subsets = _subsets(rows, places)
     stem, part = path.stem, ""
     if subsets is None:
         part = next((s for s in SUBTYPES if path.stem.endswith(s)), "")
         stem = path.stem.removesuffix(part).rstrip("-_ ") or path.stem
         subsets = [_with_type([part]) if part else []] * len(rows)
-    ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], path)
+    ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
     images, notes = columns["image_id"], []
     if images is None or not images.map(_is_image).all():
         images = pd.Series([f"row {n}" for n in range(len(rows))])
@@ -156,20 +156,24 @@ def _known(rows: pd.DataFrame, path: Path) -> tuple[pd.DataFrame, tuple[str, ...
         )
     models = columns["model"]
     described = {
-        "model": [stem] * len(rows) if models is None else _named(models, path),
+        "model": [stem] * len(rows) if models is None else _named(models, places),
         "instance_id": [f"{part}/{name}" if part else name for name in ids],
-        "image_id": images.map(str),
+        "image_id": [
+            checked_text(str(name), "image", where) for name, where in zip(images, places, strict=True)
+        ],
         "subsets": subsets,
     }
     return pd.DataFrame(described), tuple(notes)
 
 
-def _named(column: pd.Series, path: Path) -> list[str]:
+def _named(column: pd.Series, places: Sequence[str]) -> list[str]:
     """Return names: texts that are not empty, or whole numbers."""
-    for row, name in enumerate(column):
+    for name, where in zip(column, places, strict=True):
         if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
-            raise DataError(f"{str(path)!r}, row {row}: {brief(name)} in column {column.name!r} is no name.")
-    return [str(name) for name in column]
+            raise DataError(f"{where}: {brief(name)} in column {column.name!r} is no name.")
+    return [
+        checked_text(str(name), str(column.name), where) for name, where in zip(column, places, strict=True)
+    ]
 
 
 def _is_image(name: Any) -> bool:
@@ -177,31 +181,34 @@ def _is_image(name: Any) -> bool:
     return number or (isinstance(name, str) and name[:1] not in ("", "<"))
 
 
-def _subsets(rows: pd.DataFrame) -> list[list[str]] | None:
+def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | None:
     """Return the subsets of each row, None if no column says; ``add`` and ``obj`` are ``add`` and ``add_obj``."""
     columns = [name for name in SUBSETS if name in rows.columns]
     if not columns:
         return None
     found = []
-    for values in rows[columns].to_dict("records"):
+    for values, where in zip(rows[columns].to_dict("records"), places, strict=True):
         kind, part = (str(values.get(name, "")) for name in ("type", "subtype"))
         if f"{kind}_{part}" in SUBTYPES:
             values["subtype"] = f"{kind}_{part}"
-        names = [name for value in values.values() for name in _names(value)]
+        names = [
+            checked_text(name, str(column), where) for column, cell in values.items() for name in _names(cell)
+        ]
         found.append(_with_type(names))
     return found
 
 
 def _names(value: Any) -> list[str]:
-    """Return the names in a cell: one, several, or a list as text."""
+    """Return the names in a cell: one, several, or a list as text; what is empty is none."""
+    names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if isinstance(value, str) and value.startswith("["):
         try:
-            value = json.loads(value.replace("'", '"'))
-        except json.JSONDecodeError:
+            names = json.loads(value.replace("'", '"'))
+        except (ValueError, RecursionError):
             return [value]
-    if isinstance(value, list | tuple | np.ndarray):
-        return [str(name) for name in value]
-    return [] if value is None or value != value or value == "" else [str(value)]
+    return [
+        str(name) for name in names if not (pd.api.types.is_scalar(name) and (pd.isna(name) or name == ""))
+    ]
 
 
 def _with_type(names: Sequence[str]) -> list[str]:
@@ -210,7 +217,7 @@ def _with_type(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*types, *names]))
 
 
-def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], path: Path) -> Outcomes:
+def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], path: Path, places: Sequence[str]) -> Outcomes:
     """Return the verdicts as outcomes, without ties."""
     hits: dict[str, list[float]] = {}
     for column, metric in columns.items():
@@ -219,32 +226,34 @@ def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], path: Path) -> Out
             raise DataError(
                 f"{str(path)!r} has several columns of the verdict {metric!r}: {both}. Leave one."
             )
-        hits[metric] = [_truth(value, column, n, path) for n, value in enumerate(rows[column])]
+        hits[metric] = [
+            _truth(value, column, where) for value, where in zip(rows[column], places, strict=True)
+        ]
     frame = pd.DataFrame(hits, index=rows.index)
     return Outcomes(frame, frame.isna() & False)
 
 
-def _truth(value: Any, column: str, row: int, path: Path) -> float:
+def _truth(value: Any, column: str, where: str) -> float:
     """Return a verdict as 1, 0 or NaN."""
     low = "" if value is None else str(value).strip().lower()
     if low not in TRUTH:
         raise DataError(
-            f"{str(path)!r}, row {row}: {brief(value)} in column {column!r} is no verdict. "
+            f"{where}: {brief(value)} in column {column!r} is no verdict. "
             f"Write true or false, 1 or 0, yes or no; nothing where it is not scored."
         )
     return TRUTH[low]
 
 
-def _numbers(column: pd.Series, name: str, path: Path) -> list[float]:
+def _numbers(column: pd.Series, name: str, places: Sequence[str]) -> list[float]:
     """Return scores as numbers, NaN where empty."""
     low, high = tables.SIMILARITIES.columns[name].range
     whole = tables.SIMILARITIES.columns[name].type == tables.INT
     numbers = []
-    for row, value in enumerate(column):
+    for value, where in zip(column, places, strict=True):
         number = _number(value)
         if number is None or number < low or number > high or (whole and number % 1):
             kind = "number of candidates" if whole else "finite number"
-            raise DataError(f"{str(path)!r}, row {row}: {brief(value)} in column {name!r} is no {kind}.")
+            raise DataError(f"{where}: {brief(value)} in column {name!r} is no {kind}.")
         numbers.append(number)
     return numbers
 

@@ -232,18 +232,22 @@ def load_image_processor(target: str) -> Any:
     with explained(target):
         found = AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
         for name in ("size", "crop_size", "pad_size"):
-            _check_sides(target, name, getattr(found, name, None))
+            _check_sides(target, name, getattr(found, name, None), type(found).__name__)
         return found
 
 
-def _check_sides(target: str, name: str, sides: Any) -> None:
-    """Raise a BackendError if the sides to which pictures are brought are none, or would fill the memory."""
+def _check_sides(target: str, name: str, sides: Any, kind: str) -> None:
+    """Raise a BackendError if the sides to which pictures are brought are none, or would fill the memory.
+
+    By ``shortest_edge``, the processor of Qwen2-VL means a number of pixels.
+    """
+    most = LARGEST_SIDE**2 if kind.startswith("Qwen2VL") else LARGEST_SIDE
     for side in ("height", "width", "shortest_edge"):
         number = sides.get(side) if isinstance(sides, Mapping) else getattr(sides, side, None)
-        if number is not None and not (isinstance(number, int) and 1 <= number <= LARGEST_SIDE):
+        if number is not None and not (isinstance(number, int) and 1 <= number <= most):
             raise BackendError(
                 f"The image processor of {target!r} is broken: {side!r} of {name!r} is {number!r}, and must be a "
-                f"whole number from 1 to {LARGEST_SIDE}."
+                f"whole number from 1 to {most}."
             )
 
 
