@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,12 +22,21 @@ from hypothesis import strategies as st
 from mutations import mutate_file
 from mutations_of_rows import VALUES
 from sandbox import fresh, in_child, number, snapshot
-from tally import Tally
+from tally import Tally, report
 
 from caramel.report import figures
 
 BATCH = 60  # inputs of one process
 PATIENCE = 45.0  # seconds without a word after which a process is killed
+
+
+@dataclass(frozen=True)
+class Job:
+    """So many inputs of a target, from a seed."""
+
+    target: Target
+    count: int
+    start: int
 
 
 class Bench:
@@ -36,32 +48,29 @@ class Bench:
         self.root, self.kept, self.secret = root, kept, picture(99, "PNG")
         self.store = root / "store"
         self.store.mkdir()
-        self.templates: dict[str, Path] = {}
 
     def template(self, target: Target) -> Path:
-        """Return the folder of the valid input, which is written by a process of its own."""
-        if target.name not in self.templates:
-            folder = self.root / "templates" / str(len(self.templates))
-            folder.mkdir(parents=True)
-
-            def write(tell: Callable[[str], None]) -> None:
-                os.chdir(folder)
-                target.write()
-
-            problem = in_child(write, print, lambda: 300.0)
-            if problem:
-                raise SystemExit(f"The valid input of {target.name!r} cannot be written: {problem}.")
-            self.templates[target.name] = folder
-        return self.templates[target.name]
+        """Return the folder of the valid input, which is written once."""
+        folder = self.root / "templates" / target.name
+        if not folder.is_dir():
+            new = folder.with_name(f"{target.name}.new")
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir(parents=True)
+            os.chdir(new)
+            target.write()
+            os.chdir("/")
+            new.rename(folder)
+        return folder
 
     def valid(self, target: Target) -> Outcome:
         """Return what becomes of the valid input."""
         lines: list[str] = []
-        template = self.template(target)
         command = [word.replace("@SET@", "scenes.train=20") for word in target.command]
-        ended = in_child(
-            lambda tell: tell(self._once(target, template, None, command).line()), lines.append, lambda: 120.0
-        )
+
+        def once(tell: Callable[[str], None]) -> None:
+            tell(self._once(target, self.template(target), None, command).line())
+
+        ended = in_child(once, lines.append, 120.0)
         return Outcome(**json.loads(lines[0])) if lines else Outcome(-1, ended, wrong=[("crash", ended)])
 
     def _once(self, target: Target, template: Path, draw: Any, arguments: list[str]) -> Outcome:
@@ -96,13 +105,14 @@ class Bench:
             key = draw(st.sampled_from(_keys(box)))
             arguments[arguments.index("@SET@")] = f"{key}={draw(st.sampled_from(VALUES))}"
 
-    def batch(self, target: Target, count: int, start: int, tell: Callable[[str], None]) -> None:
-        """Run ``count`` inputs that hypothesis draws; tell of each."""
-        template = self.template(target)
+    def batch(self, job: Job, tell: Callable[[str], None]) -> None:
+        """Run the inputs that hypothesis draws for a job; tell what became of each."""
+        tell(json.dumps({"began": job.target.name}))
+        template = self.template(job.target)
 
-        @seed(start)
+        @seed(job.start)
         @settings(
-            max_examples=count,
+            max_examples=job.count,
             database=None,
             deadline=None,
             phases=[Phase.generate],
@@ -110,21 +120,19 @@ class Bench:
         )
         @given(st.data())
         def one(data: Any) -> None:
-            outcome = self._once(target, template, data.draw, list(target.command))
-            tell(outcome.line())
+            outcome = self._once(job.target, template, data.draw, list(job.target.command))
+            kept = self.keep(asdict(outcome)) if outcome.wrong else ""
+            tell(json.dumps({**asdict(outcome), "kept": kept}))
 
         one()
 
-    def keep(self, target: Target, outcome: dict[str, Any], place: int) -> str:
-        """Keep the input that failed; return the name of its folder."""
-        folder = self.kept / f"{target.name.replace(' ', '_').replace('/', '_')}-{place}"
-        shutil.rmtree(folder, ignore_errors=True)
-        if (self.root / "given").is_dir():
-            shutil.copytree(self.root / "given", folder / "box", symlinks=True)
-        case = json.loads((self.root / "case.json").read_text()) if (self.root / "case.json").exists() else {}
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "case.json").write_text(json.dumps({**case, **outcome}, indent=1))
-        return folder.name
+    def keep(self, outcome: dict[str, Any]) -> str:
+        """Keep the input that was run last; return the name of its folder."""
+        case = json.loads((self.root / "case.json").read_text())
+        name = f"{case['target'].replace(' ', '_')}-{secrets.token_hex(3)}"
+        shutil.copytree(self.root / "given", self.kept / name / "box", symlinks=True)
+        (self.kept / name / "case.json").write_text(json.dumps({**case, **outcome}, indent=1))
+        return name
 
 
 @contextmanager
@@ -155,51 +163,83 @@ def _keys(box: Path) -> list[str]:
     keys = [f"{name}.{key}" for name, part in whole.items() if isinstance(part, dict) for key in part]
     return [
         *keys,
-        "profile",
-        "scenes",
-        "x",
-        "scenes.x",
-        "",
-        ".",
-        "scenes.",
-        "synthesize.grid.guidance",
-        "scenes.seed.x",
-        "é.é",
+        *[
+            "profile",
+            "scenes",
+            "x",
+            "scenes.x",
+            ".",
+            "scenes.",
+            ".x",
+            "synthesize.grid.guidance",
+            "scenes.seed.x",
+            "é.é",
+        ],
     ]
 
 
-def fuzz(bench: Bench, target: Target, count: int, start: int, bar: Any) -> Tally:
-    """Run ``count`` inputs of one target; a process that dies costs the input it died of."""
-    tally, batch, silent = Tally(), 0, 0
-    while tally.tried < count and silent < 3:
-        before = tally.tried
+def fuzz(bench: Bench, targets: list[Target], inputs: int, start: int, bar: Any) -> dict[str, Tally]:
+    """Run so many inputs over all targets; return what became of them."""
+    tallies = {target.name: Tally() for target in targets}
+    counts = shares(targets, inputs)
+    jobs = [
+        Job(target, min(BATCH, counts[target.name] - begun), number(start, target.name, begun))
+        for target in targets
+        for begun in range(0, counts[target.name], BATCH)
+    ]
+    while jobs:
+        pack = [jobs.pop(0)]
+        while jobs and sum(job.count for job in (*pack, jobs[0])) <= BATCH:
+            pack.append(jobs.pop(0))
+        _run(bench, pack, tallies, bar)
+        report(tallies, bench.kept)  # what there is so far, should this be stopped
+    return tallies
 
-        def heard(line: str) -> None:
+
+def _run(bench: Bench, pack: list[Job], tallies: dict[str, Tally], bar: Any) -> None:
+    """Run jobs in one process after another; one that dies costs the input that it died of."""
+    while pack:
+        done: Counter[str] = Counter()
+        now = [pack[0].target.name]
+
+        def heard(line: str, done: Counter[str] = done, now: list[str] = now) -> None:
             outcome = json.loads(line)
-            kept = bench.keep(target, outcome, tally.tried) if _is_new(tally, outcome) else ""
-            tally.add(outcome, kept)
+            if "began" in outcome:
+                now[0] = outcome["began"]
+                bar.set_postfix_str(now[0])
+                return
+            _note(bench, tallies[now[0]], outcome)
+            done[now[0]] += 1
             bar.update()
 
-        size = min(BATCH, count - tally.tried)
-        ended = in_child(
-            partial(bench.batch, target, size, number(start, target.name, batch)), heard, lambda: PATIENCE
-        )
-        if ended:
-            outcome = {
-                "code": -1,
-                "wrong": [("hang" if ended == "hang" else "crash", ended)],
-                "said": "",
-                "trace": "",
-            }
-            tally.add(outcome, bench.keep(target, outcome, tally.tried))
-            bar.update()
-        silent = silent + 1 if tally.tried == before else 0  # hypothesis has no further input
-        batch += 1
-    return tally
+        ended = in_child(partial(_each, bench, pack), heard, PATIENCE)
+        if not ended:
+            return
+        outcome = {
+            "code": -1,
+            "wrong": [("hang" if ended == "hang" else "crash", ended)],
+            "said": "",
+            "trace": "",
+        }
+        place = [job.target.name for job in pack].index(now[0])
+        job, left = pack[place], pack[place].count - done[now[0]] - 1
+        _note(bench, tallies[now[0]], {**outcome, "kept": bench.keep(outcome)})
+        bar.update()
+        rest = [Job(job.target, left, number(job.start))] if left > 0 else []
+        pack = [*rest, *pack[place + 1 :]]
 
 
-def _is_new(tally: Tally, outcome: dict[str, Any]) -> bool:
-    return any(len(tally.distinct.get((kind, detail), ())) < 3 for kind, detail in outcome["wrong"])
+def _each(bench: Bench, pack: list[Job], tell: Callable[[str], None]) -> None:
+    for job in pack:
+        bench.batch(job, tell)
+
+
+def _note(bench: Bench, tally: Tally, outcome: dict[str, Any]) -> None:
+    """Count an input; of those that failed in the same way, three are kept."""
+    if outcome["kept"] and all(len(tally.distinct[kind, what]) >= 3 for kind, what in outcome["wrong"]):
+        shutil.rmtree(bench.kept / outcome["kept"])
+        outcome["kept"] = ""
+    tally.add(outcome)
 
 
 def shares(targets: list[Target], inputs: int) -> dict[str, int]:

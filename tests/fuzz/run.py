@@ -24,7 +24,7 @@ sys.path += [str(HERE.parent / name) for name in ("models", "report", "evaluatio
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import harness  # noqa: E402
-from bench import PATIENCE, Bench, fuzz, shares  # noqa: E402
+from bench import PATIENCE, Bench, fuzz  # noqa: E402
 from harness import Target  # noqa: E402
 from sandbox import fresh, in_child, snapshot  # noqa: E402
 from tally import report  # noqa: E402
@@ -88,23 +88,19 @@ def again(bench: Bench, folder: Path) -> int:
     """Run an input that was kept once more, and print what a user sees."""
     case = json.loads((folder / "case.json").read_text())
     (target,) = [t for t in chosen([]) if t.name == case["target"]]
-    template = bench.template(target)
     lines: list[str] = []
 
     def once(tell: Callable[[str], None]) -> None:
         os.environ["DVC_ROOT"] = str(bench.store)
+        template = bench.template(target)
         box = fresh(bench.root, folder / "box", bench.secret)
         arguments = list(case["arguments"])
         if target.serve is not None:
             url = target.serve(box)
-            arguments = [
-                url.join(w.split("chat:m@")[:1]) + f"chat:m@{url}" if w.startswith("chat:m@") else w
-                for w in arguments
-            ]
-            arguments = [f"chat:m@{url}" if "chat:m@" in w else w for w in arguments]
+            arguments = [f"chat:m@{url}" if word.startswith("chat:m@") else word for word in arguments]
         tell(harness.judge(target, arguments, box, snapshot(template)).line())
 
-    ended = in_child(once, lines.append, lambda: PATIENCE)
+    ended = in_child(once, lines.append, PATIENCE)
     outcome = (
         json.loads(lines[0]) if lines else {"said": "", "trace": "", "wrong": [("crash", ended)], "code": -1}
     )
@@ -136,17 +132,9 @@ def main(words: list[str] | None = None) -> int:
         if given_.again is not None:
             return again(bench, given_.again.resolve())
         shutil.rmtree(kept, ignore_errors=True)
-        targets = chosen(given_.only)
-        tallies = {}
         start = time.monotonic()
         with tqdm(total=given_.inputs, unit=" inputs", disable=None) as bar:
-            for target in targets:
-                bar.set_postfix_str(target.name)
-                bench.template(target)
-                tallies[target.name] = fuzz(
-                    bench, target, shares(targets, given_.inputs)[target.name], given_.seed, bar
-                )
-                report(tallies, kept)  # what there is so far, should this be stopped
+            tallies = fuzz(bench, chosen(given_.only), given_.inputs, given_.seed, bar)
         print(report(tallies, kept))
         print(f"{time.monotonic() - start:.0f} s, seed {given_.seed}; kept in {given_.out}.")
     return int(any(tally.distinct for tally in tallies.values()))

@@ -61,7 +61,7 @@ def fresh(root: Path, template: Path, secret: bytes) -> Path:
 
 
 def in_child(
-    work: Callable[[Callable[[str], None]], None], heard: Callable[[str], None], patience: Callable[[], float]
+    work: Callable[[Callable[[str], None]], None], heard: Callable[[str], None], patience: float
 ) -> str:
     """Run ``work(tell)`` in a forked process and hear each line that it tells.
 
@@ -94,7 +94,7 @@ def _limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: Callable[[], float]) -> str:
+def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: float) -> str:
     """Read lines until the child ends; end it where it is silent for too long."""
     import select
 
@@ -107,7 +107,7 @@ def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: Callabl
                 break
             last = time.monotonic()
             heard(line)
-        elif time.monotonic() - last > patience():
+        elif time.monotonic() - last > patience:
             killed = "hang"
             os.kill(child, signal.SIGKILL)
             last = time.monotonic()

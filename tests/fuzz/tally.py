@@ -22,10 +22,10 @@ class Tally:
     bad: Counter[str] = field(default_factory=Counter)
     distinct: dict[tuple[str, str], list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, outcome: dict[str, Any], kept: str) -> None:
+    def add(self, outcome: dict[str, Any]) -> None:
         self.tried += 1
         for kind, detail in outcome["wrong"]:
-            self.distinct[kind, detail].append(kept)
+            self.distinct[kind, detail].append(outcome["kept"])
         for kind in {kind for kind, _ in outcome["wrong"]}:
             self.bad[kind] += 1
         if not outcome["wrong"]:
