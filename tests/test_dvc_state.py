@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from caramel import dvc_state, tracking
+from caramel import doctor, dvc_state, tracking
 from caramel.doctor import mend
 from caramel.errors import DataError, ResourceError
 
@@ -154,6 +155,7 @@ def test_nothing_is_mended_beside_a_dvc_at_work(project: Path) -> None:
         WHOLE.format(md5="0a" * 16).replace("      md5", "      mb5"),
         "<<<<<<< HEAD\nschema: '2.0'\n=======\n",
         "\0" * 100,
+        "schema: !!int ''\n",
     ],
 )
 def test_a_lock_that_dvc_would_not_write_is_an_error_that_names_the_cure(text: str, tmp_path: Path) -> None:
@@ -166,3 +168,67 @@ def test_a_lock_that_is_whole_or_missing_is_read(tmp_path: Path) -> None:
     assert tracking.data_versions(["b"], tmp_path) == {}
     (tmp_path / "dvc.lock").write_text(WHOLE.format(md5="0a" * 16), encoding="utf-8")
     assert tracking.data_versions(["b"], tmp_path) == {"b": "0a" * 16}
+
+
+FILES = {"a.bin": "0a" * 16, "a/c.bin": "1b" * 16}
+
+
+def listed(**changes: str) -> str:
+    """Return a lock whose output a version-aware remote keeps file by file, with other hashes."""
+    files = "".join(
+        f"      - relpath: {name}\n        md5: {digest}\n        cloud: {{s3: {{version_id: x}}}}\n"
+        for name, digest in (FILES | changes).items()
+    )
+    return f"schema: '2.0'\nstages:\n  b:\n    cmd: x\n    outs:\n    - path: b\n      files:\n{files}"
+
+
+def test_an_output_that_is_listed_file_by_file_has_dvcs_hash_of_the_listing(tmp_path: Path) -> None:
+    from dvc_data.hashfile.tree import Tree
+
+    tree = Tree.from_list([{"relpath": name, "md5": digest} for name, digest in FILES.items()])
+    tree.digest()
+    (tmp_path / "dvc.lock").write_text(listed(), encoding="utf-8")
+    assert list(mend(tmp_path)) == []
+    assert tracking.data_versions(["b"], tmp_path) == {"b": tree.hash_info.value}
+    (tmp_path / "dvc.lock").write_text(listed(**{"a.bin": "0a" * 12}), encoding="utf-8")
+    with pytest.raises(DataError, match="the hash of 'b' is cut"):
+        dvc_state.read_lock(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "x: [" + "1, " * 60_000 + "]",
+        f"x: {'y' * 2**18}",
+        "x: 2026-01-01",
+        f"x: {2**70}",
+        "x: {1: a}",
+    ],
+    ids=["many entries", "long", "a date", "a large number", "a number as a key"],
+)
+def test_a_lock_that_dvc_takes_is_left_alone(params: str, tmp_path: Path) -> None:
+    lock = WHOLE.format(md5="0a" * 16) + f"    params:\n      other.yaml:\n        {params}\n"
+    (tmp_path / "dvc.lock").write_text(lock, encoding="utf-8")
+    assert list(mend(tmp_path)) == []
+    assert (tmp_path / "dvc.lock").read_text(encoding="utf-8") == lock
+
+
+def test_a_lock_that_cannot_be_read_is_reported_and_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "dvc.lock").mkdir()
+    with pytest.raises(ResourceError, match=r"dvc\.lock cannot be read: Is a directory"):
+        list(mend(tmp_path))
+    assert (tmp_path / "dvc.lock").is_dir()
+    with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True) as status:
+        found = doctor.dvc_lock(tmp_path, status)
+    assert (found.state, found.cure) == (doctor.FAIL, "")
+    assert "Is a directory" in found.text
+
+
+def test_a_broken_lock_is_kept_where_dvcs_folder_is_a_volume_of_its_own(
+    tmp_path: Path, mount: Callable[..., Path]
+) -> None:
+    mount(tmp_path / ".dvc")
+    (tmp_path / "dvc.lock").write_text("[]", encoding="utf-8")
+    (done,) = mend(tmp_path)
+    assert "was removed" in done
+    assert (tmp_path / dvc_state.BROKEN).read_text(encoding="utf-8") == "[]"

@@ -79,6 +79,7 @@ def test_what_is_not_plain_is_named_with_its_key(text: str, said: str) -> None:
     [
         "a: 2024-13-45",
         "a: !!int x",
+        "a: !!int ''",
         "a: !!float x",
         "a: !!bool x",
         f"a: {'9' * 5000}",

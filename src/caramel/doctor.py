@@ -22,7 +22,7 @@ from typing import Literal
 
 from caramel import dvc_cache, dvc_state
 from caramel.config import Config, load
-from caramel.errors import CaramelError, shown
+from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
 from caramel.tracking import counted_runs
 from caramel.volumes import trouble, volume_of
@@ -81,7 +81,7 @@ def mend(root: Path) -> Iterator[str]:
     """Mend what a killed process left of DVC's files, where that loses no finished work; yield what was done.
 
     Raises:
-        ResourceError: DVC is at work in this project.
+        ResourceError: DVC is at work in this project, or the system does not let ``dvc.lock`` be read.
     """
     if dvc_state.rwlock_trouble(root):
         yield dvc_state.mend_rwlock(root)
@@ -93,10 +93,14 @@ def mend(root: Path) -> Iterator[str]:
 
 
 def lock_trouble(root: Path) -> str:
-    """Return what is wrong with ``dvc.lock``, nothing if it is missing or whole."""
+    """Return why DVC would refuse ``dvc.lock``, nothing if it is missing or whole.
+
+    Raises:
+        ResourceError: the system does not let it be read; that is not mended by another one.
+    """
     try:
         dvc_state.read_lock(root)
-    except CaramelError as error:
+    except DataError as error:
         return str(error)
     return ""
 
@@ -298,10 +302,12 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
             ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
         )
         return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
-    if trouble := lock_trouble(root):
-        return Finding(FAIL, "dvc.lock", trouble, "caramel doctor --fix, then dvc repro")
     try:
+        if broken := lock_trouble(root):
+            return Finding(FAIL, "dvc.lock", broken, "caramel doctor --fix, then dvc repro")
         said, _ = status.communicate(timeout=SLOW)
+    except ResourceError as error:
+        return Finding(FAIL, "dvc.lock", str(error))
     except subprocess.TimeoutExpired:
         return Finding(WARN, "dvc.lock", f"not known: DVC took over {SLOW:.0f} s", "dvc status")
     if "Unable to acquire lock" in said:

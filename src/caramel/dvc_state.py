@@ -11,18 +11,18 @@ stages that changed since then from the run cache instead of running them.
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
 import re
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.errors import DataError, ResourceError
 from caramel.files import write_atomically
-from caramel.plain_yaml import parse_yaml, read_yaml
 
 LOCK = "dvc.lock"
 RWLOCK = Path(".dvc", "tmp", "rwlock")
@@ -37,36 +37,54 @@ def read_lock(root: Path) -> dict[str, Any]:
 
     Raises:
         DataError: a killed process or an edit left it broken; DVC refuses it as well.
+        ResourceError: the system does not let it be read.
     """
-    if not (root / LOCK).exists():
-        return {}
     try:
-        return _checked(read_yaml(root / LOCK, ""), str(root / LOCK))
-    except ConfigError as error:
+        content = (root / LOCK).read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise ResourceError(
+            f"{root / LOCK} cannot be read: {error.strerror}. Mend its permissions or its volume."
+        ) from error
+    try:
+        return parse_lock(content, str(root / LOCK))
+    except DataError as error:
         raise DataError(f"{error} Run `caramel doctor --fix`.") from error
 
 
-def _checked(value: Any, where: str) -> dict[str, Any]:
+def parse_lock(content: bytes, where: str) -> dict[str, Any]:
     """Return what a lock file holds if DVC would take it and every output has its hash.
+
+    An output that a version-aware remote keeps is listed file by file; it gets the hash of that listing.
 
     Raises:
         DataError: it is not so.
     """
     from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from dvc.utils.serialize import ParseError, parse_yaml
     from voluptuous import Invalid
 
-    said = ""
     try:
-        lock: dict[str, Any] = COMPILED_LOCKFILE_SCHEMA({} if value is None else value)
-    except Invalid as error:
-        said = "it is empty" if value is None else str(error)
-    else:
-        outs = [out for stage in lock.get("stages", {}).values() for out in stage.get("outs", ())]
-        without = [out["path"] for out in outs if not _DIGEST.fullmatch(out.get("md5", ""))]
-        if not without:
-            return lock
-        said = f"the hash of {without[0]!r} is cut or missing"
-    raise DataError(f"{where} is not what DVC writes: {said}. Run `caramel doctor --fix`.")
+        lock: dict[str, Any] = COMPILED_LOCKFILE_SCHEMA(parse_yaml(content.decode(), where))
+    # YAML's constructors raise what Python's own conversions do.
+    except (Invalid, ParseError, ValueError, LookupError, TypeError, RecursionError) as error:
+        said = str(error) if content.strip() else "it is empty"
+        raise DataError(f"{where} is not what DVC writes: {said}.") from error
+    for out in (out for stage in lock.get("stages", {}).values() for out in stage.get("outs", ())):
+        files = {file["relpath"]: file.get("md5", "") for file in out.get("files", ())}
+        if files and "md5" not in out:
+            out["md5"] = listing_hash(files)
+        if not all(_DIGEST.fullmatch(digest) for digest in (out.get("md5", ""), *files.values())):
+            raise DataError(f"{where} is not what DVC writes: the hash of {out['path']!r} is cut or missing.")
+    return lock
+
+
+def listing_hash(files: Mapping[str, str]) -> str:
+    """Return DVC's hash of a folder, of path in the folder -> MD5 of all its files."""
+    listing = [{"md5": digest, "relpath": name} for name, digest in sorted(files.items())]
+    text = json.dumps(listing, sort_keys=True).encode()
+    return hashlib.md5(text, usedforsecurity=False).hexdigest() + ".dir"
 
 
 def lock_in_git(root: Path) -> str | None:
@@ -74,10 +92,9 @@ def lock_in_git(root: Path) -> str | None:
     done = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], cwd=root, capture_output=True, check=False)
     if done.returncode:
         return None
-    with suppress(ConfigError, DataError, UnicodeDecodeError):
-        text = done.stdout.decode()
-        _checked(parse_yaml(text, LOCK), LOCK)
-        return text
+    with suppress(DataError):
+        parse_lock(done.stdout, LOCK)
+        return done.stdout.decode()
     return None
 
 
@@ -90,7 +107,7 @@ def mend_lock(root: Path) -> str:
     refuse_beside(root)
     text = lock_in_git(root)
     (root / BROKEN.parent).mkdir(parents=True, exist_ok=True)
-    os.replace(root / LOCK, root / BROKEN)
+    shutil.move(root / LOCK, root / BROKEN)  # .dvc may be a volume of its own
     done = f"{LOCK} was removed"
     if text is not None:
         write_atomically(root / LOCK, lambda temporary: temporary.write_text(text, encoding="utf-8"))

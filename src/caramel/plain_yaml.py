@@ -63,7 +63,7 @@ def parse_yaml(text: str, where: str) -> Any:
     except RecursionError:
         raise ConfigError(f"{where} is not valid YAML here: it is nested too deeply.") from None
     # The constructors of !!int, !!bool and dates raise what Python's own conversions do.
-    except (YAMLError, ValueError, KeyError, TypeError) as error:
+    except (YAMLError, ValueError, LookupError, TypeError) as error:
         raise ConfigError(f"{where} is not valid YAML: {error}") from error
     odd = list(_odd(value, ""))
     if odd:

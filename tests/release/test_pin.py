@@ -283,6 +283,16 @@ def test_a_pin_that_leaves_out_a_table_or_an_output_is_broken_whatever_its_hashe
     assert pins.verify("v1", root) == []
 
 
+def test_a_pin_without_the_hash_of_its_fields_is_to_be_made_again(root: Path) -> None:
+    pins.pin("v1", root)
+    path = root / "pins" / "v1.json"
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    del fields[pin_file.CHECKSUM]
+    path.write_text(json.dumps(fields), encoding="utf-8")
+    with pytest.raises(DataError, match=r"v1.json' has no sha256: an older caramel .*under another name"):
+        pins.verify("v1", root)
+
+
 def test_an_output_that_was_made_since_is_not_in_the_pinned_version(root: Path) -> None:
     pins.pin("v1", root)
     (root / "dvc.yaml").write_text(f"{STAGES}  more:\n    cmd: touch data/new\n    outs: [data/new]\n")

@@ -2,7 +2,7 @@
 
 A pin is ``pins/NAME.json``: the git commit, the params, DVC's hash of every output, and for
 every table its rows and a hash of their content, which holds whatever wrote the file. It is
-small, goes into git, and needs neither DVC nor a remote to be checked.
+small, goes into git, and needs no remote to be checked.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from caramel import tables
-from caramel.dvc_state import read_lock
+from caramel.dvc_state import listing_hash, parse_lock, read_lock
 from caramel.errors import ConfigError, DataError, shown
-from caramel.plain_yaml import parse_yaml, read_yaml
+from caramel.plain_yaml import read_yaml
 from caramel.release.pin_file import (
     Outs,
     Pin,
@@ -165,27 +165,23 @@ def _outs_at(commit: str, root: Path) -> dict[str, str]:
     if done.returncode:
         return {}
     where = f"dvc.lock of commit {commit}"
-    return _outs(parse_yaml(done.stdout.decode(errors="replace"), where), where)
+    return _outs(parse_lock(done.stdout, where), where)
 
 
-def _outs(lock: Any, where: str) -> dict[str, str]:
+def _outs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
     """Return the outputs in what ``dvc.lock`` holds, by path.
 
     Raises:
-        DataError: it is not what DVC writes.
+        DataError: a path is none below the project's folder.
     """
+    stages = lock.get("stages", {}).items()
+    outs = {
+        out["path"]: out["md5"] for name, stage in stages if name != REPORT for out in stage.get("outs", ())
+    }
     try:
-        outs = {
-            out["path"]: out["md5"]
-            for name, stage in ((lock or {}).get("stages") or {}).items()
-            if name != REPORT
-            for out in stage.get("outs", ())
-        }
         return dict(sorted(TypeAdapter(Outs).validate_python(outs, strict=True).items()))
     except ValidationError as error:
         raise DataError(f"{where} has wrong outputs:\n{shown(wrong_fields(error))}") from error
-    except (AttributeError, KeyError, TypeError) as error:
-        raise DataError(f"{where} is not what DVC writes: {error!r}. Run `caramel doctor`.") from error
 
 
 def _check_disk(outs: Mapping[str, str], root: Path) -> None:
@@ -209,10 +205,7 @@ def dvc_hash(path: Path) -> str:
     if path.is_file():
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    files = {p.relative_to(path).as_posix(): p for p in path.rglob("*") if p.is_file()}
-    listing = [{"md5": dvc_hash(p), "relpath": name} for name, p in sorted(files.items())]
-    text = json.dumps(listing, sort_keys=True).encode()
-    return hashlib.md5(text, usedforsecurity=False).hexdigest() + ".dir"
+    return listing_hash({p.relative_to(path).as_posix(): dvc_hash(p) for p in path.rglob("*") if p.is_file()})
 
 
 def tables_in(out: str, root: Path) -> list[str]:

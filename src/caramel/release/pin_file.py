@@ -102,12 +102,17 @@ def read_pin(name: str, root: Path) -> Pin:
             raise ValueError(f"an object of fields is expected, not {type(raw).__name__}")
         checksum = raw.pop(CHECKSUM, None)
         found = Pin.model_validate(raw)
-        problems = [*_contradictions(found, name), *_edited(raw, checksum)]
+        problems = _contradictions(found, name)
     except ValidationError as error:
         raise broken(path, wrong_fields(error)) from error
     except (ValueError, RecursionError) as error:
         raise broken(path, [str(error)]) from error
-    if problems:
+    if checksum is None and not problems:
+        raise DataError(
+            f"Pin {str(path)!r} has no {CHECKSUM}: an older caramel made it, and nothing tells whether it was edited "
+            f"since. Pin the data again under another name with `caramel pin`."
+        )
+    if problems := [*problems, *_edited(raw, checksum)]:
         raise broken(path, problems)
     return found
 
