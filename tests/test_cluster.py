@@ -13,9 +13,11 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
+from ray.exceptions import AuthenticationError
 
+from caramel import cluster
 from caramel.cluster import guard_token
-from caramel.errors import CaramelError
+from caramel.errors import CaramelError, ResourceError
 from caramel.files import kept
 from caramel.parallel import sharded_map, tune_grid
 
@@ -45,13 +47,14 @@ def drive(kind: str, folder: str) -> None:
         sys.exit(f"Error: {error}")
 
 
-def start(kind: str, folder: Path, home: Path) -> subprocess.Popen[str]:
-    """Start ``drive`` in a process of its own."""
+def start(kind: str, folder: Path, home: Path, **settings: str) -> subprocess.Popen[str]:
+    """Start ``drive`` in a process of its own, with further settings of Ray."""
     here = str(Path(__file__).parent)
     environment = {
         **os.environ,
         "HOME": str(home),
         "RAY_ADDRESS": "local",
+        **settings,
         "PYTHONPATH": os.pathsep.join([here, os.environ.get("PYTHONPATH", "")]),
     }
     return subprocess.Popen(
@@ -98,6 +101,23 @@ def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_k
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_rays_memory_monitor_ends_is_not_retried_without_end(tmp_path: Path) -> None:
+    always = {
+        "RAY_memory_usage_threshold": "0.01",  # of the memory: whatever runs is too much
+        "RAY_memory_monitor_refresh_ms": "100",
+        "RAY_task_oom_retry_delay_base_ms": "100",
+    }
+    process = start("shards", tmp_path / "work", tmp_path, **always)
+    try:
+        _, said = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 1, said
+    assert "died (OutOfMemoryError), after 3 retries" in said
+
+
+@pytest.mark.slow
 def test_a_cluster_on_this_machine_listens_on_loopback_alone_and_its_token_is_private(tmp_path: Path) -> None:
     process = start("shards", tmp_path / "work", tmp_path)
     try:
@@ -115,6 +135,38 @@ def test_a_cluster_on_this_machine_listens_on_loopback_alone_and_its_token_is_pr
     finally:
         process.kill()
     assert stat.S_IMODE((tmp_path / ".ray" / "auth_token").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense", "ray://127.0.0.1:1", "127.0.0.1:99999999"])
+def test_a_cluster_that_cannot_be_reached_is_named_with_what_to_do(monkeypatch, address: str) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(ResourceError, match=f"RAY_ADDRESS='{address}' cannot be joined: .*RAY_ADDRESS=local"):
+        cluster._join()
+
+
+@pytest.mark.parametrize("address", ["", "auto"])
+def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do(
+    monkeypatch, address
+) -> None:
+    import ray
+
+    for error in (ConnectionError("Failed to connect to Ray cluster"), AuthenticationError("no token")):
+
+        def refuse(error: Exception = error, **how: object) -> None:
+            raise error
+
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        monkeypatch.setattr(ray, "init", refuse)
+        with pytest.raises(ResourceError, match=f"cannot be joined: {str(error)[:8]}.*auth_token"):
+            cluster._join()
+
+
+def test_no_address_auto_and_local_are_this_machine(monkeypatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    assert cluster.named_cluster() == ""
+    for address, named in {"": "", "auto": "", "local": "", "head:6379": "head:6379"}.items():
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        assert cluster.named_cluster() == named
 
 
 def test_a_token_that_others_can_read_is_made_private_and_kept(tmp_path: Path, monkeypatch) -> None:

@@ -2,6 +2,7 @@ import errno
 import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import ray
 
 from caramel import parallel
 from caramel.errors import CaramelError, DataError, ResourceError
-from caramel.files import file_hash
+from caramel.files import file_hash, keep
 from caramel.parallel import fingerprint, sharded_map, threaded, tune_grid
 
 
@@ -256,6 +257,48 @@ def test_a_result_that_is_not_to_be_kept_is_given_and_made_again(tmp_path) -> No
     found = [grid(tmp_path, "inline", again=lambda result: result["n"] == 1) for _ in range(2)]
     assert found == [EXPECTED, EXPECTED]
     assert (tmp_path / "log").read_text().split() == ["0", "1", "2", "1"]
+
+
+def test_results_that_vanish_while_a_grid_runs_are_a_clear_error(tmp_path, monkeypatch) -> None:
+    run_trial = parallel._run_trial
+
+    def removed(trial, point, scratch, settings):
+        run_trial(trial, point, scratch, settings)
+        if point["n"] == 1:
+            Path(scratch, "table").unlink()  # as another process would that makes it again
+
+    monkeypatch.setattr(parallel, "_run_trial", removed)
+    with pytest.raises(ResourceError, match=r"1 of 3 trials of 'test' .* another process"):
+        grid(tmp_path, "inline")
+
+
+def overflow(point: dict, scratch: str) -> dict:
+    """Write more than the volume holds, as a library that has its own words for it."""
+
+    def write(path: Path) -> None:
+        try:
+            path.write_bytes(bytes(point["mebibytes"] * 2**20))
+        except OSError:
+            raise RuntimeError("PytorchStreamWriter failed writing file") from None
+
+    keep(Path(scratch, "step.pt"), write)
+    return {"n": 0}
+
+
+def fill_up(point: dict, scratch: str) -> dict:
+    """Leave the volume full, as others may."""
+    with suppress(OSError):
+        Path(scratch).with_name("others").write_bytes(bytes(point["mebibytes"] * 2**20))
+    raise RuntimeError("disk I/O error")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", [overflow, fill_up])
+def test_a_volume_that_fills_in_a_tune_trial_is_named(tmp_path, mount, ray_cluster, trial) -> None:
+    place = mount(tmp_path / "work", 40)
+    points, how = [{"mebibytes": 60}], {"executor": "ray", "title": "test", "settings": {}}
+    with pytest.raises(ResourceError, match=f"its volume {place} has 0 MiB free"):
+        tune_grid(trial, points, folder=place, **how)
 
 
 @pytest.mark.slow

@@ -92,6 +92,9 @@ def test_rays_folder_for_temporary_files_is_looked_at_where_ray_is_used(
     monkeypatch.setenv("RAY_TMPDIR", str(place))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert f"no space left for {place}" in stopped(capsys, demo).lower()
+    for here in ("", "local", "auto"):
+        monkeypatch.setenv("RAY_ADDRESS", here)
+        assert f"no space left for {place}" in stopped(capsys, demo).lower()
     params = workspace / "params.yaml"
     params.write_text(params.read_text().replace("executor: ray", "executor: inline"))
     stages.run(demo)
@@ -104,8 +107,8 @@ def test_a_volume_that_fills_while_a_stage_runs_is_named_with_the_file(workspace
         write_atomically(place / "shard", lambda path: path.write_bytes(bytes(30 * 2**20)))
 
     said = stopped(capsys, filling)
-    assert "Stage 'filling': no space left for" in said
-    assert f"its volume {place} has" in said
+    assert f"Stage 'filling': '{place}/shard' was not written: no space left for {place}/shard" in said
+    assert f"its volume {place} has 0 MiB free" in said
 
     def in_a_librarys_words(config: Config) -> None:
         (place / "a").write_bytes(bytes(18 * 2**20))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from caramel.errors import DataError
-from caramel.files import check, file_hash, hashes, keep, kept, write_atomically
+from caramel import files
+from caramel.errors import DataError, ResourceError
+from caramel.files import check, file_hash, hashes, is_whole, keep, kept, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -24,6 +27,48 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
         write_atomically(path, broken)
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_volume_that_a_library_fills_is_named_though_what_was_half_written_is_gone(
+    tmp_path: Path, mount: Callable[..., Path]
+) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    place, weights = mount(tmp_path / "work", 24), {"w": torch.zeros(10 * 2**20)}
+    writers = {
+        "step.pt": lambda path: torch.save(weights, path),
+        "model.safetensors": lambda path: save_file(weights, path),
+        "table": lambda path: path.write_bytes(bytes(40 * 2**20)),
+    }
+    for name, write in writers.items():
+        with pytest.raises(ResourceError, match=f"{name}' was not written: no space left") as stopped:
+            keep(place / name, write)
+        # safetensors removes what it has half written itself, before it says so.
+        free = 24 if name == "model.safetensors" else 0
+        assert f"its volume {place} has {free} MiB free" in str(stopped.value)
+        assert list(place.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error_but_a_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(folder: bool, number: int) -> None:
+        def sync(descriptor: int) -> None:
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode) == folder:
+                raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "fsync", sync)
+
+    for number in (errno.EINVAL, errno.ENOTSUP):
+        unable(folder=True, number=number)
+        write_atomically(tmp_path / "file", lambda temporary: temporary.write_text("x"))
+        unable(folder=False, number=number)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            write_atomically(tmp_path / "file", lambda temporary: temporary.write_text("y"))
+    unable(folder=True, number=errno.EIO)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        write_atomically(tmp_path / "file", lambda temporary: temporary.write_text("x"))
 
 
 def test_file_and_folder_are_synced_before_and_after_the_rename(
@@ -117,6 +162,32 @@ def test_whatever_happened_to_a_kept_file_is_noticed_said_in_a_line_and_removed(
         assert said.count("\n") == 0
         assert str(folder) in said
         assert "made again" in said
+
+
+def test_what_another_process_has_just_found_broken_is_not_whole_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = keep(tmp_path / "a.txt", write("some text"))
+    path.write_text("broken")
+    hashed = files.file_hash
+
+    def removed(path: Path) -> str:
+        path.unlink()
+        return hashed(path)
+
+    monkeypatch.setattr(files, "file_hash", removed)
+    assert not is_whole(path)
+    assert capsys.readouterr().err == ""
+
+    path.mkdir()
+    rmdir = os.rmdir
+
+    def twice(folder: str, **how: object) -> None:
+        rmdir(folder)
+        rmdir(folder)
+
+    monkeypatch.setattr(os, "rmdir", twice)
+    assert not is_whole(path)
 
 
 def test_a_write_that_is_killed_leaves_nothing_that_is_taken_for_kept(tmp_path: Path) -> None:

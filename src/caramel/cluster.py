@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -22,6 +23,25 @@ SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
 LOOK = 2.0  # seconds between looks whether they run
 # Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
+# Ray counts those that its memory monitor ended by themselves, and would retry them without end.
+BOUNDED = {"RAY_task_oom_retries": str(RETRIES)}
+
+
+def named_cluster() -> str:
+    """Return the address of the cluster that ``RAY_ADDRESS`` names; empty if Ray is to run on this machine."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    return "" if address in ("auto", "local") else address
+
+
+def unreachable(address: str) -> str | None:
+    """Return why nothing answers at the address of a cluster, None if something does."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
+            return None
+    except (OSError, ValueError, OverflowError) as error:
+        return str(error)
 
 
 @contextmanager
@@ -30,22 +50,46 @@ def ray_session() -> Iterator[Callable[[], None]]:
 
     Gives a function that raises ResourceError if Ray's own processes on this machine are gone: Ray itself
     would wait for them, some of its calls without end.
+
+    Raises:
+        ResourceError: the cluster cannot be joined.
     """
-    ours = os.environ.get("RAY_ADDRESS", "local") == "local"
-    if ours:
-        for name, value in LOOPBACK.items():  # Ray reads it when it is imported
-            os.environ.setdefault(name, value)
+    ours = not named_cluster()
+    for name, value in (BOUNDED | (LOOPBACK if ours else {})).items():  # Ray reads it when it is imported
+        os.environ.setdefault(name, value)
     import ray
 
     if ray.is_initialized():
         yield _watch()
         return
     guard_token(make=ours)
-    ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
+    _join()
     try:
         yield _watch()
     finally:
         ray.shutdown()
+
+
+def _join() -> None:
+    """Join or start the cluster."""
+    import ray
+    from ray.exceptions import RayError
+
+    address = named_cluster()
+    said = unreachable(address) if address else None  # Ray itself would try for minutes
+    if said is None:
+        refusals = (ConnectionError, RayError, *((ValueError, RuntimeError) if address else ()))
+        try:
+            ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
+        except refusals as error:
+            said = str(error).partition("\n")[0]
+        else:
+            return
+    where = f"at RAY_ADDRESS={address!r}" if address else "that was started on this machine"
+    raise ResourceError(
+        f"Ray's cluster {where} cannot be joined: {said}. Is it running, and is its token in ~/.ray/auth_token (or "
+        f"in the file that RAY_AUTH_TOKEN_PATH names)? RAY_ADDRESS=local starts Ray on this machine instead."
+    )
 
 
 def _watch() -> Callable[[], None]:

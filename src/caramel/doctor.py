@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from caramel import dvc_cache, dvc_state
+from caramel.cluster import named_cluster, unreachable
 from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
@@ -220,20 +220,13 @@ def ray(config: Config | None) -> Finding:
     if find_spec("ray") is None:
         inline = config is not None and config.run.executor == "inline"
         return Finding(WARN if inline else FAIL, "ray", "not installed", "pip install -r requirements.lock")
-    address = os.environ.get("RAY_ADDRESS", "")
-    if address in ("", "auto", "local"):
-        return Finding(OK, "ray", "this machine (RAY_ADDRESS is not set)")
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
-            return Finding(OK, "ray", f"cluster at {address}")
-    except (OSError, ValueError, OverflowError) as error:
-        return Finding(
-            FAIL,
-            "ray",
-            f"RAY_ADDRESS={address!r} cannot be reached: {error}",
-            "unset it, or start the cluster",
-        )
+    address = named_cluster()
+    if not address:
+        return Finding(OK, "ray", "this machine (RAY_ADDRESS names no other)")
+    if said := unreachable(address):
+        cure = "unset it, or start the cluster"
+        return Finding(FAIL, "ray", f"RAY_ADDRESS={address!r} cannot be reached: {said}", cure)
+    return Finding(OK, "ray", f"cluster at {address}")
 
 
 def hub(config: Config | None) -> Finding:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
 import shutil
 import sys
 from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
 from pathlib import Path
 
-from caramel.errors import ConfigError, DataError
+from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.volumes import blamed
 
 DIGITS = 32  # of a kept file's SHA-256 that stand in its name
 
@@ -21,6 +24,9 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     File and folder are synced, so that after a power cut there is the old file or the whole new one.
     The temporary name is drawn at random: processes of two machines that share a folder can have
     the same number. It is absolute: libraries take a relative one such as ``a:b/c`` for a URL.
+
+    Raises:
+        ResourceError: the volume is full or read-only.
     """
     _put(path, write, lambda _: path)
 
@@ -30,6 +36,9 @@ def keep(path: Path, write: Callable[[Path], object]) -> Path:
 
     ``folder/name.suffix`` becomes ``folder/name.HASH.suffix``. Content and checksum come into being by one
     rename, so nothing that is killed can part them.
+
+    Raises:
+        ResourceError: the volume is full or read-only.
     """
     return _put(path, write, lambda t: path.with_name(f"{path.stem}.{file_hash(t)[:DIGITS]}{path.suffix}"))
 
@@ -52,11 +61,13 @@ def kept(folder: Path, suffix: str, names: Container[str] | None = None) -> dict
 
 def is_whole(path: Path) -> bool:
     """Return whether a kept file is as it was written; if not, say so in a line and remove it."""
-    if not path.exists():  # another process has just found it broken
+    try:
+        if path.is_file() and file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
+            return True
+    except (DataError, FileNotFoundError):  # another process has just found it broken
         return False
-    if path.is_file() and file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
-        return True
-    discard(path, "it is not as it was written")
+    if path.exists():
+        discard(path, "it is not as it was written")
     return False
 
 
@@ -71,7 +82,8 @@ def discard(path: Path, reason: str) -> None:
     """Remove a file or folder of results, and say in a line why."""
     print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)
     if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
+        with suppress(FileNotFoundError):  # another process removes it too
+            shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
 
@@ -97,9 +109,15 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
         final = place(temporary)
         os.replace(temporary, final)
         _sync(path.parent)
-    except OSError as error:
-        if error.errno and not error.filename:  # of a write that fails, the system does not say the file
-            error.filename = str(path)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+            error.filename = str(path)  # of a write that fails, the system does not say the file
+        # Asked while what is half written is still there: without it the volume has room again.
+        if said := blamed(error, [path.parent]):
+            raise ResourceError(
+                f"{str(path)!r} was not written: {said} What was finished before is kept; run the same "
+                f"command again to go on."
+            ) from error
         raise
     finally:
         temporary.unlink(missing_ok=True)
@@ -132,6 +150,9 @@ def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
+    except OSError as error:  # some shared file systems cannot sync a folder
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            raise
     finally:
         os.close(descriptor)
 

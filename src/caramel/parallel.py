@@ -23,15 +23,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from caramel.cluster import LOOK, ray_session
+from caramel.cluster import LOOK, RETRIES, ray_session
 from caramel.errors import ResourceError
 from caramel.files import check, discard, hashes, keep, kept
+from caramel.volumes import blamed
 
 Executor = Literal["ray", "inline"]
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 _Job = tuple[Callable[..., pa.Table], Any, dict[str, Any], Path]  # work, shard, settings, where to write
-RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
 PER_CORE = 4  # tasks at the cluster at a time, for each of its cores: the next ones are ready, and no more
 
 
@@ -112,11 +112,11 @@ def _on_ray(jobs: Sequence[_Job], gpus: float) -> Iterator[tuple[str, Path]]:
         import ray
 
         task = ray.remote(max_retries=RETRIES, num_cpus=1, num_gpus=gpus)(_run_shard)
+        most = PER_CORE * max(1, int(ray.cluster_resources().get("CPU", 1)))
         left = iter(jobs)
         waiting: dict[Any, _Job] = {}
         while True:
-            room = PER_CORE * max(1, int(ray.cluster_resources().get("CPU", 1))) - len(waiting)
-            waiting |= {task.remote(job): job for job in itertools.islice(left, max(0, room))}
+            waiting |= {task.remote(job): job for job in itertools.islice(left, most - len(waiting))}
             if not waiting:
                 return
             done, _ = ray.wait(list(waiting), num_returns=1, timeout=LOOK)
@@ -193,6 +193,11 @@ def tune_grid(
     for result, path in done.values():
         if again(result):
             path.unlink(missing_ok=True)
+    if lost := {*names} - {*done}:
+        raise ResourceError(
+            f"Results of {len(lost)} of {len({*names})} trials of {title!r} in {str(folder)!r} were changed or removed "
+            f"before they were read. Does another process work in that folder? Wait for it, then run this again."
+        )
     return [done[name][0] for name in names]
 
 
@@ -245,7 +250,8 @@ def _run_on_tune(
             try:
                 result = _run_trial(trial, point, scratch, settings)
             except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
-                tune.report({"error": f"{type(error).__name__}: {error}"})
+                said = blamed(error, [scratch]) or f"{type(error).__name__}: {error}"
+                tune.report({"error": said})
             else:
                 tune.report({k: v for k, v in result.items() if isinstance(v, int | float)} | {"error": ""})
 

@@ -20,6 +20,7 @@ from typing import NoReturn
 from filelock import FileLock, Timeout
 
 from caramel import tables
+from caramel.cluster import named_cluster
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
@@ -118,6 +119,8 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
                 f"left it behind: wait for it, or end that process."
             )
         )
+    except ResourceError as error:
+        _stop(ResourceError(f"Stage {name!r}: {error}"))
     except CaramelError as error:
         _stop(error)
     except Exception as error:
@@ -137,7 +140,7 @@ def places(config: Config) -> list[Path]:
     found = [Path("data"), Path("work")]
     if "CARAMEL_TRACKING_URI" not in os.environ:
         found.append(store_root() / "mlruns")
-    if config.run.executor == "ray" and not os.environ.get("RAY_ADDRESS"):
+    if config.run.executor == "ray" and not named_cluster():
         # Where Ray puts its logs and what does not fit into memory.
         found.append(Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"))
     return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -59,8 +60,8 @@ def blamed(error: BaseException, paths: Iterable[str | Path]) -> str | None:
     if isinstance(error, CaramelError):
         return None
     places = [Path(path) for path in paths]
-    system = [e for e in _chain(error) if isinstance(e, OSError) and e.errno in (*SPENT, errno.EROFS)]
-    named = next((e for e in system if isinstance(e.filename, str)), None)
+    system = [e for e in _chain(error) if _number(e) in (*SPENT, errno.EROFS)]
+    named = next((e for e in system if isinstance(e, OSError) and isinstance(e.filename, str)), None)
     if named is not None:
         said = "no space left for" if named.errno in SPENT else "cannot write"
         return f"{said} {named.filename}: {_cure(Path(named.filename), named.errno or 0)}"
@@ -69,6 +70,12 @@ def blamed(error: BaseException, paths: Iterable[str | Path]) -> str | None:
         fullest = min(places, key=lambda place: shutil.disk_usage(_nearest(place)).free)
         found = f"no space left, perhaps for {fullest}: {_cure(fullest, errno.ENOSPC)}"
     return found and f"{found} ({type(error).__name__}: {str(error).partition(chr(10))[0]:.200})"
+
+
+def _number(error: BaseException) -> int | None:
+    """Return the system's number of an error; libraries in Rust, such as safetensors, give it in words."""
+    said = re.search(r"\(os error (\d+)\)", str(error))
+    return error.errno if isinstance(error, OSError) else int(said[1]) if said else None
 
 
 def _cure(path: Path, number: int) -> str:

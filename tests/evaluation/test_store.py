@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from caramel import parallel
 from caramel.errors import DataError
-from caramel.evaluation.store import Store, Vectors, pair_key, text_key, vector_table
+from caramel.evaluation.store import Store, Vectors, _scratch, pair_key, text_key, vector_table
 from caramel.files import keep
 
 MADE: list[str] = []
@@ -142,6 +143,16 @@ def test_vectors_are_a_memory_map_that_leaves_no_file_and_cannot_be_written(tmp_
     with pytest.raises(ValueError, match="read-only"):
         found[0] = 0
     assert right(ask(store, texts(0, 6)).vectors, texts(0, 6))
+
+
+def test_a_volume_without_room_for_the_memory_map_is_an_error_and_ends_no_process(
+    tmp_path: Path, mount: Callable[..., Path]
+) -> None:
+    place = mount(tmp_path / "store", 4)
+    with pytest.raises(OSError, match="No space left"):
+        _scratch((2**20, 2), np.dtype(np.float32), place)
+    assert _scratch((2**10, 2), np.dtype(np.float32), place).shape == (1024, 2)
+    assert list(place.iterdir()) == []
 
 
 def test_scores_of_pairs_are_kept_to_the_last_bit(tmp_path: Path) -> None:

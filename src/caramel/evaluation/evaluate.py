@@ -277,7 +277,7 @@ def automatic_executor() -> parallel.Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 
-    return "ray" if "RAY_ADDRESS" in os.environ or torch.cuda.device_count() > 1 else "inline"
+    return "ray" if os.environ.get("RAY_ADDRESS") or torch.cuda.device_count() > 1 else "inline"
 
 
 def _keys(task: Task, with_images: bool) -> list[bytes]:

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -149,8 +151,16 @@ def pair_key(image: bytes, text: str) -> bytes:
 
 
 def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
-    """Return a memory map whose file has no name any more: it goes with its last user."""
+    """Return a memory map whose file has no name any more: it goes with its last user.
+
+    Its room is taken at once: on a full volume a write to a map of a file with holes would end the process.
+
+    Raises:
+        OSError: there is no room for it.
+    """
     with tempfile.TemporaryFile(dir=folder) as file:
+        if size := math.prod(shape) * dtype.itemsize:
+            os.posix_fallocate(file.fileno(), 0, size)
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
