@@ -127,22 +127,38 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
 def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
     """Raise if something that will be written is a file that is read, or lies in a folder that is.
 
-    However the paths are spelled: links are followed, and the system says what is the same file. What is not there
-    yet lies in the folders that are.
+    A folder further inside is free where it is new, or holds nothing but what is written: no reader looks there.
+    However the paths are spelled: links are followed, and the system says what is the same file.
 
     Raises:
         ConfigError: nothing is written over what was read.
     """
     sources = [path for path in read if path.exists()]
-    for target in written:
-        whole = target.resolve()
-        there = [place for place in (whole, *whole.parents) if place.exists()]
+    targets = {target.resolve(): target for target in written}
+    for whole, target in targets.items():
         for source in sources:
-            if any(place.samefile(source) for place in there):
-                what = "is read" if source.is_file() else f"lies in {str(source)!r}, which is read"
-                raise ConfigError(
-                    f"{str(target)!r} {what}: nothing is written over an input. Give another place with --out."
-                )
+            if whole.exists() and whole.samefile(source):
+                what = "is read"
+            elif _inside(whole, source) and not _is_room(whole.parent, source, targets):
+                what = f"lies in {str(source)!r}, which is read"
+            else:
+                continue
+            raise ConfigError(
+                f"{str(target)!r} {what}: nothing is written over an input. Give another place with --out."
+            )
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return any(place.exists() and place.samefile(folder) for place in path.parents)
+
+
+def _is_room(folder: Path, source: Path, targets: Container[Path]) -> bool:
+    """Return whether a folder inside of a source is new, or holds nothing but targets."""
+    if not folder.exists():
+        return True
+    return (
+        folder.is_dir() and not folder.samefile(source) and all(path in targets for path in folder.iterdir())
+    )
 
 
 def _sync(path: Path) -> None:

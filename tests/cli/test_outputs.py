@@ -19,7 +19,14 @@ BENCHMARK = "sugarcrepe"
 # Command -> what it reads and writes, if it may: {} is a spelling of the folder that holds all inputs.
 CASES = {
     "audit of a folder": ("audit", "{}/set", "--out", "{}/set", "--scorer", "casing"),
-    "audit into a folder of the folder": ("audit", "{}/set", "--out", "{}/set/new", "--scorer", "casing"),
+    "audit beside files in a folder of the folder": (
+        "audit",
+        "{}",
+        "--out",
+        "{}/other",
+        "--scorer",
+        "casing",
+    ),
     "audit of a file": ("audit", "{}/file/pairs.parquet", "--out", "{}/file", "--scorer", "casing"),
     "audit with a corpus": ("audit", "{}/set", "--out", "{}/file", "--training", "{}/file/pairs.parquet"),
     "refine of a folder": ("refine", "{}/set", "--out", "{}/set"),
@@ -35,6 +42,17 @@ CASES = {
         "{}/set",
         "--out",
         "{}/set",
+    ),
+    "eval into a new class": (
+        "eval",
+        "--model",
+        "blind:length",
+        "--benchmark",
+        "zero_shot",
+        "--data",
+        "{}",
+        "--out",
+        "{}/new",
     ),
     "metrics": ("metrics", "--benchmark", BENCHMARK, "{}/run/metrics.csv", "--out", "{}/run"),
     "compare": ("compare", "{}/run", "{}/other/comparison.csv", "--out", "{}/other"),
@@ -127,6 +145,8 @@ def test_beside_what_was_read_there_is_room(inputs: Path) -> None:
         ("audit", "in/set/swap_obj.json", "--out", "in/set/audit", "--scorer", "casing", "--folds", "2"),
         ("audit", "in/set", "--out", "out/audit", "--scorer", "casing", "--folds", "2"),
         ("audit", "in/set", "--out", "out/audit", "--scorer", "casing", "--folds", "2"),
+        ("audit", "in/set", "--out", "in/set/whole", "--scorer", "casing", "--folds", "2"),
+        ("audit", "in/set", "--out", "in/set/whole", "--scorer", "casing", "--folds", "2"),
     ):
         with pytest.raises(SystemExit) as ended:
             cli.main(list(arguments))

@@ -129,6 +129,7 @@ def evaluate(
     """
     from caramel import tables
     from caramel.evaluation import evaluate as library
+    from caramel.evaluation.tasks import benchmark
     from caramel.report.terminal import metrics_text
 
     sources = _sources(benchmarks, data, images)
@@ -139,6 +140,7 @@ def evaluate(
     kinds = (tables.SIMILARITIES, tables.ANSWERS)
     written = [out / name for name in (*(f"{kind.name}.parquet" for kind in kinds), *METRICS)]
     keep_inputs(written, [Path(source.data) for source in sources])
+    keep_inputs([out], [Path(source.data) for source in sources if benchmark(source.benchmark).any_folder])
     out.mkdir(parents=True, exist_ok=True)  # before any work: it may be a place where nothing can be written
     found = library.evaluate(
         models,

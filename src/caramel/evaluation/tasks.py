@@ -93,6 +93,7 @@ class Benchmark:
         metrics: names in ``metrics.METRICS``, in the order of the paper.
         macro: which subsets the subset ``macro`` is the mean of; none: there is no macro mean.
         confirmed: what the layout was checked against.
+        any_folder: every folder in the benchmark's folder counts, whatever it is called.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Benchmark:
     metrics: tuple[str, ...]
     confirmed: str
     macro: Callable[[str], bool] = _none
+    any_folder: bool = False
 
     def read(self, data: Path, images: Path, **options: Any) -> Task:
         """Return the task of the files in ``data``; ``options`` are the reader's own.

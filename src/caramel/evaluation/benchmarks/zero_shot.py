@@ -120,6 +120,7 @@ BENCHMARK = Benchmark(
     layout=LAYOUT,
     reader=read_zero_shot,
     metrics=("recall@1", "recall@5"),
+    any_folder=True,
     confirmed="openai/CLIP: notebooks/Prompt_Engineering_for_ImageNet.ipynb (templates, ensembling, top-1 and top-5); "
     "the folders are those of torchvision's ImageFolder",
 )
