@@ -52,7 +52,7 @@ def csv_rows(data: bytes) -> list[dict[str, str]]:
     header = rows[0]
     if len(set(header)) < len(header):
         raise Unreadable("a column's name stands twice")
-    if any(not name.strip() for name in header):
+    if any(not name.strip() for name in header[1:]):  # the first may be the index that pandas writes
         raise Unreadable("a column without a name")
     if any(len(row) != len(header) for row in rows[1:]):
         raise Unreadable("a row is longer or shorter than the header")
