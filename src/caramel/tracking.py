@@ -12,11 +12,11 @@ import os
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from caramel.dvc_state import read_lock
 from caramel.errors import DataError, ResourceError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import mlflow
 
 EXPERIMENT = "caramel"
+LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may want it at once
 
 
 def store_root() -> Path:
@@ -60,6 +61,8 @@ def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     Raises:
         DataError: ``dvc.lock`` is broken.
     """
+    if not paths:
+        return {}
     stages = read_lock(workspace).get("stages", {}).values()
     outs = {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", ())}
     holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]
@@ -73,7 +76,7 @@ def tracking_uri(root: Path) -> str:
 
     Raises:
         DataError: the store is empty or broken.
-        ResourceError: the volume of ``mlruns/`` is full or read-only.
+        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds its lock for long.
     """
     if "CARAMEL_TRACKING_URI" in os.environ:
         return os.environ["CARAMEL_TRACKING_URI"]
@@ -81,7 +84,7 @@ def tracking_uri(root: Path) -> str:
     require([folder])  # SQLite and MLflow would say much, and not this
     folder.mkdir(exist_ok=True)
     database = folder / "mlflow.db"
-    with FileLock(f"{database}.lock"):
+    with _held(database.with_name("mlflow.db.lock")):
         if not database.exists():
             _make_store(database)
         counted_runs(database)
@@ -129,8 +132,23 @@ def _make_store(database: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     for rest in ("-wal", "-shm"):  # of a store that was moved away: SQLite would write it into the new one
-        database.with_name(database.name + rest).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.replace(f"{database}{rest}", f"{database}.broken{rest}")  # where the moved one finds it
     os.replace(new, database)
+
+
+@contextmanager
+def _held(path: Path) -> Iterator[None]:
+    """Hold a file lock; raise a ResourceError that names it if other processes do not let go of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, timeout=LOCK_WAIT):
+            yield
+    except Timeout as error:
+        raise ResourceError(
+            f"Another process held the lock {path} for {LOCK_WAIT:.0f} s. End it (`fuser {path}` names it), and run "
+            f"this again."
+        ) from error
 
 
 @contextmanager
@@ -158,7 +176,7 @@ def run(
 
     Raises:
         DataError: the store is empty or broken, or ``dvc.lock`` is.
-        ResourceError: the volume of ``mlruns/`` is full or read-only.
+        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds a lock for long.
     """
     import mlflow
     from mlflow.data.code_dataset_source import CodeDatasetSource
@@ -172,8 +190,8 @@ def run(
     try:
         with ExitStack() as opened:
             # One process at a time: MLflow's store refuses a data set that two runs add at once.
-            (root / "mlruns").mkdir(exist_ok=True)
-            with FileLock(root / "mlruns" / "runs.lock"):
+            # The lock is not in mlruns/: where runs go to a server, that is not written.
+            with _held(root / "work" / "locks" / "runs.lock"):
                 experiment = mlflow.set_experiment(EXPERIMENT)
                 earlier = mlflow.search_runs(
                     [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"

@@ -195,8 +195,13 @@ def test_metrics_that_no_instance_has_are_left_out() -> None:
     found = compared([a], [b])
     assert set(found.index.get_level_values("metric")) == {"accuracy"}
     assert found["difference"].notna().all()
-    with pytest.raises(DataError, match="No instance of benchmark 'b' was scored by all runs"):
+    with pytest.raises(DataError, match="No instance was scored by all runs on any metric of benchmark b"):
         compared([a], [b.assign(s_c0_i0=None)])
+    sides = [
+        pd.concat([rows, rows.assign(benchmark="c", s_c0_i0=None)], ignore_index=True) for rows in (a, b)
+    ]
+    two = compare(sides[:1], sides[1:], dict.fromkeys("bc", BENCHMARK), resamples=300, seed=0)
+    assert set(two["benchmark"]) == {"b"}
 
 
 def test_simulated_intervals_hold_the_truth_as_often_as_they_say(simulation: ModuleType) -> None:

@@ -7,6 +7,7 @@ from test_summary import BENCHMARK, SIZES, scored, summary
 
 from caramel.errors import DataError
 from caramel.evaluation.comparison import compare_variants
+from caramel.evaluation.other_files import SCORES
 
 
 def test_differences_are_paired_and_find_a_lift() -> None:
@@ -43,3 +44,10 @@ def test_models_that_scored_other_instances_are_not_compared() -> None:
 
 def test_one_variant_has_nothing_to_be_compared_with() -> None:
     assert compare_variants(scored("base", 0), BENCHMARK, bootstrap=20, seed=0).empty
+
+
+def test_a_variant_that_scored_nothing_is_left_out() -> None:
+    silent = scored("w", 2).assign(**dict.fromkeys(SCORES))
+    models = pd.concat([scored("base", 0), scored("v", 1), silent])
+    found = compare_variants(models, BENCHMARK, bootstrap=20, seed=0)
+    assert set(zip(found["a"], found["b"], strict=True)) == {("v", "base")}

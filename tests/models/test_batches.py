@@ -121,3 +121,8 @@ def test_a_token_that_the_model_has_no_row_for_is_an_error_of_its_files() -> Non
     rows = torch.nn.Embedding(4, 2).requires_grad_(False)
     with pytest.raises(BackendError, match="no row for a token"):
         run([1, 2, 4], lambda batch: rows(torch.tensor(batch)))
+
+
+def test_an_index_error_of_our_own_is_not_put_down_to_the_files() -> None:
+    with pytest.raises(IndexError, match="list index out of range"):
+        run([1], lambda batch: [][batch[0]])

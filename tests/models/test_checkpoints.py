@@ -15,6 +15,7 @@ from caramel.models.checkpoints import (
     WEIGHTS,
     load_checkpoint,
     load_encoder,
+    read_config,
     save_checkpoint,
 )
 
@@ -147,7 +148,7 @@ def test_weights_that_are_not_those_of_the_card_are_refused(clip_folder, tmp_pat
         load_checkpoint(folder)
     (folder / CARD).unlink()
     load_checkpoint(folder)
-    for broken in ("{", "[]"):
+    for broken in ("{", "[]", "[" * 100_000):
         (folder / CARD).write_text(broken)
         with pytest.raises(BackendError, match=r"caramel.json' is broken"):
             load_checkpoint(folder)
@@ -267,3 +268,10 @@ def test_a_vocabulary_that_is_broken_or_of_another_model_is_refused(copy) -> Non
     (copy / VOCABULARY).mkdir()
     with pytest.raises(BackendError, match=VOCABULARY):
         encoder(copy)
+
+
+def test_a_tokenizer_that_is_null_is_none(clip_folder, tmp_path) -> None:
+    config = json.loads((clip_folder / CONFIG).read_text())
+    config["model_cfg"]["text_cfg"] |= {"hf_model_name": None, "hf_tokenizer_name": None}
+    (tmp_path / CONFIG).write_text(json.dumps(config))
+    assert read_config(tmp_path / CONFIG)["model_cfg"] == config["model_cfg"]

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -115,3 +116,10 @@ def test_a_model_that_gives_no_numbers_or_fails_is_refused_when_it_is_loaded() -
             tried(Encoder([value, 1]), "a/model")
     with pytest.raises(BackendError, match=r"'a/model' cannot be used .TypeError"):
         tried(Encoder(object()), "a/model")
+
+
+def test_an_assertion_of_our_own_is_not_put_down_to_the_files() -> None:
+    ours: dict[str, Any] = {"__name__": "caramel.models.clip"}
+    exec("def encode(self, texts, batch):\n    assert not texts", ours)
+    with pytest.raises(AssertionError):
+        tried(type("Ours", (), {"encode_texts": ours["encode"]})(), "a/model")

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -244,8 +245,29 @@ def test_every_image_that_cannot_be_used_is_named_at_once(tmp_path):
     message = str(error.value)
     assert "7 of 8 images" in message
     assert "and 2 more" in message
-    for part in ("'cut.png': does not decode", "'empty.jpg'", "'text.jpg'", "'gone.png': missing", "outside"):
+    for part in (
+        "'cut.png' does not decode",
+        "'empty.jpg'",
+        "'text.jpg'",
+        "'gone.png': missing",
+        "must name a file",
+    ):
         assert part in message
+
+
+def test_why_an_image_cannot_be_used_is_said_with_its_cure(tmp_path, monkeypatch):
+    write_image(tmp_path / "large.png")
+    Image.fromarray(np.ones((2, 2), np.float32)).save(tmp_path / "deep.tif")
+    write_captions(tmp_path, [(name, "A cat.") for name in ("large.png", "deep.tif", "x" * 300)], "csv")
+    monkeypatch.setenv("CARAMEL_MAX_PIXELS", "5")
+    with pytest.raises(DataError) as error:
+        read(tmp_path)
+    for part in (
+        "Scale it down, or set CARAMEL_MAX_PIXELS",
+        "no range from black to white",
+        "at most 240 bytes",
+    ):
+        assert part in str(error.value)
 
 
 @pytest.mark.parametrize(

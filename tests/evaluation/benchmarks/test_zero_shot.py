@@ -142,3 +142,10 @@ def test_a_file_name_that_is_no_unicode_is_told(tmp_path: Path) -> None:
         pytest.skip("this file system has no such names")
     with pytest.raises(DataError, match="field 'file name' holds half a surrogate pair"):
         BENCHMARK.read(data, data)
+
+
+def test_a_colon_is_part_of_a_folders_name(tmp_path: Path) -> None:
+    for name in ("n:1", "n:2"):
+        draw(tmp_path / name / "0.png", 1)
+    task = BENCHMARK.read(tmp_path, tmp_path)
+    assert len(task.images) == 2
