@@ -191,8 +191,12 @@ def test_more_shards_than_are_sent_at_a_time_all_come_in_order(tmp_path, ray_clu
     sent: list[int] = []
     wait = ray.wait
     monkeypatch.setattr(ray, "wait", lambda refs, **how: sent.append(len(refs)) or wait(refs, **how))
+    asked: list[int] = []
+    resources = ray.cluster_resources
+    monkeypatch.setattr(ray, "cluster_resources", lambda: asked.append(1) or resources())
     assert results(run(tmp_path, "ray")) == [n * n for n in range(12)]
     assert max(sent) == 2  # the cluster's cores
+    assert len(asked) == 1, "a call that may not return once Ray is gone"
 
 
 @pytest.mark.slow

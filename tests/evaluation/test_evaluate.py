@@ -90,6 +90,31 @@ def test_a_trial_of_which_one_file_is_broken_is_run_again_as_a_whole(
     assert capsys.readouterr().err == ""
 
 
+def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_it(
+    source: Source, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(source, "a=counting:16")
+    broken = [*Path("store").glob("*/texts/*.parquet"), *Path("store").glob("*/images/*.parquet")]
+    for path in broken:
+        path.write_bytes(path.read_bytes()[:-20])
+    of_other_code = Path("store", "other", "texts", broken[0].name)
+    of_other_code.parent.mkdir(parents=True)
+    of_other_code.write_bytes(b"")
+    of_other_code.parent.with_name("identity.json").write_text("{}")
+    capsys.readouterr()
+
+    def stop(*arguments: object, **keywords: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parallel, "tune_grid", stop)
+    with pytest.raises(KeyboardInterrupt):
+        run(source, "a=counting:16", "b=counting:8", executor="ray")
+    said = capsys.readouterr().err
+    assert len(broken) == said.count("made again") == 2
+    assert all(str(path) in said and not path.exists() for path in broken)
+    assert of_other_code.exists()
+
+
 def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     run(source, "a=counting:16")
     monkeypatch.setattr(parallel, "code_version", lambda: "edited")

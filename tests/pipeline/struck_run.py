@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from sandbox import Attempt, Sandbox
+from sandbox import VOLUMES, Attempt, Sandbox
 from strikes import Fault, Struck, strike
 from verdicts import broken_promises, message
 
@@ -103,7 +103,9 @@ class Run:
             raise Violation(f"no end within {LIMIT:.0f} s")
         failed = attempt.ended() and attempt.process.returncode != 0
         if not struck.gone:
-            event.problems += broken_promises(attempt.said(), failed=failed)
+            kind, where = event.fault.split(":")
+            volume = str(self.sandbox.root / VOLUMES[where][0]) if kind in ("fill", "readonly") else ""
+            event.problems += broken_promises(attempt.said(), failed=failed, volume=volume)
         return failed
 
     def _strike(self, event: Event) -> tuple[Attempt, Struck]:

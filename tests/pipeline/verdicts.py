@@ -23,8 +23,11 @@ def message(said: str) -> str:
     return str(found[0]) if found else ""
 
 
-def broken_promises(said: str, *, failed: bool) -> list[str]:
-    """Return what is wrong with what a run said: a traceback, no message, several, one without a cure."""
+def broken_promises(said: str, *, failed: bool, volume: str = "") -> list[str]:
+    """Return what is wrong with what a run said: a traceback, no message, several, one without a cure.
+
+    ``volume`` is the mount point of the one that is full or read-only: a stage that stops names it.
+    """
     problems = ["a traceback"] if "Traceback (most recent call last)" in said else []
     if not failed:
         return problems
@@ -37,6 +40,8 @@ def broken_promises(said: str, *, failed: bool) -> list[str]:
         problems.append("no message")
     elif own and not CURE.search(text):
         problems.append("no cure")
+    elif own and volume and f"its volume {volume}" not in text and "already running" not in text:
+        problems.append("the volume is not named")
     noise = _before_message(said) if own else []
     if len(noise) > NOISE:
         problems.append(f"{len(noise)} lines before the message")

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from caramel import tables
 from caramel.errors import BackendError
+from caramel.files import keep
 from caramel.quality import sharded_scores as sharded
 from caramel.quality.scores import score_pairs
 
@@ -78,3 +81,17 @@ def test_an_unknown_scorer_is_an_error_before_anything_is_scored(tmp_path):
             audit_rows(3), ["length", "nothing"], folds=2, seed=3, folder=tmp_path, executor="inline"
         )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hears_use_it(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    path = keep(Path("work/scorers/model/shard.parquet"), lambda temporary: temporary.write_text("vectors"))
+    path.write_text("broken")
+    monkeypatch.setattr(sharded, "sharded_map", lambda *arguments, **keywords: [])
+    sharded.sharded_scores(
+        audit_rows(9), ["length"], folds=3, seed=3, folder=tmp_path / "out", executor="ray"
+    )
+    assert not path.exists()
+    assert capsys.readouterr().err.count("made again") == 1

@@ -17,6 +17,7 @@ from caramel.errors import BackendError, CaramelError, ConfigError, DataError, s
 from caramel.evaluation.fitness import unfit
 from caramel.evaluation.image_files import check_images, content_keys
 from caramel.evaluation.scoring import Run, similarities
+from caramel.evaluation.store import check_stores
 from caramel.evaluation.summary import summarise
 from caramel.evaluation.tasks import Rankings, Task, benchmark, limited
 from caramel.fields import brief
@@ -124,6 +125,8 @@ def evaluate(
         for source in sources
     ]
     alone = executor == "inline" or len(points) == 1
+    if not alone:
+        check_stores(store)
     results = parallel.tune_grid(
         evaluate_model,
         points,

@@ -20,6 +20,7 @@ from caramel.parallel import Executor, sharded_map
 from caramel.quality.blind import assign_folds
 from caramel.quality.scorer_specs import scorer
 from caramel.quality.scores import score_pairs
+from caramel.quality.text_store import check_text_store
 
 SHARD = 100_000  # rows
 COLUMNS = ["pair_id", "image_id", "type", "subtype", "caption", "negative_caption"]
@@ -62,6 +63,8 @@ def sharded_scores(
         path = Path(folder) / "rows" / f"{i:05}.parquet"
         write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
         parts.append([str(path.resolve()), file_hash(path)])
+    if executor == "ray":
+        check_text_store()
     settings = {"scorers": list(scorers), "folds": folds, "seed": seed}
     return sharded_map(
         score_shard, parts, settings=settings, folder=folder, executor=executor, title="blind scores"

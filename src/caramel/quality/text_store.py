@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from caramel.files import kept
+from caramel.files import check, kept
 from caramel.models.protocols import Embeddings, Identity
 from caramel.parallel import fingerprint, sharded_map
 
@@ -55,6 +55,12 @@ def text_vectors(
     rows: Embeddings = vectors.reshape(len(table), -1)
     places = pc.index_in(pa.array(texts, pa.string()), value_set=table["text"].combine_chunks())
     return rows[np.asarray(places, np.int64)]
+
+
+def check_text_store() -> None:
+    """Remove what is broken of all that is kept, and say so: nobody sees what a worker says."""
+    for folder in sorted(ROOT.glob("*")):
+        check(folder)
 
 
 def vector_table(texts: Sequence[str], vectors: Embeddings) -> pa.Table:
