@@ -108,6 +108,7 @@ def checked_name(name: str, field: str, where: str) -> str:
 def stays_inside(name: str) -> bool:
     """Return whether a name, put after a folder, is that of a file inside of it: on this system, and on Windows.
 
+    A colon alone, as in ``n:1``, is part of a name: listed folders are called so.
     Links are not looked at: what a folder links to, its owner put there.
     """
     try:
@@ -116,7 +117,7 @@ def stays_inside(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     windows = PureWindowsPath(name)
-    outside = bool(windows.anchor) or ".." in windows.parts or "\0" in name
+    outside = bool(windows.root) or ".." in windows.parts or "\0" in name
     return bool(parts) and not outside and not long
 
 

@@ -70,7 +70,7 @@ def compare(
 ) -> pd.DataFrame:
     """Return model a against model b, per benchmark, subset and metric; see ``COMPARISON_COLUMNS``.
 
-    Metrics by which no instance was scored by all runs are left out.
+    Benchmarks and metrics by which no instance was scored by all runs are left out.
 
     The p-value is that of the sign-flip test of whole images (``statistics.sign_flip_p``), which is exact
     however few instances the two disagree on. With several seeds of a side it is the greater of this, on hits averaged
@@ -90,8 +90,26 @@ def compare(
 
     Raises:
         DataError: a table holds several models, the two sides have no benchmark in common, not the same
-            instances of one, or no metric.
+            instances of one, or no metric of any.
     """
+    found = _found(a, b, benchmarks, resamples=resamples, seed=seed)
+    if found is None:
+        names = ", ".join(dict.fromkeys(a[0]["benchmark"].astype(str)))
+        raise DataError(
+            f"No instance was scored by all runs on any metric of benchmark {names}. Score them with models that can do it."
+        )
+    return found
+
+
+def _found(
+    a: Sequence[pd.DataFrame],
+    b: Sequence[pd.DataFrame],
+    benchmarks: Mapping[str, Benchmark] | None,
+    *,
+    resamples: int,
+    seed: int,
+) -> pd.DataFrame | None:
+    """Return what ``compare`` does, None where there is no metric."""
     for rows in (*a, *b):
         _check_one_model(rows)
     lists = [list(dict.fromkeys(rows["benchmark"].astype(str))) for rows in (*a, *b)]
@@ -104,7 +122,10 @@ def compare(
     parts = [
         _compared(a, b, name, _benchmark(name, benchmarks), resamples=resamples, seed=seed) for name in common
     ]
-    found = pd.concat(parts, ignore_index=True)
+    known = [part for part in parts if part is not None]
+    if not known:
+        return None
+    found = pd.concat(known, ignore_index=True)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     found["significant"] = found["p_holm"] < ALPHA
     return found[list(COMPARISON_COLUMNS)]
@@ -116,7 +137,7 @@ def compare_variants(
     """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
 
     Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later in
-    ``similarities``.
+    ``similarities``. Pairs of which no instance was scored by all runs on any metric are left out.
 
     Raises:
         DataError: the models did not score the same instances.
@@ -125,10 +146,11 @@ def compare_variants(
     for model, rows in similarities.groupby("model", sort=False):
         runs.setdefault(variant_of(str(model)), []).append(rows)
     named = dict.fromkeys(similarities["benchmark"].astype(str).unique(), benchmark)
-    parts = [
-        compare(runs[a], runs[b], named, resamples=bootstrap, seed=seed).assign(a=a, b=b)
-        for b, a in combinations(runs, 2)
-    ]
+    parts = []
+    for b, a in combinations(runs, 2):
+        found = _found(runs[a], runs[b], named, resamples=bootstrap, seed=seed)
+        if found is not None:
+            parts.append(found.assign(a=a, b=b))
     columns = list(DIFFERENCE_COLUMNS)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 
@@ -141,8 +163,8 @@ def _compared(
     *,
     resamples: int,
     seed: int,
-) -> pd.DataFrame:
-    """Return the rows of one benchmark, all but what is corrected over the rows."""
+) -> pd.DataFrame | None:
+    """Return the rows of one benchmark, all but what is corrected over the rows; None where there is no metric."""
     parts = [rows[rows["benchmark"] == name].reset_index(drop=True) for rows in (*a, *b)]
     first = parts[0]
     hits = np.stack(
@@ -152,10 +174,7 @@ def _compared(
     scored = ~np.isnan(hits).all(axis=(0, 1))
     metrics = list(compress(benchmark.metrics, scored))
     if not metrics:
-        raise DataError(
-            f"No instance of benchmark {name!r} was scored by all runs on any metric: "
-            f"{', '.join(benchmark.metrics)}. Score them with models that can do it."
-        )
+        return None
     hits = hits[:, :, scored]
     found = compare_hits(
         hits[: len(a)],

@@ -88,7 +88,9 @@ def _rows(forward: Callable[[Ready], torch.Tensor], ready: Ready) -> npt.NDArray
     try:
         rows: npt.NDArray[np.float32] = forward(ready).float().cpu().numpy()
         return rows
-    except IndexError as error:  # of an embedding, on a processor
+    except IndexError as error:
+        if "out of range in self" not in str(error):  # what an embedding says, on a processor
+            raise
         raise BackendError(
             "The model has no row for a token of its tokenizer: its files do not fit together. Fetch all of them again."
         ) from error

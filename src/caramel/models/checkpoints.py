@@ -166,7 +166,7 @@ def _checked(
     yield "quick_gelu", quick, quick is None or isinstance(quick, bool)
     yield "tokenizer_kwargs", options, options is None or isinstance(options, dict)
     for key in ("hf_model_name", "hf_tokenizer_name"):
-        yield key, text.get(key), isinstance(text.get(key, ""), str)
+        yield key, text.get(key), isinstance(text.get(key) or "", str)
     for key in ("vocab_size", "context_length"):
         size = text.get(key, 1)
         yield key, size, type(size) is int and 1 <= size < 2**31
@@ -240,12 +240,10 @@ def _check_weights(path: Path, weights: Path) -> None:
     """
     if weights.name != WEIGHTS or not path.exists():
         return
-    try:
-        stated = json.loads(path.read_text(encoding="utf-8")).get("weights_sha256")
-    except (ValueError, AttributeError) as error:
-        raise BackendError(
-            f"{str(path)!r} is broken: {error}. Make or fetch the checkpoint again."
-        ) from error
+    card = read_text_as_json(path)
+    if not isinstance(card, dict):
+        raise BackendError(f"{str(path)!r} is broken: it is no JSON object. Make or fetch it again.")
+    stated = card.get("weights_sha256")
     if stated is not None and stated != file_hash(weights):
         raise BackendError(
             f"Weights {str(weights)!r} are not those that {str(path)!r} states: its weights_sha256 is {stated!r}. "

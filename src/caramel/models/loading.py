@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,6 +82,8 @@ def explained(target: str) -> Iterator[None]:
     except (
         Exception
     ) as error:  # tokenizers raises no more special one, and a wrong type in a config any other
+        if isinstance(error, AssertionError) and _is_ours(error):
+            raise
         if isinstance(error, RuntimeError) and out_of_memory(error):
             raise ResourceError(f"{target!r} does not fit into memory: {first_line(error)}.") from error
         if "PytorchStreamReader" in str(error):  # of a pickle that was cut off
@@ -89,6 +92,12 @@ def explained(target: str) -> Iterator[None]:
             f"{target!r} cannot be used ({type(error).__name__}: {first_line(error)}). Its files are broken, do "
             f"not fit together, or need code of their own, which is never run."
         ) from error
+
+
+def _is_ours(error: Exception) -> bool:
+    """Return whether an error was raised by caramel's own code."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).startswith("caramel.")
 
 
 @contextmanager

@@ -15,8 +15,8 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
-from caramel.fields import brief, stays_inside, text_field
-from caramel.pictures import open_picture
+from caramel.fields import LONGEST_NAME, brief, stays_inside, text_field
+from caramel.pictures import check_picture
 from caramel.records import csv_rows, json_lines, read_json
 from caramel.sources.source import Source
 from caramel.sources.sugarcrepe import read_captions, subtype_files
@@ -138,15 +138,15 @@ def _images(folder: Path, names: list[str], splits: dict[str, str]) -> pd.DataFr
 def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:
     """Return the file's bytes, width and height in pixels, or what is wrong with it."""
     if not stays_inside(name):
-        return "names a file outside of the folder"
+        return f"must name a file inside of the folder, at most {LONGEST_NAME} bytes long"
     try:
         path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
         if path is None:
             return "missing"
         data = path.read_bytes()
-        return data, *open_picture(data, name).size
-    except DataError:
-        return "does not decode"
+        return data, *check_picture(data, name)
+    except DataError as error:
+        return str(error)
     except (OSError, ValueError) as error:
         return f"cannot be read ({error})"
 
