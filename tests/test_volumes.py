@@ -39,7 +39,7 @@ def test_a_full_volume_is_named(tmp_path: Path, mount: Mount) -> None:
     place = mount(tmp_path / "work", 20)
     fill(place)
     with pytest.raises(
-        ResourceError, match=rf"No space left for .*work/a: its volume {place} has 0 MiB free"
+        ResourceError, match=rf"no space left for .*work/a: its volume {place} has 0 MiB free"
     ):
         volumes.require([place / "a"])
 

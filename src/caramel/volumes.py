@@ -46,7 +46,6 @@ def require(paths: Iterable[str | Path]) -> None:
     """Raise a ResourceError if one of the paths cannot be written, or its volume is full."""
     found = list(dict.fromkeys(said for path in paths if (said := trouble(path))))
     if found:
-        found[0] = found[0][0].upper() + found[0][1:]
         raise ResourceError("\n".join(found))
 
 

@@ -38,12 +38,14 @@ UNEQUAL = ("report/report.html",)
 def plan(
     run: int, faults: list[Fault], stages: tuple[str, ...], times: dict[str, float], rng: random.Random
 ) -> list[Event]:
-    """Draw stage and moment of each fault, in order of the graph."""
-    names, events = list(times), []
-    for fault in faults:
-        stage = rng.choice(fault.stages([name for name in names if not stages or name in stages]))
+    """Draw stage and moment of each fault, in order of the graph; of one stage again only when there is no other."""
+    names, events, free = list(times), [], set(times)
+    for fault in sorted(faults, key=lambda fault: len(fault.stages(names))):
+        able = fault.stages([name for name in names if not stages or name in stages])
+        stage = rng.choice([name for name in able if name in free] or able)
+        free.discard(stage)
         at_end = fault.where in ("dvc", "group", "everything") and rng.random() < 0.4
-        latest = 0.6 if at_end else times[stage] * (0.7 if fault.kind in ("fill", "readonly") else 1)
+        latest = 0.6 if at_end else times[stage] * 0.8
         delay = rng.uniform(0, latest)
         events.append(Event(run, str(fault), stage, round(delay, 2), at_end))
     return sorted(events, key=lambda event: names.index(event.stage))

@@ -129,8 +129,7 @@ class Sandbox:
         found = []
         for member in self.processes():
             with suppress(psutil.Error):
-                if member.cmdline()[1:2] and member.cmdline()[1].startswith("pipelines/"):
-                    found.append(member)
+                found += [member] if _script(member) else []
         return found
 
     def _holds(self, process: psutil.Process) -> bool:
@@ -174,13 +173,20 @@ class Attempt:
             return list(self.process.children(recursive=True))
         return []
 
-    def driver(self, stage: str) -> psutil.Process | None:
-        """Return the process of a stage, if it runs."""
+    def driver(self, stage: str = "") -> psutil.Process | None:
+        """Return the process of a stage, or of any, if it runs."""
         for member in self.family():
             with suppress(psutil.Error):
-                if member.cmdline()[1:2] == [f"pipelines/{stage}.py"]:
+                if _script(member) == (stage or _script(member)) != "":
                     return member
         return None
+
+    def stage(self) -> str:
+        """Return the stage that runs, nothing if none does."""
+        driver = self.driver()
+        with suppress(psutil.NoSuchProcess):
+            return _script(driver) if driver else ""
+        return ""
 
     def passed(self, stage: str, since: int) -> bool:
         """Return whether the stage ended well after ``since`` characters had been said."""
@@ -202,6 +208,12 @@ class Attempt:
                 return False
             time.sleep(0.05)
         return True
+
+
+def _script(process: psutil.Process) -> str:
+    """Return the stage whose script a process runs, nothing if it is another process."""
+    found = re.fullmatch(r"pipelines/(\w+)\.py", " ".join(process.cmdline()[1:2]))
+    return found[1] if found else ""
 
 
 def kill(processes: list[psutil.Process]) -> None:

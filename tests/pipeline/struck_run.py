@@ -123,6 +123,7 @@ class Run:
                 attempt.wait(lambda: not attempt.driver(event.stage), LIMIT)  # noqa: B023
             time.sleep(event.delay)
             while not attempt.ended():
+                event.stage = attempt.stage() or event.stage  # the next one, if that was over sooner
                 struck = strike(fault, self.sandbox, attempt, event.stage, self.rng)
                 if struck is not None:
                     return attempt, struck
