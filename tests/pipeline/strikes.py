@@ -96,7 +96,9 @@ def _is(process: psutil.Process, who: str) -> bool:
         title = (process.cmdline() or [""])[0]
         if who == "raylet":
             return title.endswith("/raylet")
-        return title.startswith("ray::") and "IDLE" not in title
+        return title.startswith("ray::") and not title.endswith(
+            ("IDLE", "Agent")
+        )  # agents go with the raylet
     return False
 
 
