@@ -193,6 +193,8 @@ class Attempt:
         if self.ended() and self.process.returncode == 0:
             return True
         said = self.said()
+        if re.search(rf"^Stage '{stage}' ", said[since:], re.MULTILINE):  # it did not change, or was cached
+            return True
         start = said.rfind(f"Running stage '{stage}'")
         after = said[max(start + 1, since) :]
         return (
