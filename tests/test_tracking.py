@@ -3,6 +3,7 @@ import subprocess
 from contextlib import closing, suppress
 
 import pytest
+from filelock import FileLock
 
 from caramel import tracking
 from caramel.errors import DataError, ResourceError
@@ -180,11 +181,37 @@ def test_a_new_store_takes_nothing_from_the_log_of_one_that_was_moved_away(proje
         old.execute("PRAGMA journal_mode=WAL")
         old.execute("CREATE TABLE old (x)")
         old.commit()
-        log = database.with_name("mlflow.db-wal").read_bytes()
-    database.rename(database.with_name("mlflow.db.broken"))
+        left, log = database.read_bytes(), database.with_name("mlflow.db-wal").read_bytes()
+    database.unlink()
+    database.with_name("mlflow.db.broken").write_bytes(left)
     database.with_name("mlflow.db-wal").write_bytes(log)  # as a killed process leaves it
     tracking.tracking_uri(project)
     with closing(sqlite3.connect(database)) as new:
         names = {name for (name,) in new.execute("SELECT name FROM sqlite_master")}
     assert "runs" in names
     assert "old" not in names
+    with closing(sqlite3.connect(database.with_name("mlflow.db.broken"))) as moved:
+        assert moved.execute("SELECT name FROM sqlite_master").fetchall() == [("old",)], "its log is lost"
+
+
+def test_a_lock_that_another_process_does_not_let_go_of_is_named(project, monkeypatch) -> None:
+    monkeypatch.setattr(tracking, "LOCK_WAIT", 0.1)
+    tracking.tracking_uri(project)
+    for lock in (project / "mlruns" / "mlflow.db.lock", project / "work" / "locks" / "runs.lock"):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock), pytest.raises(ResourceError, match=f"held the lock {lock} for .*fuser"):
+            tracking.run("n", key="k", params={}).__enter__()
+
+
+def test_runs_of_a_store_of_ones_own_write_nothing_to_mlruns(project, monkeypatch) -> None:
+    monkeypatch.setenv("CARAMEL_TRACKING_URI", f"sqlite:///{project}/elsewhere.db")
+    with tracking.run("n", key="k", params={}):
+        pass
+    assert not (project / "mlruns").exists()
+
+
+def test_a_run_of_data_that_dvc_does_not_track_needs_no_lock_file_of_dvc(project) -> None:
+    (project / "dvc.lock").write_text("[]")
+    with tracking.run("n", key="k", params={}, workspace=project):
+        pass
+    assert len(runs(project)) == 1

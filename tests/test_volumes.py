@@ -85,6 +85,33 @@ def test_a_write_that_failed_without_a_name_is_blamed_on_the_fullest_volume(
     assert f"no space left, perhaps for {place}: its volume {place} has 40 MiB free" in said
 
 
+def test_only_what_lies_on_the_full_volume_is_said_to_make_room_there(
+    tmp_path: Path, mount: Mount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".dvc" / "cache").mkdir(parents=True)
+    for name in ("work", "mlruns"):
+        fill(mount(tmp_path / name, 20))
+    assert (volumes.trouble("work") or "").endswith(
+        "Make room there: what work/ keeps of finished stages may be deleted."
+    )
+    assert (volumes.trouble("mlruns") or "").endswith("Make room there.")
+    fill(mount(tmp_path / ".dvc" / "cache", 20))
+    assert "Make room there: `dvc gc -w` drops old" in (volumes.trouble(".dvc/cache/files") or "")
+
+
+def test_a_link_to_a_volume_that_is_not_mounted_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for target in (tmp_path / "volume" / "work", Path("work")):
+        Path("work").unlink(missing_ok=True)
+        Path("work").symlink_to(target)
+        for place in ("work", "work/shards"):
+            with pytest.raises(ResourceError, match=f"work is a link to {target}, which is not there"):
+                volumes.require([place])
+
+
 def test_a_file_where_a_folder_should_be_is_named(tmp_path: Path) -> None:
     (tmp_path / "work").touch()
     for place in (tmp_path / "work", tmp_path / "work" / "shards"):

@@ -25,7 +25,7 @@ from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
 from caramel.tracking import counted_runs
-from caramel.volumes import trouble, volume_of
+from caramel.volumes import room, trouble, volume_of
 
 State = Literal["ok", "warn", "FAIL"]
 OK: State = "ok"
@@ -159,12 +159,11 @@ def disk(root: Path) -> Finding:
     text = f"{free[least]:.0f} GiB free" + (
         f" on {least}, the fullest of {len(free)}" if len(free) > 1 else ""
     )
+    cure = room(least) or "make room there"
     if free[least] < 2:
-        return Finding(
-            FAIL, "disk", text, "free some space: work/ holds finished shards, .dvc/cache old data"
-        )
+        return Finding(FAIL, "disk", text, cure)
     if free[least] < 10:
-        return Finding(WARN, "disk", text, "enough for the small profiles; `dvc gc -w` drops old data")
+        return Finding(WARN, "disk", text, f"enough for the small profiles; {cure}")
     return Finding(OK, "disk", text)
 
 

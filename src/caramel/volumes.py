@@ -16,6 +16,10 @@ from pathlib import Path
 from caramel.errors import CaramelError, ResourceError
 
 FULL = 16 * 2**20  # bytes: a volume with less free is full
+ROOM = {  # folder of the project -> how room is made on its volume
+    ".dvc/cache": "`dvc gc -w` drops old versions of the data",
+    "work": "what work/ keeps of finished stages may be deleted",
+}
 SPENT = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -29,7 +33,11 @@ def volume_of(path: str | Path) -> Path:
 
 def trouble(path: str | Path) -> str | None:
     """Return why nothing can be written in a folder, which need not be there yet, with its volume and what to do; None if all is well."""
-    path, place = Path(path), _nearest(path)
+    path = Path(path)
+    link = next((p for p in (path, *path.parents) if p.is_symlink() and not p.exists()), None)
+    if link is not None:
+        return f"{path} cannot be written: {link} is a link to {link.readlink()}, which is not there. Mount or make it."
+    place = _nearest(path)
     if not place.is_dir():
         return f"{path} cannot be written: {place} is a file, not a folder. Move it away."
     stats = os.statvfs(place)
@@ -77,13 +85,20 @@ def _number(error: BaseException) -> int | None:
     return error.errno if isinstance(error, OSError) else int(said[1]) if said else None
 
 
+def room(volume: Path) -> str:
+    """Return how room is made on a volume, where something of this project that may go lies there; else nothing."""
+    hints = [said for place, said in ROOM.items() if Path(place).exists() and volume_of(place) == volume]
+    return "; ".join(hints)
+
+
 def _cure(path: Path, number: int) -> str:
     """Return which volume a path lies on, and what to do where it is full or read-only."""
     volume = volume_of(path)
     if number == errno.EROFS:
         return f"its volume {volume} is read-only. Mount it for writing, or put a link to another one there."
     free = shutil.disk_usage(_nearest(path)).free >> 20
-    return f"its volume {volume} has {free} MiB free. Make room there (`dvc gc -w` drops old versions of the data)."
+    how = f": {hints}" if (hints := room(volume)) else ""
+    return f"its volume {volume} has {free} MiB free. Make room there{how}."
 
 
 def _nearest(path: str | Path) -> Path:
