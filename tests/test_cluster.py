@@ -161,6 +161,13 @@ def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do
             cluster._join()
 
 
+def test_a_cluster_of_ray_start_that_is_gone_is_said_at_once(monkeypatch) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("ray._private.utils.read_ray_address", lambda: "127.0.0.1:1")
+    with pytest.raises(ResourceError, match=r"started on this machine cannot be joined: .*RAY_ADDRESS=local"):
+        cluster._join()
+
+
 def test_no_address_auto_and_local_are_this_machine(monkeypatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert cluster.named_cluster() == ""

@@ -73,10 +73,13 @@ def ray_session() -> Iterator[Callable[[], None]]:
 def _join() -> None:
     """Join or start the cluster."""
     import ray
+    from ray._private.utils import read_ray_address  # of the last `ray start`, which may be gone
     from ray.exceptions import RayError
 
     address = named_cluster()
-    said = unreachable(address) if address else None  # Ray itself would try for minutes
+    local = os.environ.get("RAY_ADDRESS") == "local"
+    place = address or ("" if local else read_ray_address())
+    said = unreachable(place) if place else None  # Ray itself would try for minutes
     if said is None:
         refusals = (ConnectionError, RayError, *((ValueError, RuntimeError) if address else ()))
         try:
