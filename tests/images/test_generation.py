@@ -160,8 +160,6 @@ def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
 def test_a_missing_generator_and_an_unknown_name_are_clear_errors(tmp_path) -> None:
     with pytest.raises(BackendError, match="dvc repro train_generator"):
         load_pipeline(tmp_path, "cpu")
-    with pytest.raises(BackendError, match="pretrained"):
-        adopt_pipeline(pretrained=None, out=tmp_path)
     adopt_pipeline(pretrained="no-such/pipeline", out=tmp_path)
     with pytest.raises(BackendError, match="no-such/pipeline"):
         load_pipeline(tmp_path, "cpu")

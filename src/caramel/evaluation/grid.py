@@ -68,8 +68,7 @@ def evaluate_models(
     """
     sources = [Source("instances", ASSEMBLED, ASSEMBLED, {"split": split}, dvc=(ASSEMBLED,))]
     for name in benchmarks:
-        if data is None:
-            raise BackendError(f"evaluate.benchmarks names {name!r}, but evaluate.data is not set.")
+        assert data is not None, "caramel.names says so before the first stage"
         sources.append(source_of(name, Path(data), Path(images) if images else None))
     specs, tags = checkpoints(tuned)
     found = evaluate(

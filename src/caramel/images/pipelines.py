@@ -44,14 +44,8 @@ def adopt_pipeline(*unused: Any, pretrained: str | None, out: Path, **settings: 
     """Write the card of a pipeline that is not ours: a diffusers folder or a hub name.
 
     Takes and ignores what a backend that trains needs; returns an empty learning curve.
-
-    Raises:
-        BackendError: no name is given.
     """
-    if not pretrained:
-        raise BackendError(
-            "train_generator.backend 'pretrained' needs train_generator.pretrained: a diffusers folder or a hub name."
-        )
+    assert pretrained, "caramel.names says so before the first stage"
     here = Path(pretrained).is_dir()
     source = str(Path(pretrained).resolve()) if here else pretrained
     _write_card(out, {"source": source, "sha256": file_hash(source) if here else None, "options": {}})
