@@ -10,6 +10,7 @@ import ast
 import csv
 import json
 import math
+import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.errors import DataError
+from caramel.errors import DataError, ResourceError
 from caramel.fields import brief
 
 
@@ -40,8 +41,12 @@ def text_lines(path: Path) -> Iterator[str]:
                 if "\0" in line:
                     raise DataError(f"{str(path)!r} holds a NUL: it is damaged, or no UTF-8 text.")
                 yield line
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{str(path)!r} cannot be read as UTF-8 text: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{str(path)!r} cannot be read as UTF-8 text: {error}. Save it as UTF-8: a spreadsheet calls it CSV UTF-8."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
 
 
 def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
@@ -69,7 +74,8 @@ def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[str, dic
             yield where, {name: field for name, field in zip(header, row, strict=True) if name}
     except csv.Error as error:
         raise DataError(
-            f"{str(path)!r} is not valid CSV: {error}, after row {number} (line {reader.line_num})."
+            f"{str(path)!r} is not valid CSV: {error}, after row {number} (line {reader.line_num}). Look there for a "
+            f"quote that is not closed, or not written twice within a field."
         ) from error
 
 
@@ -106,6 +112,14 @@ def load_json(text: str, where: str) -> Any:
         )
     except (ValueError, RecursionError) as error:
         raise DataError(f"{where} is not valid JSON: {error}. Download or write it again.") from error
+
+
+def json_or_none(text: str | bytes) -> Any:
+    """Return the JSON value of a text; None for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # no JSON, an integer of too many digits, or nested too deeply
+        return None
 
 
 def _no_key_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -175,16 +189,21 @@ def literal(text: str, where: str) -> Any:
 
 @contextmanager
 def parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-    """Give a Parquet file that has at least these columns; what goes wrong while it is read is a DataError.
+    """Give a Parquet file that has at least these columns; what goes wrong while it is read is explained.
 
     Raises:
-        DataError: it is no Parquet file, is damaged, holds a column twice, or lacks one.
+        DataError: it cannot be read, is no Parquet file, is damaged, holds a column twice, or lacks one.
+        ResourceError: it does not fit into memory.
     """
     try:
         with pq.ParquetFile(path.absolute()) as file:  # it would take a:b/c for a URL
             _check_columns(file.schema_arrow.names, columns, path)
             yield file
+    except pa.ArrowMemoryError as error:
+        raise ResourceError(f"{str(path)!r} does not fit into memory: {error}.") from error
     except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the system; Arrow's own have none
+            raise DataError(f"{str(path)!r} cannot be read: {os.strerror(error.errno)}.") from error
         raise DataError(f"{str(path)!r} is no Parquet file: {error}. Download or write it again.") from error
 
 

@@ -351,7 +351,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
     finally:
         process.kill()
         process.communicate()
-    replies = kept_replies(tmp_path / "replies")
+    replies = kept_replies(tmp_path / "replies")[0]
     assert replies == {f"key{text.split()[-1]}": text for text in replies.values()}
     assert sorted(replies.values()) == sorted(f"A {r.prompt}" for r in server.requests[:20])
 
@@ -364,12 +364,12 @@ def test_a_half_written_line_is_asked_again(
     text = path.read_bytes()
     for cut in range(1, len(text.splitlines()[-1]) + 1):
         path.write_bytes(text[:-cut])
-        assert len(kept_replies(path.parent)) == len(rows) - (cut > 1)  # the newline alone may lack
+        assert len(kept_replies(path.parent)[0]) == len(rows) - (cut > 1)  # the newline alone may lack
     path.write_bytes(text[:-20])
     server.requests = []
     pd.testing.assert_frame_equal(asked(server, task(images), tmp_path / "store"), rows)
     assert len(server.requests) == 1
-    assert len(kept_replies(path.parent)) == len(rows)
+    assert len(kept_replies(path.parent)[0]) == len(rows)
 
 
 def test_another_image_prompt_model_or_endpoint_is_another_question(
@@ -427,7 +427,7 @@ def test_after_answers_a_long_silence_ends_the_run_and_keeps_what_came(
     with pytest.raises(BackendError, match="questions in a row"):
         asked(server, task(images), tmp_path / "store")
     (folder,) = (tmp_path / "store").glob("*/replies")
-    assert len(kept_replies(folder)) == 30
+    assert len(kept_replies(folder)[0]) == 30
 
 
 class Scripted:

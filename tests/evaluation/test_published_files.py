@@ -258,8 +258,8 @@ def test_models_are_told_apart_by_their_column(tmp_path: Path) -> None:
         ([{"above": "1.5", "equal": "0"}], "'1.5' in column 'above' is no number of candidates"),
         ([{"id": "", "correct": 1}], "row 1 .*: '' in column 'id' is no name"),
         ([{"model": "", "correct": 1}], "row 1 .*: '' in column 'model' is no name"),
-        ([{"correct": 1, "subset": "all"}], "A subset is called 'all'"),
-        ([{"correct": 1, "subset": "macro"}], "A subset is called 'macro'"),
+        ([{"correct": 1, "subset": "all"}], r"row 1 \(line 2\): a subset in column 'subset' is called 'all'"),
+        ([{"correct": 1, "subset": "macro"}], "a subset in column 'subset' is called 'macro'"),
     ],
 )
 def test_what_cannot_be_read_is_an_error(tmp_path: Path, rows: list[dict[str, Any]], message: str) -> None:

@@ -24,6 +24,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.metrics import METRICS, RECALLS, Outcomes, outcomes
+from caramel.evaluation.summary import MACRO
 from caramel.fields import brief, checked_text
 from caramel.records import csv_rows, json_rows, parquet
 from caramel.tables import SUBTYPES
@@ -192,10 +193,18 @@ def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | Non
         if f"{kind}_{part}" in SUBTYPES:
             values["subtype"] = f"{kind}_{part}"
         names = [
-            checked_text(name, str(column), where) for column, cell in values.items() for name in _names(cell)
+            _subset(name, str(column), where) for column, cell in values.items() for name in _names(cell)
         ]
         found.append(_with_type(names))
     return found
+
+
+def _subset(name: str, column: str, where: str) -> str:
+    if name in ("all", MACRO):
+        raise DataError(
+            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Give it another name."
+        )
+    return checked_text(name, column, where)
 
 
 def _names(value: Any) -> list[str]:

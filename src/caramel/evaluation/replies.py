@@ -18,12 +18,12 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.models.protocols import Chooser, Question, Reply
+from caramel.records import json_or_none
 
 _HALF = re.compile("[\ud800-\udfff]")
 PATIENCE = 16  # questions in a row without a reply, after which the run ends
@@ -40,11 +40,16 @@ def ask(model: Chooser, questions: Mapping[str, Question], folder: Path) -> dict
     Raises:
         BackendError: none was answered, or ``PATIENCE`` in a row were not; what came is kept.
     """
-    known = kept_replies(folder)
+    known, broken = kept_replies(folder)
     found = {key: known[key] for key in questions if key in known}
     missing = [key for key in questions if key not in found]
     if not missing:
         return found
+    if broken:
+        tqdm.write(
+            f"Broken lines in {str(folder)!r}: {broken}. What they may have answered is asked again.",
+            file=sys.stderr,
+        )
     silent, problem = 0, ""
     bar = tqdm(total=len(questions), initial=len(found), desc=f"{model.name}: questions", disable=None)
     with keeping(folder) as keep, bar:
@@ -75,31 +80,18 @@ def _unanswered(model: Chooser, which: str, problem: str) -> BackendError:
     )
 
 
-def kept_replies(folder: Path) -> dict[str, str]:
-    """Return key -> reply of all that is in the folder; how many lines are broken is said."""
+def kept_replies(folder: Path) -> tuple[dict[str, str], int]:
+    """Return key -> reply of all that is in the folder, and how many lines are broken."""
     found: dict[str, str] = {}
     broken = 0
     for path in sorted(folder.glob("*.jsonl")):
         for line in filter(None, path.read_bytes().split(b"\n")):
-            match _parsed(line):
+            match json_or_none(line):
                 case {"key": str(key), "reply": str(reply)} if not _HALF.search(key + reply):
                     found[key] = reply
                 case _:
                     broken += 1
-    if broken:
-        tqdm.write(
-            f"Broken lines in {str(folder)!r}: {broken}. What they may have answered is asked again.",
-            file=sys.stderr,
-        )
-    return found
-
-
-def _parsed(line: bytes) -> Any:
-    """Return the JSON value of a line; None for what is none."""
-    try:
-        return json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+    return found, broken
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
     lists = rows["subsets"].reset_index(drop=True).explode().dropna()
     if taken := sorted({*lists} & {"all", MACRO}):
         raise DataError(
-            f"A subset is called {taken[0]!r}, which is the name of a mean. Give it another name."
+            f"A subset in column 'subsets' is called {taken[0]!r}, which is the name of a mean. Give it another name."
         )
     for name, places in lists.groupby(lists, sort=False).groups.items():
         found[str(name)] = np.zeros(len(rows), bool)
