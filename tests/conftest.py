@@ -25,6 +25,7 @@ TINY_CLIP = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Deal the tests to pytest-xdist's processes file by file; all of Ray and of the graph to one, and first.
 
