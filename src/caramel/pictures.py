@@ -40,7 +40,7 @@ MOST_PIXELS = 2 * MAX_PIXELS  # above, Pillow itself refuses
 # What Pillow raises on broken files of its various formats.
 _BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
 _TURNED = (5, 6, 7, 8)  # values of the EXIF orientation that swap width and height
-_ORIENTATION = 0x0112
+ORIENTATION = 0x0112  # EXIF: how the camera was held
 _BITS, _PHOTOMETRIC = 258, 262  # tags of TIFF; a photometric value of 0: white is zero
 
 
@@ -104,7 +104,7 @@ def check_picture(data: bytes, name: str) -> tuple[int, int]:
     """
     with opened(data, name) as image:
         if image.format == "JPEG":
-            size = image.size[::-1] if image.getexif().get(_ORIENTATION) in _TURNED else image.size
+            size = image.size[::-1] if image.getexif().get(ORIENTATION) in _TURNED else image.size
             image.draft("RGB", (1, 1))
             image.load()
             return size

@@ -12,18 +12,16 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import os
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 import requests
@@ -32,16 +30,15 @@ from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import HTTPError
 
 from caramel.errors import BackendError, printable
+from caramel.models.chat_responses import Response, content, said, text_of
 from caramel.models.protocols import Identity, Question, Reply
-from caramel.pictures import open_picture, opened
+from caramel.pictures import ORIENTATION, open_picture, opened
 
 KEY = "CARAMEL_CHAT_KEY"
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
-LARGEST = 2**18  # bytes of a response; a reply of MAX_TOKENS takes a few hundred
 SHOWN = 500  # characters of a server's message
 AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
 SENT = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
-_ORIENTATION = 0x0112  # EXIF: how the camera was held
 _TARGET = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 
 
@@ -124,10 +121,10 @@ class Chat:
             except (requests.RequestException, HTTPError) as error:
                 problem, asked = self._told(f"{type(error).__name__}: {error}"), 0.0
                 continue
-            text = _text(response)
+            text = text_of(response)
             if text is not None:
                 return Reply(text)
-            problem = self._told(f"status {response.status}: {_said(response)}")
+            problem = self._told(f"status {response.status}: {said(response)}")
             if 300 <= response.status < 500 and response.status not in AGAIN:
                 raise BackendError(
                     f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
@@ -136,7 +133,7 @@ class Chat:
             asked = _retry_after(response.headers.get("Retry-After", ""))
         return Reply(None, problem)
 
-    def _response(self, session: requests.Session, body: Mapping[str, Any]) -> _Response:
+    def _response(self, session: requests.Session, body: Mapping[str, Any]) -> Response:
         """Return what the server says to a request; raises what requests and urllib3 raise."""
         with session.post(
             f"{self.url}/chat/completions",
@@ -147,7 +144,7 @@ class Chat:
             allow_redirects=False,  # a redirected POST would become a GET
             stream=True,
         ) as response:
-            return _Response(response.status_code, response.headers, _content(response, self.timeout))
+            return Response(response.status_code, response.headers, content(response, self.timeout))
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
@@ -159,35 +156,6 @@ class Chat:
         """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
         hidden = text.replace(self.key, f"${KEY}") if self.key else text
         return printable(" ".join(hidden.split()))[:SHOWN]
-
-
-class _Response(NamedTuple):
-    """A response that has been read."""
-
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-
-def _content(response: requests.Response, seconds: float) -> bytes:
-    """Return the body of a response as it comes.
-
-    Raises:
-        RequestException: it is compressed, too long, or takes longer.
-    """
-    coding = response.headers.get("Content-Encoding", "identity")
-    if coding.strip().lower() != "identity":  # a few bytes of it could become gigabytes
-        raise requests.RequestException(
-            f"the response is compressed ({coding}), though that was not asked for"
-        )
-    found, end = bytearray(), time.monotonic() + seconds
-    while part := response.raw.read1(LARGEST, decode_content=False):
-        found += part
-        if len(found) > LARGEST:
-            raise requests.RequestException(f"the response has more than {LARGEST:,} bytes")
-        if time.monotonic() > end:
-            raise requests.RequestException(f"the response was not complete after {seconds:g} s: timed out")
-    return bytes(found)
 
 
 def load_chat(target: str, *, device: str, precision: str, name: str) -> Chat:
@@ -253,42 +221,12 @@ def data_url(image: bytes) -> str:
     upright = open_picture(image, "of a question")
     with opened(image, "of a question") as picture:
         kind = SENT.get(picture.format or "")
-        turned = picture.getexif().get(_ORIENTATION, 1) != 1
+        turned = picture.getexif().get(ORIENTATION, 1) != 1
     if kind is None or turned:
         buffer = io.BytesIO()
         upright.save(buffer, "PNG")
         kind, image = "image/png", buffer.getvalue()
     return f"data:{kind};base64,{base64.b64encode(image).decode()}"
-
-
-def _text(response: _Response) -> str | None:
-    """Return the words of a response; empty where a content filter held them back; None if it is no reply."""
-    match response.status, _parsed_json(response.content):
-        case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
-            return text
-        case 200, {"choices": [{"message": {"content": None, "refusal": str(text)}}, *_]}:
-            return text
-        case 200, {"choices": [{"message": {"content": None}} | {"finish_reason": "content_filter"}, *_]}:
-            return ""
-        case 400, {"error": {"code": "content_filter"}}:  # Azure, of the prompt: asking again is no use
-            return ""
-    return None
-
-
-def _said(response: _Response) -> str:
-    """Return the server's message."""
-    match _parsed_json(response.content):
-        case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
-            return text
-    return response.content.decode(errors="replace") or response.headers.get("Location", "") or "no message"
-
-
-def _parsed_json(content: bytes) -> Any:
-    """Return the JSON value; None for what is none, is nested too deeply, or has an integer of too many digits."""
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _retry_after(value: str) -> float:
