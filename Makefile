@@ -54,7 +54,7 @@ repro: env
 
 test: check
 	coverage erase
-	pytest -n 2 --dist loadgroup --no-loadscope-reorder --cov=caramel --cov-report=term:skip-covered --durations=10
+	pytest -n 2 --dist loadscope --no-loadscope-reorder --cov=caramel --cov-report=term:skip-covered --durations=10
 
 check: dev
 	ruff check .

@@ -10,12 +10,20 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from caramel.stages import be_quiet
 
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
 
 HEAVY = "heavy"
+WITH_RAY = (
+    "tests/pipeline/",
+    "tests/test_cluster.py",
+    "tests/test_parallel.py",
+    "tests/evaluation/test_evaluate.py",
+    "tests/evaluation/test_scoring.py",
+)
 TINY_CLIP = {
     "embed_dim": 32,
     "quick_gelu": False,
@@ -25,17 +33,27 @@ TINY_CLIP = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks at the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Deal the tests to pytest-xdist's processes file by file; all of Ray and of the graph to one, and first.
+def _part(file: str) -> str:
+    """Return to which part of the tests a file belongs: all of Ray and of the graph are one."""
+    return HEAVY if file.startswith(WITH_RAY) else file
 
-    So that fixtures of a file are made once, there are no two Ray clusters or smoke runs at a time, and the
-    longest part does not come last.
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    """Deal the tests to pytest-xdist's processes file by file, and those with Ray or the graph to one of them.
+
+    So that the fixtures of a file are made once, and there are no two smoke runs at a time.
     """
-    for item in items:
-        heavy = "ray_cluster" in getattr(item, "fixturenames", ()) or "pipeline" in item.path.parts
-        item.add_marker(pytest.mark.xdist_group(HEAVY if heavy else str(item.path)))
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group").args != (HEAVY,))
+
+    class ByPart(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _part(nodeid.partition("::")[0])
+
+    return ByPart(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest part first, so that it is not what the others wait for at the end."""
+    items.sort(key=lambda item: _part(item.nodeid.partition("::")[0]) != HEAVY)
 
 
 @pytest.fixture(scope="session")
