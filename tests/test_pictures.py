@@ -166,3 +166,11 @@ def test_no_other_module_opens_images() -> None:
     sources = Path(__file__).parents[1] / "src" / "caramel"
     found = [str(path) for path in sources.rglob("*.py") if "Image.open(" in path.read_text(encoding="utf-8")]
     assert [Path(path).name for path in found] == ["pictures.py"]
+
+
+def test_a_tiff_whose_offsets_are_fractions_is_an_error_that_names_it() -> None:
+    data = bytearray(encoded(Image.new("RGB", (4, 3)), "TIFF"))
+    entry = data.index(pack("<HH", 273, 4))  # where the pixels begin, a whole number
+    data[entry + 2] = 5  # now a fraction, at the place that was the number
+    with pytest.raises(DataError, match="'x' does not decode"):
+        open_picture(bytes(data), "x")

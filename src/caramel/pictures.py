@@ -38,7 +38,17 @@ LIMIT = "CARAMEL_MAX_PIXELS"
 MAX_PIXELS = 89_478_485  # unless the environment says otherwise; from here on Pillow warns
 MOST_PIXELS = 2 * MAX_PIXELS  # above, Pillow itself refuses
 # What Pillow raises on broken files of its various formats.
-_BROKEN = (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error)
+_BROKEN = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    EOFError,
+    struct.error,
+    zlib.error,
+)
 _TURNED = (5, 6, 7, 8)  # values of the EXIF orientation that swap width and height
 ORIENTATION = 0x0112  # EXIF: how the camera was held
 _BITS, _PHOTOMETRIC = 258, 262  # tags of TIFF; a photometric value of 0: white is zero

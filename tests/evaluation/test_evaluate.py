@@ -13,7 +13,7 @@ from PIL import Image
 from caramel import parallel, tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
-from caramel.evaluation.evaluate import Evaluation, Source, evaluate, missing, source_of
+from caramel.evaluation.evaluate import Evaluation, Source, evaluate, logged_names, missing, source_of
 from caramel.models.specs import open_model
 
 SETTINGS = {
@@ -303,3 +303,14 @@ def test_ray_gives_the_same_tables_as_one_process(source: Source, clip_folder: P
     pd.testing.assert_frame_equal(alone.similarities, inline.similarities)
     grid = run(source, spec, "again=" + spec.partition("=")[2], executor="ray", folder="trials of two")
     pd.testing.assert_frame_equal(grid.metrics[grid.metrics["model"] == "tiny"], inline.metrics)
+
+
+def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() -> None:
+    from mlflow.utils.validation import _validate_metric_name
+
+    subsets = ["all", "on", "..", "a/../b", "a//b", "", "/", "x" * 300, "a:b", "a?b", "\n", "é"]
+    names = logged_names(["recall@1"] * len(subsets), subsets)
+    assert names[:2] == ["recall at 1/all", "recall at 1/on"]
+    assert len({*names}) == len(subsets)
+    for name in names:
+        _validate_metric_name(name)

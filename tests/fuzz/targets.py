@@ -84,8 +84,18 @@ def _evals() -> list[Target]:
             found.append(_target(f"eval {name}{' files' * n}", write, command, *oracles, weight=1.5))
     blind = EVAL.format(model="blind:length", name="sugarcrepe", data="data")
     instances = EVAL.format(model="counting:4", name="instances", data="data")
+    named = [
+        _target(
+            f"eval blind {name}",
+            releases.BENCHMARKS[name][-1],
+            blind.replace("sugarcrepe", name),
+            files=TABLES,
+        )
+        for name in ("bivlc", "colorswap", "vg_relation", "vl_checklist")  # subsets that the data name
+    ]
     return [
         *found,
+        *named,
         _target("eval blind", corpus.sugarcrepe, blind, refused_what_is_broken, _names(""), files=TABLES),
         _target("eval options", corpus.sugarcrepe, blind, files=NOTHING, weight=3, options=True),
         _target("eval instances", projects.instances, instances, weight=2),

@@ -39,7 +39,7 @@ def given_negatives(pairs: pd.DataFrame, *, files: str, seed: int, attempts: int
         )
     negatives = given.assign(
         negative_id=given["pair_id"] + ":" + given["subtype"],
-        type=given["subtype"].str.partition("_")[0],
+        type=[subtype.partition("_")[0] for subtype in given["subtype"]],
         generator=NAME,
         seed=seed,
         attempt=1,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -23,6 +25,8 @@ from caramel.evaluation.tasks import Rankings, Task, benchmark, limited
 from caramel.fields import brief
 from caramel.models.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
 
+_NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
+_LONGEST = 250  # signs of one
 _AT_ONCE = 8192  # rows that are hashed together
 
 
@@ -402,8 +406,23 @@ def _log(
         workspace=workspace,
     ):
         scored = metrics.dropna(subset=["value"])
-        # MLflow allows few signs in a name.
-        names = (scored["metric"] + "/" + scored["subset"]).str.replace(r"[^\w./ -]", " at ", regex=True)
+        names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
         mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))
         if len(scored):
             mlflow.log_figure(subset_bars(metrics), "subsets.png")
+
+
+def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
+    """Return the name of each metric of a subset in MLflow, ``METRIC/SUBSET``, all of them different.
+
+    MLflow allows few signs in a name, 250 of them, and no path that leads elsewhere. Subsets are named by the data:
+    one whose name will not do goes by a hash of it.
+    """
+    found: dict[str, None] = {}
+    for metric, subset in zip(metrics, subsets, strict=True):
+        name = _NO_SIGN.sub(" at ", f"{metric}/{subset}")
+        if len(name) > _LONGEST or posixpath.normpath(name) != name or name in found:
+            digest = hashlib.sha256(subset.encode()).hexdigest()[:16]
+            name = _NO_SIGN.sub(" at ", f"{metric}/{digest}")
+        found[name] = None
+    return [*found]
