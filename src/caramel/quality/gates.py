@@ -172,5 +172,6 @@ def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[st
     for name, scored in scores.groupby("scorer", sort=True):
         found = scored.drop_duplicates("negative_id").set_index("negative_id")
         for side in ("positive_score", "negative_score"):
-            columns[f"{name}_{side}"] = judged["negative_id"].map(found[side])
+            # Of no row at all, pandas would make a column of text.
+            columns[f"{name}_{side}"] = judged["negative_id"].map(found[side]).astype("float64")
     return judged.assign(**columns)
