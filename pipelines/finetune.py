@@ -1,10 +1,10 @@
 """Stage ``finetune``: variants × seeds as a Ray Tune experiment, one MLflow run each."""
 
-import shutil
 from pathlib import Path
 
 from caramel import tracking
 from caramel.config import Config
+from caramel.files import empty_folder
 from caramel.models.clip import compute, resolve_device
 from caramel.quality.assemble import VARIANTS
 from caramel.stages import run
@@ -16,9 +16,7 @@ IMAGES = "data/assemble/images.parquet"
 def finetune(config: Config) -> None:
     """Write data/finetune/<variant>-<seed>, one checkpoint folder each, and curves.csv."""
     section = config.finetune
-    out = Path("data/finetune")
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    out = empty_folder(Path("data/finetune"))
     sets: dict[str, str] = {name: f"data/assemble/training/{name}.parquet" for name in section.variants}
     fit = section.model_dump(exclude={"variants", "seeds"})
     curves = library.finetune(

@@ -12,7 +12,7 @@ import pytest
 
 from caramel import files
 from caramel.errors import DataError, ResourceError
-from caramel.files import check, file_hash, hashes, is_whole, keep, kept, write_atomically
+from caramel.files import check, empty_folder, file_hash, hashes, is_whole, keep, kept, write_atomically
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -216,3 +216,21 @@ def test_the_hashes_of_a_folder_leave_out_what_says_its_own(tmp_path: Path) -> N
     (tmp_path / "sub" / "a").write_text("1")
     keep(tmp_path / "step.pt", write("1"))
     assert hashes(tmp_path) == {"sub/a": file_hash(tmp_path / "sub" / "a")}
+
+
+@pytest.mark.parametrize("left", ["a folder with a file", "a file", "a link", "nothing"])
+def test_an_output_folder_is_empty_whatever_was_left_at_its_place(tmp_path: Path, left: str) -> None:
+    place, other = tmp_path / "out", tmp_path / "other"
+    other.mkdir()
+    (other / "mine").write_text("kept")
+    if left == "a folder with a file":
+        place.mkdir()
+        (place / "old").write_text("old")
+    elif left == "a file":
+        place.write_text("old")
+    elif left == "a link":
+        place.symlink_to(other)
+    assert empty_folder(place) == place
+    assert place.is_dir()
+    assert list(place.iterdir()) == []
+    assert (other / "mine").read_text() == "kept"

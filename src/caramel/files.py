@@ -88,6 +88,16 @@ def discard(path: Path, reason: str) -> None:
         path.unlink(missing_ok=True)
 
 
+def empty_folder(folder: Path) -> Path:
+    """Make the folder, empty, whatever an earlier run left at its place; return it."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def hashes(folder: Path) -> dict[str, str]:
     """Return path in the folder -> SHA-256 of all files in it but those that ``keep`` wrote."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_kept(path))

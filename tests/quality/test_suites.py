@@ -256,7 +256,7 @@ def test_exempt_types_may_be_seen_by_blind_scorers(tmp_path: Path) -> None:
     t = clean()
     seen = t["negatives"].loc[t["negatives"]["type"] == "replace", "negative_id"]
     t["scores"].loc[t["scores"]["negative_id"].isin(seen), "negative_score"] = 0.0
-    with pytest.raises(GateError, match="on replace: 100.0 %"):
+    with pytest.raises(GateError, match=r"on replace: 100\.0 %"):
         check_benchmark(t, tmp_path, exempt=("add",), folds=50)  # with few folds, so few rows could be luck
     check_benchmark(t, tmp_path, exempt=("add", "replace"), folds=50)
 

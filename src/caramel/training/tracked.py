@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from caramel import tracking
+from caramel.files import empty_folder
 from caramel.training.loop import Curve
 
 CURVES = "curves.csv"  # columns model, step, metric, value
@@ -86,9 +86,6 @@ def tracked_training(
         data: DVC paths that the run reads.
         folder: output folder; what an earlier run left there is removed.
     """
-    if folder.is_dir():
-        shutil.rmtree(folder)
-    folder.unlink(missing_ok=True)
-    folder.mkdir(parents=True)
+    empty_folder(folder)
     with tracking.run(name, key=key, params=params, data=data, tags={"stage": name}):
         yield TrainingRun(name, folder)
