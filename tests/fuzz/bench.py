@@ -21,13 +21,13 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from mutations import mutate_file
 from mutations_of_rows import VALUES
-from sandbox import fresh, in_child, number, snapshot
+from sandbox import STOP, STOPPED, fresh, in_child, number, snapshot
 from tally import Tally, report
 
 from caramel.report import figures
 
 BATCH = 60  # inputs of one process
-PATIENCE = 45.0  # seconds without a word after which a process is killed
+PATIENCE = 90.0  # seconds without a word after which a process is killed
 
 
 @dataclass(frozen=True)
@@ -123,6 +123,8 @@ class Bench:
             outcome = self._once(job.target, template, data.draw, list(job.target.command))
             kept = self.keep(asdict(outcome)) if outcome.wrong else ""
             tell(json.dumps({**asdict(outcome), "kept": kept}))
+            if any(kind == "hang" for kind, _ in outcome.wrong):
+                os._exit(STOP)  # it was stopped anywhere, in an import too: the process is not to be trusted
 
         one()
 
@@ -215,16 +217,14 @@ def _run(bench: Bench, pack: list[Job], tallies: dict[str, Tally], bar: Any) -> 
         ended = in_child(partial(_each, bench, pack), heard, PATIENCE)
         if not ended:
             return
-        outcome = {
-            "code": -1,
-            "wrong": [("hang" if ended == "hang" else "crash", ended)],
-            "said": "",
-            "trace": "",
-        }
         place = [job.target.name for job in pack].index(now[0])
-        job, left = pack[place], pack[place].count - done[now[0]] - 1
-        _note(bench, tallies[now[0]], {**outcome, "kept": bench.keep(outcome)})
-        bar.update()
+        if ended != STOPPED:
+            kind = "hang" if ended == "hang" else "crash"
+            outcome = {"code": -1, "wrong": [(kind, ended)], "said": "", "trace": ""}
+            _note(bench, tallies[now[0]], {**outcome, "kept": bench.keep(outcome)})
+            done[now[0]] += 1
+            bar.update()
+        job, left = pack[place], pack[place].count - done[now[0]]
         rest = [Job(job.target, left, number(job.start))] if left > 0 else []
         pack = [*rest, *pack[place + 1 :]]
 

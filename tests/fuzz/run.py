@@ -47,7 +47,7 @@ def prepare() -> None:
 
     be_quiet()
     import matplotlib.pyplot  # noqa: F401
-    import mlflow  # noqa: F401
+    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
     import open_clip  # noqa: F401
     import sklearn.linear_model  # noqa: F401
     import torch

@@ -21,6 +21,7 @@ GIB = 2**30
 
 
 Files = dict[str, bytes]
+STOP, STOPPED = 77, "stopped itself"  # exit code of a child that ended itself, and what is said of it
 
 
 def status(key: str) -> int:
@@ -114,7 +115,9 @@ def _wait(child: int, pipe: Any, heard: Callable[[str], None], patience: float) 
     _, status = os.waitpid(child, 0)
     if killed or not status:
         return killed
-    return f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "broken harness"
+    if os.WIFSIGNALED(status):
+        return f"signal {os.WTERMSIG(status)}"
+    return STOPPED if os.WEXITSTATUS(status) == STOP else "broken harness"
 
 
 def number(*parts: object) -> int:
