@@ -222,3 +222,16 @@ def test_a_model_of_another_family_is_told_without_loading(tmp_path: Path) -> No
     folder = vilt_folder(tmp_path / "vilt")
     (line,) = missing_dual(str(folder))
     assert line.endswith(f"Write itm:{folder}.")
+
+
+def test_a_word_that_the_tokenizer_has_no_token_for_is_an_error(tmp_path: Path) -> None:
+    folder = DUAL["clip"](tmp_path / "clip")
+    path = folder / "tokenizer.json"
+    whole = json.loads(path.read_text())
+    whole["model"]["unk_token"] = "<nothing>"  # not in the vocabulary
+    path.write_text(json.dumps(whole))
+    config = folder / "tokenizer_config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "unk_token": "<nothing>"}))
+    model = load(folder)
+    with pytest.raises(BackendError, match="nothing"):
+        model.encode_texts(["ж 漢"], None)

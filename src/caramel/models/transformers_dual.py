@@ -145,9 +145,14 @@ def processed(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.T
 
 
 def tokens(tokenizer: Any, texts: Sequence[str], length: int | None) -> list[tuple[int, ...]]:
-    """Return the tokens of each text with the special ones, without padding; at most ``length``, if given."""
+    """Return the tokens of each text with the special ones, without padding; at most ``length``, if given.
+
+    Raises:
+        BackendError: the tokenizer has none for a word, not even the one of unknown words.
+    """
     cut = {"truncation": True, "max_length": length} if length else {}
-    found = tokenizer(list(texts), return_attention_mask=False, **cut)
+    with explained(str(tokenizer.name_or_path)):
+        found = tokenizer(list(texts), return_attention_mask=False, **cut)
     return [tuple(row) for row in found["input_ids"]]
 
 
