@@ -27,7 +27,7 @@ from tally import Tally, report
 from caramel.report import figures
 
 BATCH = 60  # inputs of one process
-PATIENCE = 90.0  # seconds without a word after which a process is killed
+PATIENCE = 300.0  # seconds without a word after which a process is killed: its own alarm rings long before
 
 
 @dataclass(frozen=True)

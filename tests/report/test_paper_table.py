@@ -131,6 +131,14 @@ def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> No
     assert "**" in table(runs)
 
 
+def test_a_model_all_of_whose_questions_failed_has_empty_cells() -> None:
+    row = {"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "all", "metric": "itt", "value": np.nan}
+    row |= {"ci_low": np.nan, "ci_high": np.nan, "n": 0, "ties": 0, "unscored": 10}
+    nothing = tables.frame(tables.SIMILARITIES, [])
+    text = table([nothing], metrics=("itt",), further=tables.frame(tables.METRICS, [row]))
+    assert cells(text)["chat"] == ["–"]
+
+
 def test_intervals_are_shown_on_demand() -> None:
     found = cells(table([scored("m", 0)], metrics=("itt",), intervals=True))
     value, low, high = map(float, re.findall(r"[\d.]+", found["m"][0]))
