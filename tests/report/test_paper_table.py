@@ -131,12 +131,12 @@ def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> No
     assert "**" in table(runs)
 
 
-def test_a_model_all_of_whose_questions_failed_has_empty_cells() -> None:
-    row = {"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "all", "metric": "itt", "value": np.nan}
-    row |= {"ci_low": np.nan, "ci_high": np.nan, "n": 0, "ties": 0, "unscored": 10}
+def test_a_column_in_which_no_model_has_a_value_is_empty() -> None:
+    row = {"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "all", "metric": "choice_3way"}
+    row |= {"value": np.nan, "ci_low": np.nan, "ci_high": np.nan, "n": 10, "ties": 0, "unscored": 0}
     nothing = tables.frame(tables.SIMILARITIES, [])
-    text = table([nothing], metrics=("itt",), further=tables.frame(tables.METRICS, [row]))
-    assert cells(text)["chat"] == ["–"]
+    text = table([nothing], metrics=(), further=tables.frame(tables.METRICS, [row]))
+    assert set(cells(text)["chat"]) == {"–"}
 
 
 def test_intervals_are_shown_on_demand() -> None:

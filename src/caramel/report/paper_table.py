@@ -181,7 +181,7 @@ def _best(
     for column in columns:
         means = {name: _values(measured, models, column)["value"].mean() for name, models in rows.items()}
         there = {name: value for name, value in means.items() if not np.isnan(value)}
-        if not there:  # no question of any model was answered
+        if not there:
             continue
         best = max(there, key=lambda name: there[name])
         for other in (name for name in there if name != best):
