@@ -14,7 +14,7 @@ import pytest
 
 from caramel.files import file_hash
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 
 def start(project, stage: str) -> subprocess.Popen[bytes]:
@@ -28,7 +28,7 @@ def start(project, stage: str) -> subprocess.Popen[bytes]:
     )
 
 
-def wait_for(found: Callable[[], object], process: subprocess.Popen[bytes], seconds: float = 240) -> None:
+def wait_for(found: Callable[[], object], process: subprocess.Popen[bytes], seconds: float = 600) -> None:
     end = time.time() + seconds
     while not found():
         assert process.poll() is None, "the stage ended before it could be killed"
