@@ -13,7 +13,6 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from ray.exceptions import AuthenticationError
 
 from caramel import cluster
 from caramel.cluster import guard_token
@@ -148,7 +147,8 @@ def test_a_cluster_that_cannot_be_reached_is_named_with_what_to_do(monkeypatch, 
 def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do(
     monkeypatch, address
 ) -> None:
-    import ray
+    import ray  # here: caramel sets what Ray reads when it is imported, also in the processes that import this file
+    from ray.exceptions import AuthenticationError
 
     for error in (ConnectionError("Failed to connect to Ray cluster"), AuthenticationError("no token")):
 
