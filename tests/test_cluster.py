@@ -76,6 +76,17 @@ def wait_for_one(kind: str, folder: Path, process: subprocess.Popen[str]) -> Non
         time.sleep(0.1)
 
 
+def wait_for_raylet(process: subprocess.Popen[str]) -> psutil.Process:
+    """Return the raylet as soon as it is there, which is before Ray has started."""
+    while process.poll() is None:
+        with suppress(psutil.NoSuchProcess):
+            for member in psutil.Process(process.pid).children(recursive=True):
+                if member.name() == "raylet":
+                    return member
+        time.sleep(0.01)
+    raise AssertionError(process.stderr and process.stderr.read())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["shards", "trials"])
@@ -97,6 +108,20 @@ def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_k
     assert "Ray's process 'raylet' on this machine was killed" in said
     assert "Traceback" not in said
     assert 1 <= done(kind, tmp_path / "work") < 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_raylet_that_is_killed_while_ray_starts_ends_the_run_with_what_to_do(tmp_path: Path) -> None:
+    process = start("trials", tmp_path / "work", tmp_path)
+    try:
+        wait_for_raylet(process).kill()
+        _, said = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert process.returncode == 1, said
+    assert "Error: Ray did not start on this machine" in said or "Ray's process 'raylet'" in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.slow

@@ -306,9 +306,14 @@ def test_a_volume_that_fills_in_a_tune_trial_is_named(tmp_path, mount, ray_clust
 
 
 @pytest.mark.slow
-def test_a_tune_trial_whose_worker_is_killed_starts_again(tmp_path, ray_cluster) -> None:
+def test_a_tune_trial_whose_worker_is_killed_starts_again_and_says_so_in_a_line(
+    tmp_path, ray_cluster, capfd
+) -> None:
     assert grid(tmp_path, "ray", kill=str(tmp_path / "killed")) == EXPECTED
     assert (tmp_path / "killed").exists()
+    said = capfd.readouterr().err
+    assert "The worker of trial {'n': 1} died; the trial goes on from what it left." in said
+    assert "Traceback" not in said
 
 
 @pytest.mark.slow

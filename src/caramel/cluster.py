@@ -52,7 +52,7 @@ def ray_session() -> Iterator[Callable[[], None]]:
     would wait for them, some of its calls without end.
 
     Raises:
-        ResourceError: the cluster cannot be joined.
+        ResourceError: the cluster cannot be joined or started.
     """
     ours = not named_cluster()
     for name, value in (BOUNDED | (LOOPBACK if ours else {})).items():  # Ray reads it when it is imported
@@ -86,6 +86,13 @@ def _join() -> None:
             ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
         except refusals as error:
             said = str(error).partition("\n")[0]
+        except Exception as error:
+            if type(error) is not Exception:  # Ray raises it bare when one of its processes does not start
+                raise
+            raise ResourceError(
+                f"Ray did not start on this machine: {error} One of its processes may have been killed, or the "
+                f"machine is too busy. What was finished is kept; run `dvc repro` to go on."
+            ) from error
         else:
             return
     where = f"at RAY_ADDRESS={address!r}" if address else "that was started on this machine"

@@ -236,14 +236,22 @@ def _run_on_tune(
     gpus: float,
 ) -> None:
     """Run the jobs as one Ray Tune experiment; raise the first error after all have ended."""
+    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # with tracebacks; what they mean is said below
     with ray_session() as look:
         from ray import tune
 
         class Watch(tune.Callback):  # type: ignore[misc]
-            """Looks at each turn of Tune's loop whether Ray still runs."""
+            """Looks at each turn of Tune's loop whether Ray still runs; says which trials start again."""
 
             def on_step_begin(self, **info: Any) -> None:
                 look()
+
+            def on_trial_recover(self, *, trial: Any, **info: Any) -> None:
+                point, _ = trial.config["job"]
+                print(
+                    f"\nThe worker of trial {point} died; the trial goes on from what it left.",
+                    file=sys.stderr,
+                )
 
         def trainable(config: dict[str, Any]) -> None:
             point, scratch = config["job"]
