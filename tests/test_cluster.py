@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -19,6 +20,11 @@ from caramel.cluster import guard_token
 from caramel.errors import CaramelError, ResourceError
 from caramel.files import kept
 from caramel.parallel import sharded_map, tune_grid
+
+NOISE = 8  # lines that may stand before the message
+TUNE = re.compile(
+    r"== |[|+]|(Current time|Using|Logical|Result|Number of|More|Trial|\.\.\.)\b|\s*$"
+)  # its report
 
 
 def slow_shard(shard: int, *, seconds: float) -> pa.Table:
@@ -59,8 +65,8 @@ def start(kind: str, folder: Path, home: Path, **settings: str) -> subprocess.Po
     return subprocess.Popen(
         [sys.executable, "-c", f"import test_cluster; test_cluster.drive({kind!r}, {str(folder)!r})"],
         env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
@@ -72,7 +78,7 @@ def done(kind: str, folder: Path) -> int:
 
 def wait_for_one(kind: str, folder: Path, process: subprocess.Popen[str]) -> None:
     while not done(kind, folder):
-        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert process.poll() is None, process.stdout and process.stdout.read()
         time.sleep(0.1)
 
 
@@ -84,7 +90,7 @@ def wait_for_raylet(process: subprocess.Popen[str]) -> psutil.Process:
                 if member.name() == "raylet":
                     return member
         time.sleep(0.01)
-    raise AssertionError(process.stderr and process.stderr.read())
+    raise AssertionError(process.stdout and process.stdout.read())
 
 
 @pytest.mark.slow
@@ -99,7 +105,7 @@ def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_k
         wait_for_one(kind, tmp_path / "work", process)
         family = psutil.Process(process.pid).children(recursive=True)
         next(member for member in family if member.name() == "raylet").kill()
-        _, said = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=120)
     finally:
         for member in [process, *family]:
             with suppress(psutil.NoSuchProcess):
@@ -107,6 +113,7 @@ def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_k
     assert process.returncode == 1, said
     assert "Ray's process 'raylet' on this machine was killed" in said
     assert "Traceback" not in said
+    assert len([line for line in said.partition("Error: ")[0].splitlines() if not TUNE.match(line)]) <= NOISE
     assert 1 <= done(kind, tmp_path / "work") < 4
 
 
@@ -116,7 +123,7 @@ def test_a_raylet_that_is_killed_while_ray_starts_ends_the_run_with_what_to_do(t
     process = start("trials", tmp_path / "work", tmp_path)
     try:
         wait_for_raylet(process).kill()
-        _, said = process.communicate(timeout=240)
+        said, _ = process.communicate(timeout=240)
     finally:
         process.kill()
     assert process.returncode == 1, said
@@ -134,7 +141,7 @@ def test_what_rays_memory_monitor_ends_is_not_retried_without_end(tmp_path: Path
     }
     process = start("shards", tmp_path / "work", tmp_path, **always)
     try:
-        _, said = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=120)
     finally:
         process.kill()
     assert process.returncode == 1, said

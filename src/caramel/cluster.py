@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -94,12 +96,19 @@ def _join() -> None:
                 f"machine is too busy. What was finished is kept; run `dvc repro` to go on."
             ) from error
         else:
+            # Ray itself prints dozens of lines of its own log, twice, with some of them.
+            ray._private.worker.print_to_stdstream = _print_first_line
             return
     where = f"at RAY_ADDRESS={address!r}" if address else "that was started on this machine"
     raise ResourceError(
         f"Ray's cluster {where} cannot be joined: {said}. Is it running, and is its token in ~/.ray/auth_token (or "
         f"in the file that RAY_AUTH_TOKEN_PATH names)? RAY_ADDRESS=local starts Ray on this machine instead."
     )
+
+
+def _print_first_line(data: Mapping[str, Any], **how: Any) -> None:
+    """Print what Ray says of a worker or node that died."""
+    print(f"Ray: {data['lines'][0].partition(chr(10))[0]}", file=sys.stderr)
 
 
 def _watch() -> Callable[[], None]:
