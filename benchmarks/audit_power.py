@@ -32,8 +32,8 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.quality.attack import BEST, best_blind_attacker
-from caramel.quality.intervals import variance_factor
+from caramel.audit.attack import BEST, best_blind_attacker
+from caramel.statistics import variance_factor
 
 KINDS = ("word", "length", "punctuation", "word order")
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4)

@@ -16,8 +16,8 @@ import numpy as np
 import pandas as pd
 import psutil
 
-from caramel.quality.sharded_scores import sharded_scores
-from caramel.stages import be_quiet
+from caramel.blind.sharded_scores import sharded_scores
+from caramel.running.stages import be_quiet
 
 WORDS = 30_000
 SCORERS = (

@@ -26,10 +26,11 @@ import click
 import numpy as np
 from PIL import Image, ImageDraw
 
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.scoring import Run, similarities
-from caramel.evaluation.tasks import Comparisons
-from caramel.stages import be_quiet
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import Comparisons
+from caramel.evaluation.encoding import Run
+from caramel.evaluation.scoring import similarities
+from caramel.running.stages import be_quiet
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 
@@ -54,7 +55,7 @@ def checkpoint(folder: Path, model: str) -> str:
     import open_clip
     import torch
 
-    from caramel.models.checkpoints import build_model, save_checkpoint
+    from caramel.models.clip.checkpoints import build_model, save_checkpoint
 
     if not folder.exists():
         torch.manual_seed(0)
@@ -163,8 +164,8 @@ def measure_memory(work: str, times: int) -> None:
     """Print the peak memory of scoring ``times`` × 1,000 images and 4,000 captions with a small model."""
     import resource
 
-    from caramel.evaluation.image_files import ImageFile
-    from caramel.evaluation.tasks import comparisons
+    from caramel.benchmarks.image_files import ImageFile
+    from caramel.benchmarks.tasks import comparisons
 
     folder, count = Path(work, "small"), 1000 * times
     names = [f"{i:012}.jpg" for i in range(count)]
@@ -190,7 +191,7 @@ def small_checkpoint(folder: Path) -> str:
     """Return the spec of a small model with embeddings of ViT-B/32's width."""
     import torch
 
-    from caramel.models.checkpoints import build_model, save_checkpoint
+    from caramel.models.clip.checkpoints import build_model, save_checkpoint
 
     if not folder.exists():
         vision = {"image_size": 64, "layers": 1, "width": 64, "patch_size": 16, "head_width": 32}
@@ -214,7 +215,7 @@ def small_checkpoint(folder: Path) -> str:
 @click.option("--skip-full", is_flag=True, help="Leave out the run over all instances.")
 def main(captions: Path | None, work: Path, model: str, slow_images: int, skip_full: bool) -> None:
     """Measure `caramel eval` against one instance at a time; see the module's docstring."""
-    from caramel.evaluation.benchmarks.sugarcrepe import read_sugarcrepe
+    from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 
     be_quiet()
     captions = captions or Path(os.environ["CARAMEL_DATA"], "sugarcrepe")

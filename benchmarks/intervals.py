@@ -26,14 +26,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel import tables
-from caramel.evaluation.comparison import compare, compare_hits
-from caramel.evaluation.statistics import (
-    cluster_counts,
-    fraction_intervals,
-    means,
-    resampled_means,
-)
-from caramel.evaluation.tasks import Benchmark, comparisons
+from caramel.benchmarks.tasks import Benchmark, comparisons
+from caramel.evaluation.results.comparison import compare, compare_hits
+from caramel.statistics import cluster_counts, fraction_intervals, means, resampled_means
 
 Floats = npt.NDArray[np.float64]
 Clusters = npt.NDArray[np.int64]

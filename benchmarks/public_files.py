@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from caramel.evaluation.audit_inputs import read_rows
-from caramel.quality.scores import score_pairs
+from caramel.audit.inputs_of_audit import read_rows
+from caramel.blind.scores import score_pairs
 
 SETS = ("sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined")
 SCORERS = ("length", "final_punctuation", "casing", "ngram", "probe")

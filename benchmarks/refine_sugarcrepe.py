@@ -25,11 +25,11 @@ from typing import Any
 import click
 import pandas as pd
 
-from caramel.evaluation.audit_inputs import read_rows
-from caramel.quality import tradeoff
-from caramel.quality.attack import BEST, best_blind_attacker
-from caramel.quality.rows import repair
-from caramel.stages import be_quiet
+from caramel.audit.attack import BEST, best_blind_attacker
+from caramel.audit.inputs_of_audit import read_rows
+from caramel.refine import tradeoff
+from caramel.refine.rows import repair
+from caramel.running.stages import be_quiet
 
 PUBLISHED = ("ngram", "probe")
 OURS = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")

@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.quality.balance import UNIT, balanced, grid_cells
-from caramel.quality.selection import select
+from caramel.refine.balance import UNIT, balanced, grid_cells
+from caramel.refine.selection import select
 
 CELL, SEED = 0.02, 1
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")

@@ -2,9 +2,9 @@
 
 from caramel import tables
 from caramel.config import Config
-from caramel.quality.assemble import VARIANTS
-from caramel.quality.assemble import assemble as join
-from caramel.stages import run
+from caramel.images.assemble import VARIANTS
+from caramel.images.assemble import assemble as join
+from caramel.running.stages import run
 
 OUT = "data/assemble"
 

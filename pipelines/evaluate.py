@@ -9,7 +9,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.evaluation.evaluate import overall
 from caramel.evaluation.grid import evaluate_models
-from caramel.stages import run
+from caramel.running.stages import run
 
 OUT = Path("data/evaluate")
 

@@ -9,7 +9,7 @@ from caramel.images.calibration import calibrate
 from caramel.images.filters import filter_images as choose
 from caramel.images.judges import Judge
 from caramel.registry import backend
-from caramel.stages import run
+from caramel.running.stages import run
 
 
 def filter_images(config: Config) -> None:

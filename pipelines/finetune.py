@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from caramel import tracking
 from caramel.config import Config
-from caramel.files import empty_folder
-from caramel.models.clip import compute, resolve_device
-from caramel.quality.assemble import VARIANTS
-from caramel.stages import run
+from caramel.images.assemble import VARIANTS
+from caramel.models.devices import compute, resolve_device
+from caramel.running import tracking
+from caramel.running.stages import run
+from caramel.storage.files import empty_folder
 from caramel.training import finetune as library
 
 IMAGES = "data/assemble/images.parquet"

@@ -4,11 +4,11 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
-from caramel.files import file_hash
-from caramel.models.clip import compute
-from caramel.parallel import fingerprint
+from caramel.models.devices import compute
 from caramel.registry import backend
-from caramel.stages import run
+from caramel.running.parallel import fingerprint
+from caramel.running.stages import run
+from caramel.storage.files import file_hash
 from caramel.training.tracked import tracked_training
 
 INPUTS = [

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from caramel import tables
+from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.config import Config
-from caramel.quality import refine as refinement
-from caramel.quality.scores import blind_accuracy, score_pairs
-from caramel.stages import run
+from caramel.refine import grid_of_pairs as refinement
+from caramel.running.stages import run
 
 INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tracking
 from caramel.config import Config
 from caramel.report.page import build_report, write_report
-from caramel.stages import run
+from caramel.running import tracking
+from caramel.running.stages import run
 
 DATA, LAST = Path("data"), Path("work/report/last.json")
 

@@ -3,7 +3,7 @@
 from caramel import tables
 from caramel.config import Config
 from caramel.registry import backend
-from caramel.stages import run
+from caramel.running.stages import run
 
 
 def scenes(config: Config) -> None:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 from caramel import tables
+from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.config import Config
-from caramel.quality.scores import blind_accuracy, score_pairs
-from caramel.stages import run
+from caramel.running.stages import run
 
 OUT = Path("data/scores")
 

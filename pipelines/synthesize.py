@@ -8,7 +8,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn
 from caramel.images.generation import synthesize as draw
-from caramel.stages import run
+from caramel.running.stages import run
 
 
 def synthesize(config: Config) -> None:

@@ -7,8 +7,8 @@ from typing import get_args
 
 from caramel import tables
 from caramel.config import Config, Variant
-from caramel.quality import gates, suites
-from caramel.stages import run
+from caramel.gates import gates, suites
+from caramel.running.stages import run
 
 INPUTS = Path("data/assemble")
 SUMMARY = "data/validate_benchmark/summary.json"

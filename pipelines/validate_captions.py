@@ -6,9 +6,9 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.gates import gates, suites
 from caramel.images.calibration import check_enough
-from caramel.quality import gates, suites
-from caramel.stages import run
+from caramel.running.stages import run
 
 INPUTS = Path("data/refine")
 SUMMARY = Path("data/validate_captions/summary.json")

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from caramel.stages import be_quiet
+from caramel.running.stages import be_quiet
 
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
 
@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def world() -> Any:
     """A small world: (source, written)."""
     from caramel.captions.rules import world_negatives
-    from caramel.sources.world.source import sample_pairs
+    from caramel.sources.world.sampling import sample_pairs
 
     source = sample_pairs(counts={"train": 60, "val": 20, "test": 30}, objects=(1, 2, 3), prior=0.5, seed=1)
     return source, world_negatives(source.pairs, files="", seed=2, attempts=20)
@@ -79,8 +79,8 @@ def clip_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     from open_clip.tokenizer import SimpleTokenizer
 
-    from caramel.models.checkpoints import build_model, save_checkpoint
-    from caramel.models.tokenizer import learn_merges
+    from caramel.models.clip.checkpoints import build_model, save_checkpoint
+    from caramel.models.clip.tokenizer import learn_merges
 
     folder = tmp_path_factory.mktemp("clip")
     vocabulary = learn_merges(world[0].pairs["caption"].tolist(), folder / "bpe.txt.gz")
@@ -99,7 +99,7 @@ def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Pa
     import torch
 
     from caramel.images.pipelines import CallOptions, save_pipeline
-    from caramel.models.tokenizer import learn_merges
+    from caramel.models.clip.tokenizer import learn_merges
     from caramel.training import text_to_image as t2i
 
     folder = tmp_path_factory.mktemp("generator")

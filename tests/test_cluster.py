@@ -15,11 +15,11 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from caramel import cluster
-from caramel.cluster import guard_token
 from caramel.errors import CaramelError, ResourceError
-from caramel.files import kept
-from caramel.parallel import sharded_map, tune_grid
+from caramel.running import cluster
+from caramel.running.cluster import guard_token
+from caramel.running.parallel import sharded_map, tune_grid
+from caramel.storage.files import kept
 
 NOISE = 8  # lines that may stand before the message
 TUNE = re.compile(
@@ -39,7 +39,7 @@ def slow_trial(point: dict[str, int], scratch: str, *, seconds: float) -> dict[s
 
 def drive(kind: str, folder: str) -> None:
     """Run four shards or trials on a cluster of its own; the first of them ends at once."""
-    from caramel.stages import be_quiet
+    from caramel.running.stages import be_quiet
 
     be_quiet()
     how = {"settings": {"seconds": 4.0}, "folder": folder, "executor": "ray", "title": "test"}

@@ -12,8 +12,8 @@ import pytest
 
 from caramel.config import Config, load, parse, write_profile
 from caramel.errors import ConfigError
-from caramel.plain_yaml import read_yaml
 from caramel.registry import BACKENDS
+from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 PROFILES = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from caramel import dvc_cache
 from caramel.doctor import dvc_repository, mend
+from caramel.running import dvc_cache
 
 GRAPH = "stages:\n  made: {cmd: mkdir -p b && cp a b && echo >> ran, deps: [a], outs: [b]}\n"
 

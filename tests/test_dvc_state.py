@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from caramel import doctor, dvc_state, tracking
+from caramel import doctor
 from caramel.doctor import mend
 from caramel.errors import DataError, ResourceError
+from caramel.running import dvc_state, tracking
 
 COPY = "import shutil, sys; shutil.copy(*sys.argv[1:]); open('ran', 'a').write(sys.argv[2])"
 WHOLE = (

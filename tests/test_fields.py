@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from caramel.errors import DataError
-from caramel.fields import (
+from caramel.storage.fields import (
     brief,
     list_field,
     name_field,

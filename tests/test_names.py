@@ -13,7 +13,7 @@ from caramel import doctor
 from caramel.config import Config, parse
 from caramel.errors import BackendError
 from caramel.names import check_names, unmet
-from caramel.plain_yaml import read_yaml
+from caramel.storage.plain_yaml import read_yaml
 
 DEFAULT = read_yaml(Path(__file__).parents[1] / "params" / "default.yaml", "")
 

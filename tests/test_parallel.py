@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 
-from caramel import parallel
 from caramel.errors import CaramelError, DataError, ResourceError
-from caramel.files import file_hash, keep
-from caramel.parallel import fingerprint, sharded_map, threaded, tune_grid
+from caramel.running import parallel
+from caramel.running.parallel import fingerprint, sharded_map, threaded, tune_grid
+from caramel.storage.files import file_hash, keep
 
 
 def square(shard: list[int], *, log: str, kill: str = "") -> pa.Table:

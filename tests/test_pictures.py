@@ -10,7 +10,7 @@ import pytest
 from PIL import EpsImagePlugin, Image
 
 from caramel.errors import ConfigError, DataError
-from caramel.pictures import FORMATS, LIMIT, check_picture, open_picture
+from caramel.storage.pictures import FORMATS, LIMIT, check_picture, open_picture
 
 GREY = np.array([[0, 1, 128, 129], [255, 256, 257, 40000], [65279, 65280, 65407, 65535]], np.uint16)
 EPS = b"""%!PS-Adobe-3.0 EPSF-3.0

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import ConfigError
-from caramel.plain_yaml import MOST_BYTES, parse_yaml, read_yaml
+from caramel.storage.plain_yaml import MOST_BYTES, parse_yaml, read_yaml
 
 
 def levels(width: int, line: str) -> str:

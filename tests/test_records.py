@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError, ResourceError
-from caramel.records import csv_rows, json_rows, literal, load_json, parquet, parquet_rows, read_text
+from caramel.storage.records import csv_rows, json_rows, literal, load_json, parquet, parquet_rows, read_text
 
 HEADER = "filename,caption\n"
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from caramel import stages, tables
+from caramel import tables
 from caramel.config import Config
 from caramel.errors import DataError
-from caramel.files import write_atomically
+from caramel.running import stages
+from caramel.storage.files import write_atomically
 
 ROOT = Path(__file__).parents[1]
 

@@ -5,8 +5,8 @@ from contextlib import closing, suppress
 import pytest
 from filelock import FileLock
 
-from caramel import tracking
 from caramel.errors import DataError, ResourceError
+from caramel.running import tracking
 
 
 @pytest.fixture

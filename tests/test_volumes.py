@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from caramel import volumes
 from caramel.errors import DataError, ResourceError
+from caramel.storage import volumes
 
 Mount = Callable[..., Path]
 

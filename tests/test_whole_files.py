@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from caramel import files
 from caramel.errors import DataError, ResourceError
-from caramel.files import check, empty_folder, file_hash, hashes, is_whole, keep, kept, write_atomically
+from caramel.storage import files
+from caramel.storage.files import (
+    check,
+    empty_folder,
+    file_hash,
+    hashes,
+    is_whole,
+    keep,
+    kept,
+    write_atomically,
+)
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from caramel.errors import ConfigError, shown
-from caramel.files import write_atomically
-from caramel.plain_yaml import parse_yaml, read_yaml
+from caramel.storage.files import write_atomically
+from caramel.storage.plain_yaml import parse_yaml, read_yaml
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add"]

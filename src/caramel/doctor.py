@@ -19,13 +19,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from caramel import dvc_cache, dvc_state
-from caramel.cluster import named_cluster, unreachable
 from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
-from caramel.tracking import counted_runs
-from caramel.volumes import room, trouble, volume_of
+from caramel.running import dvc_cache, dvc_state
+from caramel.running.cluster import named_cluster, unreachable
+from caramel.running.tracking import counted_runs
+from caramel.storage.volumes import room, trouble, volume_of
 
 State = Literal["ok", "warn", "FAIL"]
 OK: State = "ok"

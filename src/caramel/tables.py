@@ -25,8 +25,8 @@ from caramel.contracts import Column as Column
 from caramel.contracts import Table as Table
 from caramel.contracts import check as check
 from caramel.errors import ContractError, DataError
-from caramel.files import write_atomically
-from caramel.records import parquet
+from caramel.storage.files import write_atomically
+from caramel.storage.records import parquet
 
 AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
 

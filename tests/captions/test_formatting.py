@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caramel.captions.formatting import format_caption
-from caramel.quality.blind import words_only
+from caramel.texts import words_only
 
 
 @pytest.mark.parametrize(

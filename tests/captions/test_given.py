@@ -7,7 +7,7 @@ import pytest
 from caramel import tables
 from caramel.captions.given import given_negatives
 from caramel.errors import DataError
-from caramel.sources.files import read_pairs
+from caramel.sources.folders import read_pairs
 
 ROW = {"filename": "1.jpg", "caption": "A red cat.", "negative_caption": "A blue cat."}
 DATA = os.environ.get("CARAMEL_DATA")

@@ -196,7 +196,7 @@ def test_the_draw_depends_on_seed_and_pair_alone():
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 def test_real_captions_give_negatives_of_every_subtype():
-    from caramel.sources.sugarcrepe import read_captions
+    from caramel.sources.sugarcrepe_files import read_captions
 
     rows = read_captions(Path(str(DATA)) / "sugarcrepe").drop_duplicates(["image_id", "caption"])
     found = write(rows["caption"].tolist(), rows["image_id"].tolist())

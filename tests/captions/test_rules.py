@@ -6,8 +6,8 @@ from caramel.captions.rules import RULES, world_negatives
 from caramel.captions.written import Written
 from caramel.errors import DataError
 from caramel.sources.world.language import read
+from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene, holds
-from caramel.sources.world.source import sample_pairs
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 from caramel import cli, tables
 from caramel.cli.commands import cli as group
-from caramel.files import file_hash
+from caramel.storage.files import file_hash
 
 BENCHMARK = "sugarcrepe"
 # Command -> what it reads and writes, if it may: {} is a spelling of the folder that holds all inputs.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from caramel import cli
-from caramel.cli import quality
+from caramel.cli import auditing as quality
 from caramel.registry import BACKENDS
 
 Call = Callable[..., tuple[int, str, str]]

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from caramel import cli
-from caramel.sources.sugarcrepe import read_captions
+from caramel.sources.sugarcrepe_files import read_captions
 
 Call = Callable[..., tuple[int, str, str]]
 SMALL = ("--scorer", "probe", "--scorer", "words", "--attacker", "length", "--folds", "3")

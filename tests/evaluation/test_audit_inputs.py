@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel import tables
+from caramel.audit.formats import SIGNS
+from caramel.audit.inputs_of_audit import COLUMNS, read_rows
+from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
-from caramel.evaluation.audit_formats import SIGNS
-from caramel.evaluation.audit_inputs import COLUMNS, read_rows
-from caramel.evaluation.image_files import encoded
 from caramel.registry import BACKENDS
 
 DATA = os.environ.get("CARAMEL_DATA")

@@ -11,18 +11,18 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.evaluation import blind
-from caramel.evaluation.benchmarks.sugarcrepe import read_sugarcrepe
-from caramel.evaluation.blind import blind_columns
-from caramel.evaluation.image_files import ImageFile
-from caramel.evaluation.metrics import outcomes
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
+from caramel.blind.as_model import load_blind
+from caramel.blind.scores import blind_accuracy, score_pairs
+from caramel.evaluation import blind_columns as blind
+from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.ranking import COLUMNS
-from caramel.evaluation.tasks import RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
-from caramel.models.blind_models import load_blind
 from caramel.models.protocols import Floats
-from caramel.quality.scores import blind_accuracy, score_pairs
 from caramel.registry import BACKENDS
-from caramel.sources.sugarcrepe import read_captions
+from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 NAN = math.nan

@@ -26,15 +26,15 @@ from chat_server import (
 )
 
 from caramel import registry, tables
+from caramel.benchmarks.image_files import ImageFile, content_keys
+from caramel.benchmarks.tasks import Benchmark, Comparisons, Rankings, Task, comparisons
 from caramel.errors import BackendError
 from caramel.evaluation import replies
 from caramel.evaluation.choices import answers, summarise_answers
+from caramel.evaluation.encoding import Run
 from caramel.evaluation.evaluate import Source, evaluate
-from caramel.evaluation.image_files import ImageFile, content_keys
 from caramel.evaluation.replies import PATIENCE, ask, kept_replies
-from caramel.evaluation.scoring import Run
-from caramel.evaluation.tasks import Benchmark, Comparisons, Rankings, Task, comparisons
-from caramel.models.chat import KEY
+from caramel.models.families.chat import KEY
 from caramel.models.protocols import Question, Reply
 from caramel.models.specs import open_model
 
@@ -50,7 +50,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(KEY, raising=False)
     monkeypatch.setitem(registry.BACKENDS["model"], "quick", "chat_server:load_quick")
-    monkeypatch.setitem(registry.BACKENDS["model_check"], "quick", "caramel.models.chat:missing_chat")
+    monkeypatch.setitem(
+        registry.BACKENDS["model_check"], "quick", "caramel.models.families.chat:missing_chat"
+    )
     open_model.cache_clear()
     server = ChatServer()
     yield server

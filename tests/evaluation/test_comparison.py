@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import binomtest
 
 from caramel import tables
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.tasks import Benchmark, comparisons
 from caramel.errors import DataError
-from caramel.evaluation.comparison import COMPARISON_COLUMNS, compare
-from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.tasks import Benchmark, comparisons
+from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
 
 SIMULATION = Path(__file__).parents[2] / "benchmarks" / "intervals.py"
 BENCHMARK = Benchmark(

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from caramel import parallel, tables
+from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.evaluate import Evaluation, Source, evaluate, logged_names, missing, source_of
 from caramel.models.specs import open_model
+from caramel.running import parallel
 
 SETTINGS = {
     "device": "cpu",

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, benchmark, comparisons
 from caramel.evaluation import fitness
 from caramel.evaluation.fitness import pairs_of, unfit
-from caramel.evaluation.image_files import ImageFile
-from caramel.evaluation.tasks import RANKING_COLUMNS, Comparisons, Rankings, benchmark, comparisons
 
 IMAGES = [ImageFile(f"{n}.jpg") for n in range(3)]
 

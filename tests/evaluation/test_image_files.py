@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
+from caramel.benchmarks import image_files
+from caramel.benchmarks.image_files import ImageFile, check_images, content_key, content_keys, encoded
 from caramel.errors import DataError
-from caramel.evaluation import image_files
-from caramel.evaluation.image_files import ImageFile, check_images, content_key, content_keys, encoded
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
@@ -101,7 +101,7 @@ def test_good_images_of_all_kinds_pass(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL.*")  # Pillow's own complaints of what is damaged
 def test_what_passes_the_check_can_be_decoded_and_the_other_way_round(tmp_path: Path) -> None:
     """A check that is quicker than decoding must not differ from it."""
-    from caramel.pictures import open_picture
+    from caramel.storage.pictures import open_picture
 
     rng = np.random.default_rng(0)
     whole = picture(3, "JPEG", exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00")

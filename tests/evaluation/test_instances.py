@@ -7,11 +7,12 @@ from encoders import CountingEncoder, opened
 from PIL import Image
 
 from caramel import tables
+from caramel.benchmarks.image_files import check_images, encoded
+from caramel.benchmarks.readers.instances import BENCHMARK, read_instances
+from caramel.benchmarks.tasks import ABSENT, Comparisons
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.instances import BENCHMARK, read_instances
-from caramel.evaluation.image_files import check_images, encoded
-from caramel.evaluation.scoring import Run, similarities
-from caramel.evaluation.tasks import ABSENT, Comparisons
+from caramel.evaluation.encoding import Run
+from caramel.evaluation.scoring import similarities
 
 
 def instance(number: int, **changes: object) -> dict[str, object]:

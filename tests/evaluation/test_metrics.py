@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caramel import tables
+from caramel.benchmarks.metrics import METRICS, RECALLS, outcomes
 from caramel.errors import DataError
-from caramel.evaluation.metrics import METRICS, RECALLS, outcomes
 
 COLUMNS = [
     name

@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel import tables
+from caramel.benchmarks.tasks import benchmark
 from caramel.errors import DataError
-from caramel.evaluation.published_files import metrics_of, read_runs, read_scores
-from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import benchmark
+from caramel.evaluation.results.published_files import metrics_of, read_runs, read_scores
+from caramel.evaluation.results.summary import summarise
 
 SUGARCREPE, PAIRS = benchmark("sugarcrepe"), benchmark("bivlc")
 BIVLC = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1", "text_score", "image_score")

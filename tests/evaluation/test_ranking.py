@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from caramel import registry, tables
+from caramel.benchmarks.image_files import ImageFile, check_images
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Rankings, limited
 from caramel.evaluation import ranking
-from caramel.evaluation.image_files import ImageFile, check_images
+from caramel.evaluation.encoding import Dual, Run
 from caramel.evaluation.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
-from caramel.evaluation.scoring import Dual, Run, similarities
-from caramel.evaluation.tasks import RANKING_COLUMNS, Rankings, limited
+from caramel.evaluation.scoring import similarities
 from caramel.models.specs import open_model
 
 # Few values, so that ties and missing scores are common.

@@ -13,11 +13,12 @@ from encoders import CountingEncoder, CountingMatcher, opened
 from PIL import Image
 
 from caramel import registry, tables
+from caramel.benchmarks.image_files import ImageFile, check_images
+from caramel.benchmarks.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
 from caramel.errors import BackendError
 from caramel.evaluation import scoring
-from caramel.evaluation.image_files import ImageFile, check_images
-from caramel.evaluation.scoring import Dual, Run, similarities
-from caramel.evaluation.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
+from caramel.evaluation.encoding import Dual, Run
+from caramel.evaluation.scoring import similarities
 from caramel.models.specs import open_model
 
 PAIRS = {

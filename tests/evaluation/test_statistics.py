@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from caramel.evaluation.statistics import (
+from caramel.statistics import (
     EXHAUSTIVE,
     cluster_counts,
     fraction_intervals,
@@ -63,7 +63,7 @@ def test_equal_seeds_give_equal_samples_and_other_seeds_do_not() -> None:
 def test_many_resamples_in_blocks_are_one_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     hits, clusters = grouped(np.random.default_rng(3), clusters=30, each=3)
     whole = resampled_means(hits[:, None], clusters, resamples=50, seed=7)
-    monkeypatch.setattr("caramel.evaluation.statistics._BLOCK", 90)
+    monkeypatch.setattr("caramel.statistics._BLOCK", 90)
     assert np.array_equal(whole, resampled_means(hits[:, None], clusters, resamples=50, seed=7))
 
 

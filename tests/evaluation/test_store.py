@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from caramel import parallel
 from caramel.errors import DataError
 from caramel.evaluation.store import Store, Vectors, _scratch, pair_key, text_key, vector_table
-from caramel.files import keep
+from caramel.running import parallel
+from caramel.storage.files import keep
 
 MADE: list[str] = []
 WIDTH = 5

@@ -6,8 +6,8 @@ import pytest
 from test_summary import BENCHMARK, SIZES, scored, summary
 
 from caramel.errors import DataError
-from caramel.evaluation.comparison import compare_variants
-from caramel.evaluation.other_files import SCORES
+from caramel.evaluation.results.comparison import compare_variants
+from caramel.evaluation.results.other_files import SCORES
 
 
 def test_differences_are_paired_and_find_a_lift() -> None:

@@ -154,8 +154,8 @@ def runs(names: str = "ab") -> None:
 
 def answers() -> None:
     """A run of a model that answers in words: ``answers`` and ``metrics``."""
+    from caramel.benchmarks.tasks import benchmark
     from caramel.evaluation.choices import summarise_answers
-    from caramel.evaluation.tasks import benchmark
 
     rows = [
         {"instance_id": f"x{n}", "model": "chat", "benchmark": "sugarcrepe", "image_id": f"{n % 3}.jpg"}

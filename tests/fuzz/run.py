@@ -43,7 +43,7 @@ def chosen(only: list[str]) -> list[Target]:
 
 def prepare() -> None:
     """Import what the commands import, so that forked processes have it, and let nothing reach a network."""
-    from caramel.stages import be_quiet
+    from caramel.running.stages import be_quiet
 
     be_quiet()
     import matplotlib.pyplot  # noqa: F401
@@ -54,8 +54,8 @@ def prepare() -> None:
     import transformers  # noqa: F401
     from encoders import counting  # noqa: F401
 
+    import caramel.audit.audit
     import caramel.evaluation.evaluate
-    import caramel.quality.audit
     import caramel.report.audit_page
     import caramel.report.page  # noqa: F401
     from caramel import registry

@@ -99,8 +99,8 @@ def open_clip() -> None:
     """A tiny CLIP as caramel writes it."""
     from open_clip.tokenizer import SimpleTokenizer
 
-    from caramel.models.checkpoints import save_checkpoint
-    from caramel.models.tokenizer import learn_merges
+    from caramel.models.clip.checkpoints import save_checkpoint
+    from caramel.models.clip.tokenizer import learn_merges
 
     _set()
     vocabulary = learn_merges([f(n) for n in range(8) for f in (caption, negative)], Path("bpe.txt.gz"))

@@ -15,7 +15,7 @@ from caramel.images.generation import (
     synthesize,
 )
 from caramel.images.pipelines import adopt_pipeline, draw_pictures, load_pipeline
-from caramel.pictures import pixels
+from caramel.storage.pictures import pixels
 
 PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
 

@@ -1,10 +1,10 @@
 import pytest
 
+from caramel.blind.as_model import load_blind, missing_blind
+from caramel.draws import assign_folds
 from caramel.errors import BackendError
-from caramel.models.blind_models import load_blind, missing_blind
 from caramel.models.protocols import BlindModel
 from caramel.models.specs import missing_of, open_model
-from caramel.quality.blind import assign_folds
 from caramel.registry import BACKENDS
 
 SCORERS = tuple(BACKENDS["scorer"])

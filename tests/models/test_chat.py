@@ -32,8 +32,8 @@ from chat_server import (
 from PIL import Image
 
 from caramel.errors import BackendError, DataError
-from caramel.models.chat import KEY, Chat, data_url, load_chat, missing_chat
-from caramel.models.chat_responses import LARGEST
+from caramel.models.families.chat import KEY, Chat, data_url, load_chat, missing_chat
+from caramel.models.families.chat_responses import LARGEST
 from caramel.models.protocols import Chooser, Question, Reply
 from caramel.models.specs import missing_of, open_model
 

@@ -7,8 +7,7 @@ import pytest
 from tiny_clips import CONFIGS, build, build_config, roberta_config
 
 from caramel.errors import BackendError
-from caramel.files import file_hash
-from caramel.models.checkpoints import (
+from caramel.models.clip.checkpoints import (
     CARD,
     CONFIG,
     VOCABULARY,
@@ -18,6 +17,7 @@ from caramel.models.checkpoints import (
     read_config,
     save_checkpoint,
 )
+from caramel.storage.files import file_hash
 
 TEXTS = ["A red car.", "There is a small blue house to the left of a green tree.", "A cup."]
 

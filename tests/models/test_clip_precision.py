@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from caramel.errors import BackendError
-from caramel.models.clip import resolve_precision
+from caramel.models.devices import resolve_precision
 
 
 @pytest.mark.parametrize(("generation", "expected"), [(7, "fp32"), (8, "bf16"), (9, "bf16")])

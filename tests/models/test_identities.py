@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from caramel.models import identities
+from caramel.models.clip.open_clip_models import load_open_clip
+from caramel.models.families.text_encoders import load_text
 from caramel.models.identities import settings_hash, versions
-from caramel.models.open_clip_models import load_open_clip
-from caramel.models.text_encoders import load_text
 
 
 def test_a_hash_of_settings_leaves_out_where_they_were_written() -> None:

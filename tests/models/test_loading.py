@@ -119,7 +119,7 @@ def test_a_model_that_gives_no_numbers_or_fails_is_refused_when_it_is_loaded() -
 
 
 def test_an_assertion_of_our_own_is_not_put_down_to_the_files() -> None:
-    ours: dict[str, Any] = {"__name__": "caramel.models.clip"}
+    ours: dict[str, Any] = {"__name__": "caramel.models.clip.encoder"}
     exec("def encode(self, texts, batch):\n    assert not texts", ours)
     with pytest.raises(AssertionError):
         tried(type("Ours", (), {"encode_texts": ours["encode"]})(), "a/model")

@@ -13,9 +13,9 @@ from PIL import Image
 from small_transformers import CAPTIONS, ITM, blip_folder, clip_folder, picture
 
 from caramel.errors import BackendError, DataError
-from caramel.models import matching_heads
-from caramel.models.matching_architectures import ARCHITECTURES
-from caramel.models.matching_heads import MatchingHead, load_itm, missing_itm
+from caramel.models.families import matching_heads
+from caramel.models.families.matching_architectures import ARCHITECTURES
+from caramel.models.families.matching_heads import MatchingHead, load_itm, missing_itm
 from caramel.models.protocols import Matcher
 from caramel.models.specs import missing_of, open_model
 

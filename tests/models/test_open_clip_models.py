@@ -22,9 +22,14 @@ from tiny_clips import (
 )
 
 from caramel.errors import BackendError
-from caramel.models.checkpoints import CONFIG, WEIGHTS, build_model, save_checkpoint
-from caramel.models.clip import ClipEncoder, decode, normalised
-from caramel.models.open_clip_models import adopt_pretrained, load_open_clip, missing_open_clip, open_target
+from caramel.models.clip.checkpoints import CONFIG, WEIGHTS, build_model, save_checkpoint
+from caramel.models.clip.encoder import ClipEncoder, decode, normalised
+from caramel.models.clip.open_clip_models import (
+    adopt_pretrained,
+    load_open_clip,
+    missing_open_clip,
+    open_target,
+)
 
 KINDS = ["clip", "resnet", "custom", "coca", "siglip"]
 OPENAI_MEAN = [0.48145466, 0.4578275, 0.40821073]
@@ -343,7 +348,7 @@ def test_names_whose_weights_have_either_activation_are_refused_with_both_specs(
 
 
 def test_a_name_whose_published_weights_all_have_gelu_says_so_itself(tmp_path) -> None:
-    from caramel.models.open_clip_names import named
+    from caramel.models.clip.open_clip_names import named
 
     path = tmp_path / "w.safetensors"
     path.touch()
@@ -373,7 +378,7 @@ def test_the_config_beside_a_file_says_its_activation_and_preprocessing(quick, m
 def test_every_published_tag_has_the_activation_of_its_weights_or_names_the_config_that_has() -> None:
     import open_clip
 
-    from caramel.models.open_clip_names import named
+    from caramel.models.clip.open_clip_names import named
 
     refused = 0
     for name, tag in open_clip.list_pretrained():
@@ -399,7 +404,7 @@ def test_a_tag_and_an_option_against_it_are_an_error(cache) -> None:
 
 
 def test_what_the_table_says_of_a_repository() -> None:
-    from caramel.models.activations import of_repo
+    from caramel.models.clip.activations import of_repo
 
     assert of_repo("timm/vit_base_patch32_clip_224.openai") is True
     assert of_repo("laion/CLIP-ViT-B-32-laion2B-s34B-b79K") is False
@@ -658,7 +663,7 @@ def test_an_unknown_precision_or_device_is_a_clear_error(folder) -> None:
 
 
 def test_the_identity_holds_all_that_determines_the_vectors(models, folder, roberta, clip_folder) -> None:
-    from caramel.models.assembly import assemble
+    from caramel.models.clip.assembly import assemble
 
     def identity(model=None, precision="fp32", preprocess=None, **text):
         model_cfg = {**CONFIGS["clip"], "text_cfg": {**TEXT, **text}}
@@ -706,7 +711,7 @@ def test_pixels_are_bit_for_bit_those_of_open_clip(resize_mode, interpolation, m
     from open_clip.transform import PreprocessCfg, image_transform_v2
     from PIL import Image
 
-    from caramel.models.assembly import assemble
+    from caramel.models.clip.assembly import assemble
 
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (90, 131, 3), np.uint8))
     stream = io.BytesIO()
@@ -720,7 +725,7 @@ def test_pixels_are_bit_for_bit_those_of_open_clip(resize_mode, interpolation, m
 
 
 def test_a_preprocessing_that_open_clip_does_not_know_is_a_clear_error(models) -> None:
-    from caramel.models.assembly import assemble
+    from caramel.models.clip.assembly import assemble
 
     config = {"model_cfg": CONFIGS["clip"], "preprocess_cfg": {"interpolation": "lanczos"}}
     with pytest.raises(BackendError, match="interpolation is bicubic or bilinear"):

@@ -7,9 +7,9 @@ from tiny_clips import write_json
 
 from caramel import registry
 from caramel.errors import BackendError
-from caramel.files import file_hash
-from caramel.models.activations import quick_gelu_option
+from caramel.models.clip.activations import quick_gelu_option
 from caramel.models.specs import ModelSpec, content_of, missing_of, open_model, parse_spec
+from caramel.storage.files import file_hash
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 from open_clip.tokenizer import SimpleTokenizer
 
-from caramel.models.tokenizer import learn_merges
+from caramel.models.clip.tokenizer import learn_merges
 from caramel.training.text_to_image import make_tokenizer
 
 CAPTIONS = ["A red car is to the left of a blue house.", "There is a small green tree."]

@@ -13,10 +13,10 @@ import pytest
 from small_transformers import CAPTIONS, bert_folder, clip_folder, flava_folder, siglip_folder
 
 from caramel.errors import BackendError
-from caramel.models import transformers_files
-from caramel.models.open_clip_models import open_target
-from caramel.models.transformers_dual import load_dual
-from caramel.models.transformers_files import (
+from caramel.models.clip.open_clip_models import open_target
+from caramel.models.families import transformers_files
+from caramel.models.families.transformers_dual import load_dual
+from caramel.models.families.transformers_files import (
     check_type,
     find_file,
     load_image_processor,

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tiny_clips import CONFIGS, TEXT, TEXTS, build, build_config, roberta_config
 
-from caramel.models.trimming import text_vectors
+from caramel.models.clip.trimming import text_vectors
 
 CAUSAL = ["clip", "resnet", "custom", "custom blocks", "eos"]
 

@@ -21,7 +21,7 @@ import psutil
 from project import Project
 from ruamel.yaml import YAML
 
-from caramel.files import file_hash
+from caramel.storage.files import file_hash
 
 MARK = "CARAMEL_SANDBOX"  # in the environment of every process of a sandbox
 # Where each volume is mounted, and its size. Outer ones first.

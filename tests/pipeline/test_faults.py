@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from caramel.files import file_hash
+from caramel.storage.files import file_hash
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 

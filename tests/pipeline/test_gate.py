@@ -11,7 +11,7 @@ import pytest
 from project import Project
 
 from caramel import tables
-from caramel.plain_yaml import read_yaml
+from caramel.storage.plain_yaml import read_yaml
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 

@@ -60,8 +60,8 @@ def test_a_stage_its_script_and_its_section_bear_one_name(stage: str) -> None:
 
 def test_the_gate_on_captions_reaches_what_opens_pictures_and_the_evaluation_the_blind_scorers() -> None:
     modules = {stage: reached(ROOT / "pipelines" / f"{stage}.py", CARAMEL) for stage in GRAPH}
-    assert "caramel.pictures" in modules["validate_captions"]
-    assert {"caramel.quality.scorer_specs", "caramel.quality.probe"} <= modules["evaluate"]
+    assert "caramel.storage.pictures" in modules["validate_captions"]
+    assert {"caramel.blind.scorer_specs", "caramel.blind.probe"} <= modules["evaluate"]
     assert "caramel.sources.world.reading" in modules["synthesize"]
     assert "caramel.quality" not in modules["evaluate"], "an empty package shapes nothing"
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.plain_yaml import read_yaml
+from caramel.storage.plain_yaml import read_yaml
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -100,7 +100,7 @@ def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
 def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(smoke) -> None:
     import mlflow
 
-    from caramel.tracking import EXPERIMENT, tracking_uri
+    from caramel.running.tracking import EXPERIMENT, tracking_uri
 
     client = mlflow.MlflowClient(tracking_uri(smoke.folder))
     experiment = client.get_experiment_by_name(EXPERIMENT)

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.quality.aflite import Filtered, aflite
-from caramel.quality.rows import row_gaps
+from caramel.refine.aflite import Filtered, aflite
+from caramel.refine.rows import row_gaps
 
 NO_GAPS = np.zeros((240, 0), dtype=np.int64)
 

@@ -5,7 +5,7 @@ import pytest
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.quality.assemble import assemble
+from caramel.images.assemble import assemble
 
 KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}
 

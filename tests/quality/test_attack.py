@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.audit import attack as attacks
+from caramel.audit.attack import BEST, best_blind_attacker, found_scorer
+from caramel.blind.surface import length
+from caramel.draws import assign_folds
 from caramel.errors import BackendError, ConfigError, DataError
-from caramel.quality import attack as attacks
-from caramel.quality.attack import BEST, best_blind_attacker, found_scorer
-from caramel.quality.blind import assign_folds
-from caramel.quality.surface import length
 from caramel.registry import BACKENDS
 
 ALL = (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])

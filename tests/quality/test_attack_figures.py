@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.quality import attack_figures
-from caramel.quality.attack_figures import FLIPS, figures
-from caramel.quality.intervals import variance_factor
-from caramel.quality.scores import interval
+from caramel.audit import attack_figures
+from caramel.audit.attack_figures import FLIPS, figures
+from caramel.blind.scores import interval
+from caramel.statistics import variance_factor
 
 
 def table(types, subtypes):

@@ -7,11 +7,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from caramel.audit.attack import BEST
+from caramel.audit.audit import audit, badge, badge_svg, broken, table, write_audit
 from caramel.errors import BackendError
-from caramel.quality.attack import BEST
-from caramel.quality.audit import audit, badge, badge_svg, broken, table, write_audit
 from caramel.registry import BACKENDS
-from caramel.sources.sugarcrepe import read_captions
+from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 ALL = (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])

@@ -10,10 +10,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from caramel.quality.blind import words_only
-from caramel.quality.intervals import variance_factor
-from caramel.quality.probe import probe, shrunk_probe
-from caramel.quality.scores import interval
+from caramel.blind.probe import probe, shrunk_probe
+from caramel.blind.scores import interval
+from caramel.statistics import variance_factor
+from caramel.texts import words_only
 
 SIMULATION = Path(__file__).parents[2] / "benchmarks" / "audit_power.py"
 SCORERS = ("length", "final_punctuation", "ngram", "probe")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.quality.balance import UNIT, balanced, grid_cells, mirrored, thinned
+from caramel.refine.balance import UNIT, balanced, grid_cells, mirrored, thinned
 
 GAP = st.one_of(
     st.just(0), st.integers(-UNIT, UNIT), st.sampled_from([-30_000, -20_000, -1, 1, 20_000, 30_000])

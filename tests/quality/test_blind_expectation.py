@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.quality.blind_expectation import QUICK, accuracies
-from caramel.quality.scores import score_pairs
-from caramel.stages import be_quiet
+from caramel.blind.scores import score_pairs
+from caramel.gates.blind_expectation import QUICK, accuracies
+from caramel.running.stages import be_quiet
 
 THINGS = ("dog", "cat", "bus", "car", "bench", "chair", "boat", "horse")
 
@@ -31,7 +31,7 @@ def checked(rows: pd.DataFrame, **kwargs: Any) -> Any:
     be_quiet()
     import great_expectations as gx
 
-    from caramel.quality.expectations import ExpectBlindAccuracyToBeAtMost
+    from caramel.gates.expectations import ExpectBlindAccuracyToBeAtMost
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
@@ -150,7 +150,7 @@ def test_a_limit_in_per_cent_is_no_limit() -> None:
 def test_the_example_in_the_documentation_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from caramel.quality import expectations
+    from caramel.gates import expectations
 
     be_quiet()
     monkeypatch.chdir(tmp_path)

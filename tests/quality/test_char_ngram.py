@@ -1,7 +1,7 @@
 import numpy as np
 
-from caramel.quality.char_ngram import char_ngram
-from caramel.quality.ngram import ngram
+from caramel.blind.char_ngram import char_ngram
+from caramel.blind.ngram import ngram
 
 WORDS = ["walking", "running", "jumping", "sitting", "sleeping", "reading", "eating", "singing"]
 

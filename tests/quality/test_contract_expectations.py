@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from caramel import tables
-from caramel.quality.contract_expectations import contract_expectations
-from caramel.stages import be_quiet
+from caramel.gates.contract_expectations import contract_expectations
+from caramel.running.stages import be_quiet
 
 SAMPLES: dict[pa.DataType, tuple[Any, Any]] = {
     tables.TEXT: ("a", "b"),

@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from caramel.quality import probe as probes
-from caramel.quality.blind import assign_folds, places
-from caramel.quality.crossfit import cross_fitted, pair_weights
+from caramel.blind import probe as probes
+from caramel.blind.crossfit import cross_fitted, pair_weights
+from caramel.blind.scorers import places
+from caramel.draws import assign_folds
 
 
 def drawn(seed: int = 0, rows: int = 200) -> tuple[list[str], list[str], list[str]]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.quality.defects import CLIP_TOKENS, find_defects, is_damaged, is_not_english, least_clip_tokens
-from caramel.sources.sugarcrepe import read_captions
+from caramel.audit.defects import CLIP_TOKENS, find_defects, is_damaged, is_not_english, least_clip_tokens
+from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 FOUR = ["negative_equals_caption", "paraphrase_equals_caption", "duplicate_pair", "word_order_only"]

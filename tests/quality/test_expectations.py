@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from caramel.quality.intervals import wilson
-from caramel.stages import be_quiet
+from caramel.running.stages import be_quiet
+from caramel.statistics import wilson
 
 
 def failing(rows: pd.DataFrame, kind: str, **kwargs: Any) -> list[int]:
@@ -16,7 +16,7 @@ def failing(rows: pd.DataFrame, kind: str, **kwargs: Any) -> list[int]:
     be_quiet()
     import great_expectations as gx
 
-    import caramel.quality.expectations  # noqa: F401  registers them
+    import caramel.gates.expectations  # noqa: F401  registers them
 
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}

@@ -3,9 +3,9 @@ import pytest
 import small_language_models as small
 from test_embedding_probe import planted, share_right
 
+from caramel.blind import finetuned as module
+from caramel.blind.finetuned import finetuned
 from caramel.errors import BackendError
-from caramel.quality import finetuned as module
-from caramel.quality.finetuned import finetuned
 
 
 @pytest.fixture(scope="session")

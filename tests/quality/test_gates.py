@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from caramel.errors import GateError
-from caramel.quality import expectations, gates
-from caramel.quality.suites import validate
+from caramel.gates import expectations, gates
+from caramel.gates.suites import validate
 
 N = 40
 PAIRS = pd.DataFrame(

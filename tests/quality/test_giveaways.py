@@ -1,9 +1,9 @@
 import numpy as np
 import pandas as pd
 
-from caramel.quality import surface
-from caramel.quality.giveaways import PROPERTIES, SHOWN, TOP, giveaways
-from caramel.quality.surface import Rule
+from caramel.audit.giveaways import PROPERTIES, SHOWN, TOP, giveaways
+from caramel.blind import surface
+from caramel.blind.surface import Rule
 
 
 def rows_of(captions, negatives, kind="add"):

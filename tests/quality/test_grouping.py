@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.quality.blind import words_only
-from caramel.quality.grouping import ALIKE, EXACT, IMAGE, NEAR, grouped, near_duplicates
+from caramel.audit.grouping import ALIKE, EXACT, IMAGE, NEAR, grouped, near_duplicates
+from caramel.texts import words_only
 
 LONG = "a man in a red shirt rides a wave on his surfboard"
 

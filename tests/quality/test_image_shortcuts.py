@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from caramel.audit.image_shortcuts import FEATURES, image_shortcuts, measure
 from caramel.errors import DataError
-from caramel.quality.image_shortcuts import FEATURES, image_shortcuts, measure
 
 PAIRS = 120
 

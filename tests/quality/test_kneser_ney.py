@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.quality import kneser_ney as models
-from caramel.quality.kneser_ney import UNKNOWN, Corpus, Model, estimated, kneser_ney, likelihoods
+from caramel.blind import kneser_ney as models
+from caramel.blind.kneser_ney import UNKNOWN, Corpus, Model, estimated, kneser_ney, likelihoods
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=8)
 SINGLE = (0.75, 0.75, 0.75)

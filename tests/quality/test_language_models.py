@@ -5,11 +5,11 @@ import pytest
 import small_language_models as small
 from small_language_models import TEXTS
 
+from caramel.blind import language_models, text_store
+from caramel.blind.language_models import causal_lm, cola, masked_lm, vera
+from caramel.blind.scorers import DECIMALS, share_below
+from caramel.blind.text_models import open_model
 from caramel.errors import BackendError
-from caramel.quality import language_models, text_store
-from caramel.quality.blind import DECIMALS, share_below
-from caramel.quality.language_models import causal_lm, cola, masked_lm, vera
-from caramel.quality.text_models import open_model
 
 FOLDERS = {
     "vera": small.vera_folder,

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from caramel.audit import leakage as module
+from caramel.audit.leakage import COLUMNS, leakage
 from caramel.errors import DataError
-from caramel.quality import leakage as module
-from caramel.quality.leakage import COLUMNS, leakage
 
 VOCABULARY = [f"{a}{b}" for a in "bcdfghklm" for b in ("at", "og", "un", "ire", "elk", "oast")]
 TEN = "a man in red rides a wave on his board"

@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pandas as pd
 
-from caramel.quality.length_matching import length_gaps, length_matched
+from caramel.refine.length_matching import length_gaps, length_matched
 
 
 def rows(lengths) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 import numpy as np
 
-from caramel.quality.kneser_ney import likelihoods
-from caramel.quality.ngram import DISCOUNT, ngram
+from caramel.blind.kneser_ney import likelihoods
+from caramel.blind.ngram import DISCOUNT, ngram
 
 
 def test_the_model_is_of_three_words_with_one_discount():

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from caramel.quality import probe as probes
-from caramel.quality.probe import char_probe, edit_probe, edits_of, probe
+from caramel.blind import probe as probes
+from caramel.blind.probe import char_probe, edit_probe, edits_of, probe
 
 
 def planted(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:

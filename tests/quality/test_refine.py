@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from caramel import tables
+from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.errors import ConfigError, DataError
-from caramel.quality import refine as refinement
-from caramel.quality.balance import UNIT, balanced
-from caramel.quality.refine import find_faults, refine
-from caramel.quality.scores import blind_accuracy, score_pairs
+from caramel.refine import grid_of_pairs as refinement
+from caramel.refine.balance import UNIT, balanced
+from caramel.refine.grid_of_pairs import find_faults, refine
 
 DATA = os.environ.get("CARAMEL_DATA")
 GRID = ("ngram", "probe")
@@ -207,7 +207,7 @@ def test_a_senseless_grid_is_an_error(scorers, cell):
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
     from caramel.captions.given import given_negatives
-    from caramel.sources.files import read_pairs
+    from caramel.sources.folders import read_pairs
 
     folder = str(Path(str(DATA)) / "sugarcrepe")
     pairs = read_pairs(files=folder, held_out=(0.1, 0.2), seed=1).pairs

@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.quality.refined_files import write_curve, write_refined, write_report
-from caramel.quality.tradeoff import COLUMNS
-from caramel.sources.sugarcrepe import read_captions
+from caramel.refine.refined_files import write_curve, write_refined, write_report
+from caramel.refine.tradeoff import COLUMNS
+from caramel.sources.sugarcrepe_files import read_captions
 
 
 def rows(subtypes, paraphrases) -> pd.DataFrame:

@@ -4,8 +4,8 @@ import pytest
 
 from caramel import tables
 from caramel.errors import BackendError
-from caramel.quality import refine as refinement
-from caramel.quality.rows import rejected, repair, row_gaps
+from caramel.refine import grid_of_pairs as refinement
+from caramel.refine.rows import rejected, repair, row_gaps
 
 
 def rows(captions, negatives, paraphrases=None) -> pd.DataFrame:

@@ -3,10 +3,10 @@ import pandas as pd
 import pytest
 import small_language_models as small
 
+from caramel.blind.scorer_specs import scorer
+from caramel.blind.scores import score_pairs
+from caramel.blind.surface import length
 from caramel.errors import BackendError
-from caramel.quality.scorer_specs import scorer
-from caramel.quality.scores import score_pairs
-from caramel.quality.surface import length
 from caramel.registry import BACKENDS
 
 

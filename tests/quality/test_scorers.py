@@ -10,14 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from caramel import tables
+from caramel.audit.attack_figures import figures
+from caramel.blind.scorers import share_below
+from caramel.blind.scores import blind_accuracy, interval, score_pairs
+from caramel.draws import assign_folds, stable_keys
 from caramel.errors import BackendError, DataError
-from caramel.quality.attack_figures import figures
-from caramel.quality.blind import assign_folds, share_below, stable_keys, words_only
-from caramel.quality.blind_expectation import accuracies
-from caramel.quality.intervals import wilson
-from caramel.quality.rows import row_gaps
-from caramel.quality.scores import blind_accuracy, interval, score_pairs
+from caramel.gates.blind_expectation import accuracies
+from caramel.refine.rows import row_gaps
 from caramel.registry import BACKENDS, backend
+from caramel.statistics import wilson
+from caramel.texts import words_only
 
 ALL = tuple(BACKENDS["scorer"])
 DATA = os.environ.get("CARAMEL_DATA")
@@ -222,7 +224,7 @@ def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(g
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 def test_simple_rules_and_the_probe_solve_much_of_the_released_sugarcrepe_without_images():
-    from caramel.sources.sugarcrepe import read_captions
+    from caramel.sources.sugarcrepe_files import read_captions
 
     rows = read_captions(Path(str(DATA)) / "sugarcrepe")
     pairs = rows[["pair_id", "image_id", "caption"]]

@@ -4,9 +4,9 @@ import pytest
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError
-from caramel.quality import selection
-from caramel.quality.refine import NO_WORDS, UNBALANCED
-from caramel.quality.selection import select
+from caramel.refine import selection
+from caramel.refine.grid_of_pairs import NO_WORDS, UNBALANCED
+from caramel.refine.selection import select
 
 TWO = ("vera", "cola")
 

@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from caramel import tables
+from caramel.blind import sharded_scores as sharded
+from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
-from caramel.files import keep
-from caramel.quality import sharded_scores as sharded
-from caramel.quality.scores import score_pairs
+from caramel.storage.files import keep
 
 
 def audit_rows(count):

@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.audit.similarity.lexical import lexical_similarities, quartiles, sls
+from caramel.audit.similarity.parses import MAX_DEPTH, parser, read_trees
+from caramel.audit.similarity.tree_kernel import Parse, Tree, tree_similarities
+from caramel.audit.similarity.world_trees import TREES, parse_captions
 from caramel.errors import BackendError, DataError
-from caramel.quality.parses import MAX_DEPTH, parser, read_trees
-from caramel.quality.similarity import lexical_similarities, quartiles, sls
-from caramel.quality.tree_kernel import Parse, Tree, tree_similarities
-from caramel.quality.world_trees import TREES, parse_captions
-from caramel.sources.sugarcrepe import read_captions
+from caramel.sources.sugarcrepe_files import read_captions
 from caramel.sources.world.language import PATTERNS, realise, shape
 from caramel.sources.world.scenes import Meaning, Mention, Relation
 

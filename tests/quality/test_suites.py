@@ -15,9 +15,9 @@ from PIL import Image
 
 from caramel import tables
 from caramel.errors import DataError, GateError
-from caramel.quality import gates
-from caramel.quality.contract_expectations import contract_expectations
-from caramel.quality.suites import Summary, read_suite, validate, write_summaries
+from caramel.gates import gates
+from caramel.gates.contract_expectations import contract_expectations
+from caramel.gates.suites import Summary, read_suite, validate, write_summaries
 
 ROOT = Path(__file__).parents[2]
 SUITES = ROOT / "expectations"

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from caramel.quality import surface
-from caramel.quality.blind import assign_folds
+from caramel.blind import surface
+from caramel.draws import assign_folds
 
 RULES = ["length", "words", "tokens", "final_punctuation", "casing", "digits", "articles"]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from caramel import parallel
-from caramel.quality.text_store import text_vectors, vector_table
+from caramel.blind.text_store import text_vectors, vector_table
+from caramel.running import parallel
 
 MADE: list[str] = []
 

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from caramel.errors import ConfigError, DataError
-from caramel.quality import tradeoff as t
-from caramel.quality.length_matching import length_gaps
-from caramel.quality.rows import repair, row_gaps
+from caramel.refine import tradeoff as t
+from caramel.refine.length_matching import length_gaps
+from caramel.refine.rows import repair, row_gaps
 
 DATA = os.environ.get("CARAMEL_DATA")
 FITTED, FRESH = ("ngram", "probe"), ("char_ngram", "edit_probe", "length")
@@ -156,7 +156,7 @@ def test_refinement_takes_a_planted_word_from_a_fresh_attacker():
 @pytest.mark.slow
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 def test_on_real_captions_a_fresh_attacker_does_no_better_than_reported():
-    from caramel.sources.sugarcrepe import read_captions
+    from caramel.sources.sugarcrepe_files import read_captions
 
     rows = read_captions(Path(str(DATA)) / "sugarcrepe_unrefined")
     rows, _ = repair(rows.assign(type=rows["subtype"].str.partition("_")[0]))

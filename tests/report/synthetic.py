@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.evaluation.benchmarks.instances import BENCHMARK, subsets_of
-from caramel.evaluation.comparison import compare_variants
-from caramel.evaluation.summary import summarise, summarise_variants
+from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
+from caramel.evaluation.results.comparison import compare_variants
+from caramel.evaluation.results.summary import summarise, summarise_variants
 from caramel.images.generation import NOT_DRAWN
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, realise, shape

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.audit.audit import as_json, audit, pair_gaps
+from caramel.audit.similarity.parses import parser
 from caramel.errors import DataError
-from caramel.quality.audit import as_json, audit, pair_gaps
-from caramel.quality.parses import parser
 from caramel.report import audit_figures, figures
 from caramel.report.audit_page import audit_page, write_page
 

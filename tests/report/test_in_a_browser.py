@@ -15,7 +15,7 @@ from synthetic import write_all
 
 from caramel import cli
 from caramel.errors import GateError
-from caramel.quality.suites import validate
+from caramel.gates.suites import validate
 from caramel.report import figures
 from caramel.report.page import build_report, write_report
 from caramel.tables import TABLES, TEXT

@@ -13,12 +13,12 @@ from synthetic import put, write_all
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.evaluation.figures import subset_bars
+from caramel.evaluation.results.bars import subset_bars
 from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
-from caramel.stages import skip
+from caramel.running.stages import skip
 
 REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"
 BLANK = b"\x89PNG" + bytes(28)

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from caramel import tables
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.tasks import benchmark
 from caramel.errors import DataError
-from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.tasks import benchmark
 from caramel.report.paper_table import paper_table
 from caramel.report.table_styles import Style
 

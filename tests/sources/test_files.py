@@ -12,8 +12,8 @@ from PIL import Image
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError
-from caramel.sources.files import assign_splits, read_pairs
-from caramel.sources.sugarcrepe import read_captions
+from caramel.sources.folders import assign_splits, read_pairs
+from caramel.sources.sugarcrepe_files import read_captions
 from caramel.tables import SUBTYPES
 
 ROW = {"filename": "1.jpg", "caption": "A red cat.", "negative_caption": "A blue cat."}

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from caramel.errors import DataError
-from caramel.models.checkpoints import load_checkpoint
-from caramel.quality.assemble import NEGATIVES
+from caramel.images.assemble import NEGATIVES
+from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.training.contrastive import batch_loss, draw_batch, fit, hits, load_examples
 
 
@@ -91,7 +91,7 @@ def test_negative_images_make_a_batch_twice_as_wide(rows, files, clip_folder) ->
 
 
 def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> None:
-    from caramel.models.clip import ClipEncoder
+    from caramel.models.clip.encoder import ClipEncoder
 
     clip = load_checkpoint(clip_folder)
     examples = load_examples(clip, rows, files, negatives=NEGATIVES["negative_texts_images"])

@@ -7,8 +7,8 @@ import pandas as pd
 from caramel import tables
 from caramel.captions.written import Written
 from caramel.errors import DataError, shown
-from caramel.fields import brief
-from caramel.sources.sugarcrepe import read_captions
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.storage.fields import brief
 
 NAME = "given"
 NO_PARAPHRASE = "no paraphrase in the source"

@@ -11,7 +11,8 @@ import io
 
 import click
 
-from caramel.cli import evaluation, project, quality, refinement
+from caramel.cli import auditing as quality
+from caramel.cli import evaluation, project, refinement
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -49,7 +50,7 @@ def cli() -> None:
 
     `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
     """
-    from caramel.stages import be_quiet  # here, for the sake of `caramel --help`
+    from caramel.running.stages import be_quiet
 
     be_quiet()
 

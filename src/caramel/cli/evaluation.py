@@ -11,7 +11,7 @@ import click
 from caramel.cli.options import SEED
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
-from caramel.files import keep_inputs, write_atomically
+from caramel.storage.files import keep_inputs, write_atomically
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,8 +128,8 @@ def evaluate(
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
     from caramel import tables
+    from caramel.benchmarks.tasks import benchmark
     from caramel.evaluation import evaluate as library
-    from caramel.evaluation.tasks import benchmark
     from caramel.report.terminal import metrics_text
 
     sources = _sources(benchmarks, data, images)
@@ -175,7 +175,7 @@ def benchmarks(name: str | None) -> None:
       caramel benchmarks
       caramel benchmarks sugarcrepe
     """
-    from caramel.evaluation.tasks import benchmark
+    from caramel.benchmarks.tasks import benchmark
     from caramel.registry import BACKENDS
 
     if name is None:
@@ -205,8 +205,8 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     Example:
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
     """
-    from caramel.evaluation.published_files import files_of, metrics_of
-    from caramel.evaluation.tasks import benchmark as named
+    from caramel.benchmarks.tasks import benchmark as named
+    from caramel.evaluation.results.published_files import files_of, metrics_of
     from caramel.report.terminal import metrics_text
 
     keep_inputs([out / name for name in METRICS], [file for path in files for file in files_of(path)])
@@ -238,8 +238,8 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
       caramel compare results/tuned results/base --out results/tuned-base
       caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
     """
-    from caramel.evaluation.comparison import compare as compared
-    from caramel.evaluation.published_files import read_runs, run_file
+    from caramel.evaluation.results.comparison import compare as compared
+    from caramel.evaluation.results.published_files import read_runs, run_file
     from caramel.report.terminal import comparison_text
 
     if out is not None:
@@ -289,8 +289,8 @@ def table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
-    from caramel.evaluation.published_files import ANSWERS, run_file
-    from caramel.evaluation.tasks import benchmark as named
+    from caramel.benchmarks.tasks import benchmark as named
+    from caramel.evaluation.results.published_files import ANSWERS, run_file
     from caramel.report.paper_table import paper_table
 
     if out is not None:
@@ -321,7 +321,7 @@ def _scored(runs: tuple[Path, ...]) -> pd.DataFrame:
     import pandas as pd
 
     from caramel import tables
-    from caramel.evaluation.published_files import read_runs
+    from caramel.evaluation.results.published_files import read_runs
 
     named = [
         str(run)
@@ -364,8 +364,8 @@ def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
         ConfigError: a benchmark stands twice, or there is none.
         BackendError: there is none of that name.
     """
+    from caramel.benchmarks.tasks import benchmark
     from caramel.evaluation.evaluate import source_of
-    from caramel.evaluation.tasks import benchmark
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):

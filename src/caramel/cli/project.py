@@ -48,7 +48,7 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
     from caramel.config import write_profile
-    from caramel.plain_yaml import read_yaml
+    from caramel.storage.plain_yaml import read_yaml
 
     path = Path("params.yaml")
     try:
@@ -139,7 +139,7 @@ def ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.tracking import store_root, tracking_uri
+    from caramel.running.tracking import store_root, tracking_uri
 
     root = store_root()
     if "CARAMEL_TRACKING_URI" not in os.environ and not (root / "mlruns" / "mlflow.db").exists():
@@ -185,7 +185,7 @@ def timings() -> None:
     """
     from pydantic import ValidationError
 
-    from caramel.timings import Timing
+    from caramel.running.timings import Timing
 
     path = Path("work", "timings.jsonl")
     if not path.exists():

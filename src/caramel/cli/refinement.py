@@ -12,12 +12,12 @@ import click
 from caramel.cli.options import SEED
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
-from caramel.files import keep_inputs
+from caramel.storage.files import keep_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from caramel.quality.tradeoff import Candidate
+    from caramel.refine.tradeoff import Candidate
 
 # What refinement is fitted on and chosen by, and the further scorers that judge the result.
 FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
@@ -102,9 +102,9 @@ def refine(
       caramel refine sugarcrepe_unrefined/ --out refined/ --target 0.52
       caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
     """
-    from caramel.evaluation.audit_inputs import read_rows
-    from caramel.quality import refined_files, tradeoff
-    from caramel.quality.rows import rejected, repair
+    from caramel.audit.inputs_of_audit import read_rows
+    from caramel.refine import refined_files, tradeoff
+    from caramel.refine.rows import rejected, repair
 
     fitted = scorers or FITTED
     further = attackers or tuple(s for s in FURTHER if s not in fitted)

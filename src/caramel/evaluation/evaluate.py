@@ -14,16 +14,18 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel import parallel, tables, tracking
+from caramel import tables
+from caramel.benchmarks.image_files import check_images, content_keys
+from caramel.benchmarks.tasks import Rankings, Task, benchmark, limited
 from caramel.errors import BackendError, CaramelError, ConfigError, DataError, shown
+from caramel.evaluation.encoding import Run
 from caramel.evaluation.fitness import unfit
-from caramel.evaluation.image_files import check_images, content_keys
-from caramel.evaluation.scoring import Run, similarities
+from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.scoring import similarities
 from caramel.evaluation.store import check_stores
-from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Rankings, Task, benchmark, limited
-from caramel.fields import brief
 from caramel.models.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
+from caramel.running import parallel, tracking
+from caramel.storage.fields import brief
 
 _NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
 _LONGEST = 250  # signs of one
@@ -198,7 +200,8 @@ def evaluate_model(
         ``similarities``, ``answers`` and ``metrics``: paths of the tables, None for one that there is not;
         ``failed``: number of questions without an answer; and every metric over all instances.
     """
-    from caramel.evaluation.choices import answers, summarise_answers
+    from caramel.evaluation.choices import answers
+    from caramel.evaluation.results.answers import summarise_answers
     from caramel.models.protocols import Chooser
 
     source = Source(**point["source"])
@@ -391,7 +394,7 @@ def _log(
     """Log the metrics, by subset, and their figure as one MLflow run."""
     import mlflow
 
-    from caramel.evaluation.figures import subset_bars
+    from caramel.evaluation.results.bars import subset_bars
 
     title = (
         f"evaluate {name}" if source.benchmark == "instances" else f"evaluate {name} on {source.benchmark}"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from caramel.benchmarks.metrics import METRICS
+from caramel.benchmarks.tasks import ABSENT, Benchmark, Comparisons, Task
 from caramel.evaluation.choices import askable
-from caramel.evaluation.metrics import METRICS
-from caramel.evaluation.tasks import ABSENT, Benchmark, Comparisons, Task
 from caramel.models.specs import parse_spec
 
 MATCHERS = frozenset({"itm", "vqascore", "vgptscore", "vgptscore_blind", "vgptscore_noise"})

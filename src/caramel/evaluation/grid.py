@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from caramel import parallel
+from caramel.benchmarks.tasks import benchmark
 from caramel.errors import BackendError
-from caramel.evaluation.comparison import compare_variants
 from caramel.evaluation.evaluate import Source, evaluate, source_of
-from caramel.evaluation.summary import BASE, summarise_variants
-from caramel.evaluation.tasks import benchmark
+from caramel.evaluation.results.comparison import compare_variants
+from caramel.evaluation.results.summary import BASE, summarise_variants
+from caramel.running import parallel
 
 ASSEMBLED = "data/assemble"
 

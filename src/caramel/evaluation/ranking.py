@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.evaluation.scoring import Dual, Encoded, Floats, Run, encode
-from caramel.evaluation.tasks import Index, Rankings
+from caramel.arrays import Floats
+from caramel.benchmarks.tasks import Index, Rankings
+from caramel.evaluation.encoding import Dual, Encoded, Run, encode
 
 CELLS = 2**23  # scores held at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.models.protocols import Chooser, Question, Reply
-from caramel.records import json_or_none
+from caramel.storage.records import json_or_none
 
 _HALF = re.compile("[\ud800-\udfff]")
 PATIENCE = 16  # questions in a row without a reply, after which the run ends

@@ -28,12 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from caramel import parallel
+from caramel.benchmarks.image_files import KEY_BYTES
 from caramel.errors import DataError
-from caramel.evaluation.image_files import KEY_BYTES
-from caramel.files import check, kept, write_atomically
 from caramel.models.protocols import Identity
-from caramel.parallel import Executor
+from caramel.running import parallel
+from caramel.running.parallel import Executor
+from caramel.storage.files import check, kept, write_atomically
 
 KEY = pa.binary(KEY_BYTES)
 Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)

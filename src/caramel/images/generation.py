@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.files import file_hash
 from caramel.images.judges import Judge
 from caramel.images.pipelines import draw_pictures, load_pipeline
-from caramel.models.clip import resolve_device
-from caramel.parallel import Executor, sharded_map, tune_grid
+from caramel.models.devices import resolve_device
 from caramel.registry import backend
+from caramel.running.parallel import Executor, sharded_map, tune_grid
+from caramel.storage.files import file_hash
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 

@@ -34,11 +34,11 @@ class ReadingJudge:
 
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
         """Return 1 where the caption is true of what the picture exactly shows, else 0."""
-        from caramel.pictures import pixels
         from caramel.sources.world.drawing import CANVAS
         from caramel.sources.world.language import read
         from caramel.sources.world.reading import read_pictures
         from caramel.sources.world.scenes import holds
+        from caramel.storage.pictures import pixels
 
         stack = np.stack([pixels(data, f"number {i}", CANVAS) for i, data in enumerate(pictures)])
         out = np.zeros(len(captions))
@@ -64,7 +64,7 @@ class ClipJudge:
     name = "clip"
 
     def __init__(self, checkpoint: str, device: str, batch: int) -> None:
-        from caramel.models.checkpoints import load_encoder
+        from caramel.models.clip.checkpoints import load_encoder
 
         self._encoder = load_encoder(checkpoint, device=device, precision="fp32", name="judge")
         self._batch = batch

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
-from caramel.files import file_hash, write_atomically
+from caramel.storage.files import file_hash, write_atomically
 
 CARD = "generator.json"
 OWN = "pipeline"

@@ -37,11 +37,11 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import BackendError
-from caramel.files import file_hash
-from caramel.models.activations import OPTION
 from caramel.registry import BACKENDS, backend
+from caramel.storage.files import file_hash
 
 CONFIG = "open_clip_config.json"
+OPTION = re.compile(r"\?(?P<key>\w+)=(?P<value>\w*)\Z")  # what a spec may end in
 _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
 
 
@@ -108,7 +108,7 @@ def open_model(text: str, device: str, precision: str) -> Any:
     Raises:
         BackendError: it is unknown, missing, broken, or not what the spec says.
     """
-    from caramel.models.clip import resolve_device
+    from caramel.models.devices import resolve_device
 
     open_model.cache_clear()  # before the next one is loaded: two may not fit into memory
     spec = parse_spec(text)

@@ -18,9 +18,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from caramel import tables
-from caramel.dvc_state import listing_hash, parse_lock, read_lock
 from caramel.errors import ConfigError, DataError, shown
-from caramel.plain_yaml import read_yaml
 from caramel.release.pin_file import (
     Outs,
     Pin,
@@ -32,7 +30,9 @@ from caramel.release.pin_file import (
     write_pin,
     wrong_fields,
 )
-from caramel.tracking import git_commit
+from caramel.running.dvc_state import listing_hash, parse_lock, read_lock
+from caramel.running.tracking import git_commit
+from caramel.storage.plain_yaml import read_yaml
 
 REPORT = "report"  # stage whose output is no data
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.errors import ConfigError, DataError, shown
-from caramel.files import write_atomically
+from caramel.storage.files import write_atomically
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 CHECKSUM = "sha256"  # field of a pin's file: the hash of the others

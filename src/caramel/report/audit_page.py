@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.audit.similarity.parses import Parser
 from caramel.errors import DataError
-from caramel.files import write_atomically
-from caramel.quality.parses import Parser
 from caramel.report import audit_sections as parts
 from caramel.report.audit_sections import BEST, WHERE, ranked
 from caramel.report.blocks import Section, count, percent
 from caramel.report.inputs import number, value
 from caramel.report.rendering import render
+from caramel.storage.files import write_atomically
 
 PAGE = "audit.html"
 PAIR_COLUMNS = ("pair_id", "scorer", "gap")

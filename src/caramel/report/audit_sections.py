@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.quality.parses import Parser
-from caramel.quality.similarity import PAIRS, quartiles, sls
+from caramel.audit.similarity.lexical import PAIRS, quartiles, sls
+from caramel.audit.similarity.parses import Parser
 from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
 from caramel.report.blocks import (
     MISSING,

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.metrics import METRICS
 from caramel.errors import DataError
-from caramel.evaluation.comparison import DIFFERENCE_COLUMNS
-from caramel.evaluation.metrics import METRICS
-from caramel.evaluation.summary import BASE, VARIANT_COLUMNS, variant_of
+from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
+from caramel.evaluation.results.summary import BASE, VARIANT_COLUMNS, variant_of
 from caramel.report.blocks import (
     MISSING,
     Block,

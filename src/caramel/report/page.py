@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from caramel import tables
-from caramel.files import write_atomically
 from caramel.report import changes, data_sections, image_sections, model_sections
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section
 from caramel.report.inputs import Skipped
 from caramel.report.rendering import render
+from caramel.storage.files import write_atomically
 
 Make = Callable[[], Sequence[Block]]
 

@@ -8,13 +8,13 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
+from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
+from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
-from caramel.evaluation.comparison import ALPHA, compare
-from caramel.evaluation.metrics import METRICS, RECALLS, Outcomes
-from caramel.evaluation.statistics import holm, over_seeds
-from caramel.evaluation.summary import judge, summarise, variant_of
-from caramel.evaluation.tasks import Benchmark
+from caramel.evaluation.results.comparison import ALPHA, compare
+from caramel.evaluation.results.summary import judge, summarise, variant_of
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
+from caramel.statistics import holm, over_seeds
 
 PUBLISHED_COLUMNS = ("model", "benchmark", "subset", "metric", "value", "paper", "table", "row", "note")
 Column = tuple[str, str]  # subset, metric

@@ -13,21 +13,15 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.models.clip import (
-    autocast,
-    decode,
-    encode_text,
-    normalised,
-    resolve_device,
-    resolve_precision,
-)
+from caramel.models.clip.encoder import decode, encode_text, normalised
+from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.training.loop import Curve, Training, train, weight_decay_groups
 from caramel.training.losses import contrastive_loss
 
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.checkpoints import Clip
+    from caramel.models.clip.checkpoints import Clip
 
 LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel import tables, tracking
-from caramel.files import file_hash
-from caramel.models.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
-from caramel.parallel import Executor, fingerprint, tune_grid
-from caramel.quality.assemble import NEGATIVES, VARIANTS
+from caramel import tables
+from caramel.images.assemble import NEGATIVES, VARIANTS
+from caramel.models.clip.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
+from caramel.running import tracking
+from caramel.running.parallel import Executor, fingerprint, tune_grid
+from caramel.storage.files import file_hash
 from caramel.training.contrastive import fit, load_examples
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
 

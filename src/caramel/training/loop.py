@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from caramel.errors import ConfigError
-from caramel.files import is_whole, keep
+from caramel.storage.files import is_whole, keep
 
 if TYPE_CHECKING:
     import torch

@@ -17,8 +17,8 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.images.pipelines import CallOptions, save_pipeline
-from caramel.models.clip import autocast, resolve_device, resolve_precision
-from caramel.models.tokenizer import learn_merges
+from caramel.models.clip.tokenizer import learn_merges
+from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.training.loop import Curve, Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def flow_loss(
 
 def load_pictures(rows: pd.DataFrame, images: pd.DataFrame, size: int) -> Any:
     """Return the rows' pictures as uint8, shape (n, 3, size, size)."""
-    from caramel.pictures import pixels
+    from caramel.storage.pictures import pixels
 
     if rows.empty:
         raise DataError("There is no picture to train on: no pair is in the train split.")

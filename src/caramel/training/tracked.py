@@ -11,8 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel import tracking
-from caramel.files import empty_folder
+from caramel.running import tracking
+from caramel.storage.files import empty_folder
 from caramel.training.loop import Curve
 
 CURVES = "curves.csv"  # columns model, step, metric, value

@@ -18,11 +18,12 @@ from encoders import CountingEncoder, CountingMatcher
 from PIL import Image, ImageDraw
 
 from caramel import tables
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.scoring import Run, similarities
-from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Benchmark
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.tasks import Benchmark
+from caramel.evaluation.encoding import Run
+from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.scoring import similarities
 
 DUAL, MATCHER = "counting:4", "matching:8"
 Score = Callable[[str, bytes], float]

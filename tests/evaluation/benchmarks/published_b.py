@@ -16,11 +16,12 @@ from encoders import CountingEncoder, CountingMatcher
 from PIL import Image
 
 from caramel import registry, tables
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.scoring import Run, similarities
-from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Benchmark
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.tasks import Benchmark
+from caramel.evaluation.encoding import Run
+from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.scoring import similarities
 
 FAILING = "failing:64"
 SPECS = ("counting:4", "matching:8", FAILING)

@@ -15,11 +15,12 @@ import pytest
 from encoders import CountingEncoder, CountingMatcher
 
 from caramel import registry, tables
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.scoring import Run, similarities
-from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Benchmark, Task
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.tasks import Benchmark, Task
+from caramel.evaluation.encoding import Run
+from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.scoring import similarities
 from caramel.models.specs import open_model
 
 SPECS = ("counting:4", "matching:8", "patchy:3")

@@ -21,12 +21,12 @@ from published_b import (
     verdict,
 )
 
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.readers import aro
+from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks import aro
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.metrics import outcomes
-from caramel.evaluation.summary import summarise
-from caramel.evaluation.tasks import Benchmark
+from caramel.evaluation.results.summary import summarise
 
 RELATIONS = {"behind": 60, "to the left of": 19, "near": 31, "riding": 8}  # ``near`` is left out of the mean
 PAIRS = {("white", "green"): 30, ("old", "wooden"): 25, ("wooden", "old"): 24, ("red", "round"): 2}

@@ -18,9 +18,9 @@ from published import (
     write_parquet,
 )
 
+from caramel.benchmarks import pairs
+from caramel.benchmarks.readers.bivlc import BENCHMARK, read_bivlc
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks import pairs
-from caramel.evaluation.benchmarks.bivlc import BENCHMARK, read_bivlc
 from caramel.tables import SUBTYPES
 
 COUNT = 42

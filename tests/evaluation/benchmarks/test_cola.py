@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from published import DUAL, MATCHER, Instance, agree, listed, pairs, with_nan, write_images, write_json
 
+from caramel.benchmarks.readers.cola import BENCHMARK, FILE, read_cola
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.cola import BENCHMARK, FILE, read_cola
 
 ITEMS = pairs(40, "JPEG")
 LINK = "https://cs-people.bu.edu/array/data/vg_gqa_images/"

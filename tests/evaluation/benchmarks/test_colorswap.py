@@ -14,8 +14,8 @@ from published import (
     write_parquet,
 )
 
+from caramel.benchmarks.readers.colorswap import BENCHMARK, read_colorswap
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.colorswap import BENCHMARK, read_colorswap
 
 ITEMS = pairs(30)
 IMAGES, CAPTIONS = ("midjourney", "dalle"), ("human", "template", "gpt4")

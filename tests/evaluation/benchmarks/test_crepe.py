@@ -20,11 +20,11 @@ from published_b import (
     verdict,
 )
 
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.readers import crepe_productivity, crepe_retrieval, crepe_systematicity
+from caramel.benchmarks.visual_genome import vg_file
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks import crepe_productivity, crepe_retrieval, crepe_systematicity
-from caramel.evaluation.benchmarks.visual_genome import vg_file
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.summary import summarise
+from caramel.evaluation.results.summary import summarise
 
 COLUMNS = ["region_id", "caption", "x", "y", "width", "height", "image_id"]
 SYSTEMATICITY = [

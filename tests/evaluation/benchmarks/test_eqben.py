@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 from published import DUAL, MATCHER, Instance, agree, listed, pairs, with_nan, write_images, write_json
 
+from caramel.benchmarks.readers.eqben import BENCHMARK, FILES, TO_PNG, read_eqben
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.eqben import BENCHMARK, FILES, TO_PNG, read_eqben
 
 PARTS = ("eqbenag", "eqbengebc", "eqbenkubric_attr", "eqbenkubric_cnt", "eqbenkubric_loc", "eqbensd")
 ITEMS = pairs(36)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored
 
+from caramel.benchmarks.readers.mmvp import BENCHMARK
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.mmvp import BENCHMARK
 
 PATTERNS = [
     "Orientation",

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 from published import DUAL, MATCHER, Instance, agree, listed, pairs, with_nan, write_images, write_json
 
+from caramel.benchmarks.readers.natural_bench import BENCHMARK, read_natural_bench
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.natural_bench import BENCHMARK, read_natural_bench
 
 ITEMS = pairs(40, "JPEG")
 

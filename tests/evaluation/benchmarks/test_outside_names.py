@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from small_releases import RELEASES, write_release
 
+from caramel.audit.formats import SIGNS
+from caramel.audit.inputs_of_audit import read_rows
+from caramel.benchmarks.image_files import ImageFile, check_images
+from caramel.benchmarks.tasks import Benchmark, benchmark, comparisons
 from caramel.errors import DataError
-from caramel.evaluation.audit_formats import SIGNS
-from caramel.evaluation.audit_inputs import read_rows
 from caramel.evaluation.evaluate import Source, read_task
-from caramel.evaluation.image_files import ImageFile, check_images
-from caramel.evaluation.tasks import Benchmark, benchmark, comparisons
 from caramel.registry import BACKENDS
 
 LAST_PART = ("cola", "whatsup_a", "whatsup_b")  # of a path or a link, the last part alone names the image

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from published_b import SPECS, Verdict, agrees, draw, is_telling, know_failing, score_of, scored, verdict
 
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.readers.retrieval import COCO, FLICKR30K
+from caramel.benchmarks.tasks import Benchmark, Rankings
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.retrieval import COCO, FLICKR30K
-from caramel.evaluation.image_files import check_images
-from caramel.evaluation.tasks import Benchmark, Rankings
 
 KARPATHY, VAL2017, FLICKR = "dataset_coco.json", "captions_val2017.json", "dataset_flickr30k.json"
 RELEASES = [(COCO, KARPATHY, "val2014"), (COCO, VAL2017, "val2017"), (FLICKR30K, FLICKR, "flickr30k-images")]

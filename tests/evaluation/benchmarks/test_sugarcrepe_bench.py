@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from published import DUAL, MATCHER, Instance, agree, drawn, listed, with_nan, write_images, write_json
 
+from caramel.benchmarks.public_files import image_folder
+from caramel.benchmarks.readers.sugarcrepe import BENCHMARK, read_sugarcrepe
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.reading import image_folder
-from caramel.evaluation.benchmarks.sugarcrepe import BENCHMARK, read_sugarcrepe
 from caramel.tables import SUBTYPES
 
 PUBLIC = os.environ.get("CARAMEL_DATA")

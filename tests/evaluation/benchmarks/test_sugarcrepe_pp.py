@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from published import DUAL, MATCHER, Instance, agree, drawn, listed, with_nan, write_images, write_json
 
+from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK, read_sugarcrepe_pp
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.sugarcrepe_pp import BENCHMARK, read_sugarcrepe_pp
 
 PUBLIC = os.environ.get("CARAMEL_DATA")
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att")

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored, wins
 
+from caramel.benchmarks.readers.svo_probes import BENCHMARK
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.svo_probes import BENCHMARK
 
 FIELDS = [
     "sentence",

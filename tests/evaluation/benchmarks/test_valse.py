@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored, wins
 
+from caramel.benchmarks.readers.valse import BENCHMARK
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.valse import BENCHMARK
 
 # Piece (name of its file), phenomenon, folder of its images, names of the images.
 PIECES = [

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored, wins
 
+from caramel.benchmarks.readers.vl_checklist import BENCHMARK, CORPORA, LAYOUT
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.vl_checklist import BENCHMARK, CORPORA, LAYOUT
 
 # File, folder of its images, the authors' name of its result, aspect.
 FILES = [

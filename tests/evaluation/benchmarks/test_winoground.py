@@ -14,8 +14,8 @@ from published import (
     write_parquet,
 )
 
+from caramel.benchmarks.readers.winoground import BENCHMARK, read_winoground
 from caramel.errors import DataError
-from caramel.evaluation.benchmarks.winoground import BENCHMARK, read_winoground
 
 COUNT = 40
 ITEMS = pairs(COUNT)

@@ -1,7 +1,7 @@
 from caramel import tables
 from caramel.sources.world.language import read
+from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene, holds
-from caramel.sources.world.source import sample_pairs
 
 COUNTS = {"train": 120, "val": 30, "test": 40}
 

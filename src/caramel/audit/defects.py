@@ -1,0 +1,185 @@
+"""Defects of the texts of hard negatives, found row by row, without any model or download."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from html.entities import html5
+
+import pandas as pd
+
+from caramel.texts import words_only
+
+Words = tuple[str, ...]
+TEXTS = ("caption", "caption2", "negative_caption")
+CLIP_TOKENS = 77  # CLIP's context, start and end included (Radford et al. 2021)
+ARTICLES = frozenset(("a", "an", "the"))
+# Words of grammar that captions of any length have, and that are no words of the other languages.
+ENGLISH = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        the of and is are with at to for by from that this his her their its it on near while into over up down
+        has have or next other there
+        """,
+    )
+)
+# The same of Spanish, French, German, Italian, Portuguese and Dutch. Left out: what is an English word as well
+# (`die`, `van`, `met`, `son`, `pour`).
+OTHER_LANGUAGES = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        el la los las una unos unas del de que por para en está están muy sobre
+        le les un une des du et est dans avec sur qui aux ce cette au
+        der das den dem und ein eine einen einem einer mit auf ist sind von zu neben sich nicht
+        il lo gli uno di che su sono della nella sul sulla alla è
+        um uma os dos da na ao não são estão
+        het een op zijn naast voor aan bij niet wordt
+        """,
+    )
+)
+_PIECE = re.compile(r"'(?:s|t|re|ve|m|ll|d)\b|[^\W\d_]+|\d|(?:[^\s\w]|_)+", re.IGNORECASE)
+_ENTITY = re.compile(r"&([a-zA-Z][a-zA-Z0-9]+;|#[0-9]+;|#[xX][0-9a-fA-F]+;)")
+# U+FFFD stands for bytes that were no text; control characters and byte-order marks are no signs at all.
+_NO_SIGN = re.compile("[\ufffd\ufeff\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def _as_read(first: int, last: int) -> str:
+    """Return a class of the signs that these bytes become when they are read as Windows-1252 or Latin-1."""
+    data = [bytes([byte]) for byte in range(first, last + 1)]
+    signs = {byte.decode("latin-1") for byte in data} | {byte.decode("cp1252", "ignore") for byte in data}
+    return f"[{re.escape(''.join(sorted(signs)))}]"
+
+
+# What UTF-8 becomes when each of its bytes is read as a sign: `Ã©` for `é`, `â€™` for `’`. Bytes that begin signs
+# of other scripts than Latin count from two of them on: one alone may be meant, as in `CAFÉ”`.
+_MORE = _as_read(0x80, 0xBF)
+_MOJIBAKE = re.compile(
+    f"[ÂÃ]{_MORE}|[âï]{_MORE}{{2}}|ð{_MORE}{{3}}|"
+    f"(?:{_as_read(0xC4, 0xDF)}{_MORE}|{_as_read(0xE0, 0xEE)}{_MORE}{{2}}){{2}}"
+)
+
+
+def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
+    """Return the pair_ids of the rows with each defect, in their order.
+
+    Texts are compared by their words in order: case, space and punctuation do not count.
+
+    - ``negative_equals_caption``: nothing is wrong with the negative.
+    - ``paraphrase_equals_caption``: the paraphrase changes nothing.
+    - ``duplicate_pair``: caption and negative stand in an earlier row, whatever its image.
+    - ``word_order_only``: the same words in another order. Right for a swap; in other types it
+      shows that nothing was replaced or added.
+    - ``paraphrase_equals_negative``: one text is said to be true and false of the image.
+    - ``contradictory_roles``: a true caption of the row is, up to articles, a negative in another row of the
+      same image, or the other way round.
+    - ``empty_text``: a text without any word.
+    - ``over_long_text``: a text that CLIP cuts; see ``least_clip_tokens``.
+    - ``not_english``: see ``is_not_english``.
+    - ``encoding_damage``: see ``is_damaged``.
+    - ``image_in_two_splits``: the row's image, or its negative image, stands in rows of another split as well.
+      Only where there is a column split.
+
+    Args:
+        rows: columns pair_id, image_id, caption, caption2 (or None) and negative_caption; perhaps image,
+            negative_image and split.
+    """
+    caption, negative = (rows[name].map(words_only) for name in ("caption", "negative_caption"))
+    paraphrase = rows["caption2"].map(lambda text: words_only(text) if isinstance(text, str) else None)
+    same_words = caption.map(sorted) == negative.map(sorted)
+    found = {
+        "negative_equals_caption": caption == negative,
+        "paraphrase_equals_caption": caption == paraphrase,
+        "duplicate_pair": pd.DataFrame({"caption": caption, "negative": negative}).duplicated(),
+        "word_order_only": same_words & (caption != negative),
+        "paraphrase_equals_negative": negative == paraphrase,
+        "contradictory_roles": _contradictory(rows["image_id"], (caption, paraphrase), negative),
+        "empty_text": _any_text(rows, lambda text: not words_only(text)),
+        "over_long_text": _any_text(rows, lambda text: least_clip_tokens(text) > CLIP_TOKENS),
+        "not_english": _any_text(rows, is_not_english),
+        "encoding_damage": _any_text(rows, is_damaged),
+    }
+    if "split" in rows.columns:
+        found["image_in_two_splits"] = _in_two_splits(rows)
+    return {name: rows.loc[holds, "pair_id"].tolist() for name, holds in found.items()}
+
+
+def least_clip_tokens(text: str) -> int:
+    """Return how many tokens CLIP's tokenizer makes of a text at least, start and end included.
+
+    It splits a text into words, single digits and runs of punctuation, and each of them into one token or
+    more: whatever has more than ``CLIP_TOKENS`` here is cut for certain. Rare words make the true number
+    larger, so that a text just below may be cut as well.
+    """
+    return 2 + len(_PIECE.findall(html.unescape(html.unescape(text))))  # twice, as its tokenizer does
+
+
+def is_not_english(text: str) -> bool:
+    """Return whether a text shows signs of another language.
+
+    Either three letters or more, and more than an eighth of all, are not of ``a`` to ``z``: another script,
+    or many accents. Or at least two words are words of grammar of Spanish, French, German, Italian,
+    Portuguese or Dutch, and more than twice as many as of English. Short texts without such words, and languages that
+    are written almost without accents, are not told from English.
+    """
+    if not text.isascii():
+        letters = [sign for sign in text if sign.isalpha()]
+        foreign = sum(not sign.isascii() for sign in letters)
+        if foreign >= 3 and 8 * foreign > len(letters):
+            return True
+    words = words_only(text)
+    others = sum(word in OTHER_LANGUAGES for word in words)
+    return others >= 2 and others > 2 * sum(word in ENGLISH for word in words)
+
+
+def is_damaged(text: str) -> bool:
+    """Return whether a text was decoded wrongly on its way.
+
+    Signs of it are UTF-8 read as Windows-1252 or Latin-1 (``Ã©``, ``â€™``), the replacement character,
+    control characters and byte-order marks, and HTML entities that were left as they are (``&amp;``, ``&#39;``).
+    """
+    if not text.isascii() and _MOJIBAKE.search(text):
+        return True
+    if _NO_SIGN.search(text):
+        return True
+    return any(name.startswith("#") or name in html5 for name in _ENTITY.findall(text))
+
+
+def _any_text(rows: pd.DataFrame, holds: Callable[[str], bool]) -> pd.Series[bool]:
+    """Return whether any text of a row has a property; equal texts are looked at once."""
+    given = [rows[name] for name in TEXTS]
+    bad = {text for text in {*pd.concat(given)} if isinstance(text, str) and holds(text)}
+    return pd.concat([column.isin(bad) for column in given], axis=1).any(axis=1)
+
+
+def _contradictory(
+    images: pd.Series[str], true: Iterable[Iterable[Words | None]], false: Iterable[Words | None]
+) -> pd.Series[bool]:
+    """Return whether a text of a row is true here and a negative in another row of the image, or the reverse."""
+    roles: tuple[dict[object, set[int]], ...] = (defaultdict(set), defaultdict(set))
+    for role, column in enumerate([false, *true]):
+        for row, (image, words) in enumerate(zip(images, column, strict=True)):
+            if words:
+                key = image, tuple(word for word in words if word not in ARTICLES)
+                roles[role > 0][key].add(row)
+    bad: set[int] = set()
+    for text in roles[0].keys() & roles[1].keys():
+        # Within one row alone the negative equals a true caption, which is another defect.
+        negative, positive = roles[0][text], roles[1][text]
+        bad |= {row for row in positive if negative - {row}} | {row for row in negative if positive - {row}}
+    return pd.Series([row in bad for row in range(len(images))], index=images.index)
+
+
+def _in_two_splits(rows: pd.DataFrame) -> pd.Series[bool]:
+    """Return whether an image of a row stands in rows of several splits."""
+    columns = [rows[name] for name in ("image_id", "image", "negative_image") if name in rows.columns]
+    seen: dict[object, set[str]] = defaultdict(set)
+    for column in columns:
+        for image, split in zip(column, rows["split"], strict=True):
+            if isinstance(image, str):
+                seen[image].add(split)
+    crossing = {image for image, where in seen.items() if len(where) > 1}
+    return pd.concat([column.isin(crossing) for column in columns], axis=1).any(axis=1)

@@ -1,0 +1,102 @@
+"""Which rows must stand in one fold: rows of one image, and rows whose true captions nearly agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.arrays import Ints
+from caramel.audit.minhash import Hashes, band_keys, bands, hash_functions, jaccard, shingles, signatures
+from caramel.texts import words_only
+
+ALIKE = 0.6  # similarity from which on captions nearly agree: one word of ten differs
+HASHES, SEED = 64, 0  # of the signatures; the similarity itself is checked
+LARGEST, SMALL = 0.1, 10  # share of the rows, and number, that one group may hold
+
+NEAR, EXACT, IMAGE = "image and near-duplicate captions", "image and equal captions", "image"
+
+
+class Grouping(NamedTuple):
+    """Groups of rows that are not independent.
+
+    Attributes:
+        names: (n,) group of each row, named by the smallest image in it.
+        by: what ties rows together.
+    """
+
+    names: list[str]
+    by: str
+
+
+def grouped(rows: pd.DataFrame) -> Grouping:
+    """Return the groups of audit rows: rows of an image, and rows with near-duplicate captions.
+
+    Two captions nearly agree if the Jaccard similarity of their sets of word pairs is ``ALIKE`` or more;
+    see ``minhash``.
+
+    Where captions are made from few templates, everything nearly agrees with everything and nothing is
+    left to learn from: if one group held more than ``LARGEST`` of the rows (and no image does), only
+    equal captions are tied together, and if that is still so, only rows of an image.
+
+    Args:
+        rows: columns image_id, caption and caption2 (or None).
+    """
+    image = rows["image_id"].to_numpy(dtype=str)
+    texts = [(i, t) for c in ("caption", "caption2") for i, t in enumerate(rows[c]) if isinstance(t, str)]
+    owner = np.array([i for i, _ in texts], dtype=np.int64)
+    words = [words_only(text) for _, text in texts]
+    names, number = np.unique(image, return_inverse=True)
+    allowed = max(LARGEST * len(rows), SMALL, np.bincount(number).max(initial=0))
+    _, same = np.unique(np.array([" ".join(w) for w in words], dtype=str), return_inverse=True)
+    edges = np.stack([number[owner], len(names) + same])
+    kinds = len(names) + int(same.max(initial=-1)) + 1
+    distinct = np.unique(same, return_index=True)[1]
+    near = near_duplicates([words[i] for i in distinct]) + len(names)
+    for by, found in ((NEAR, np.hstack([edges, near])), (EXACT, edges)):
+        label = _components(found, kinds)[: len(names)][number]
+        if len(rows) == 0 or np.bincount(label).max() <= allowed:
+            first = np.unique(label, return_index=True)[1]
+            smallest = dict(zip(label[first].tolist(), image[first].tolist(), strict=True))
+            for at, name in zip(label.tolist(), image.tolist(), strict=True):
+                smallest[at] = min(smallest[at], name)
+            return Grouping([smallest[at] for at in label.tolist()], by)
+    return Grouping(image.tolist(), IMAGE)
+
+
+def near_duplicates(texts: Sequence[Sequence[str]]) -> Ints:
+    """Return pairs of places of texts, given by their words, that nearly agree. (2, m).
+
+    Of a bucket of many alike texts each is compared with the first and with the one before it.
+    """
+    full = np.array([i for i, words in enumerate(texts) if words], dtype=np.int64)
+    if len(full) < 2:
+        return np.zeros((2, 0), dtype=np.int64)
+    found = shingles([texts[i] for i in full.tolist()])
+    size, count = bands(ALIKE, HASHES)
+    least = signatures(found, hash_functions(size * count, SEED))
+    pairs = np.unique(np.hstack([_bucket_mates(keys) for keys in band_keys(least, size)]), axis=1)
+    alike = jaccard(found, found, pairs[0], pairs[1]) >= ALIKE
+    return np.asarray(full[pairs[:, alike]])
+
+
+def _bucket_mates(keys: Hashes) -> Ints:
+    """Return pairs of places with the same key. (n,) -> (2, m)."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    begins = np.r_[True, ordered[1:] != ordered[:-1]]
+    first = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    at = np.flatnonzero(~begins)
+    return np.hstack([np.stack([order[at - 1], order[at]]), np.stack([order[first[at]], order[at]])])
+
+
+def _components(edges: Ints, count: int) -> Ints:
+    """Return the connected component of each of ``count`` nodes. (2, m) -> (count,)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    graph = coo_array((np.ones(edges.shape[1], dtype=np.int8), (edges[0], edges[1])), shape=(count, count))
+    label: Ints = connected_components(graph, directed=False)[1].astype(np.int64)
+    return label

@@ -1,0 +1,261 @@
+"""Captions and hard negatives of any data set that can be audited, in one form.
+
+A data set is a folder: a public benchmark as published, or our tables; or one file with named columns. Which it
+is, is seen from the names of its files; see ``audit_formats``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
+from caramel.audit.named_columns import ALL, SUFFIXES, read_named
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import image_folder
+from caramel.benchmarks.readers.sugarcrepe import FOLDERS
+from caramel.benchmarks.tasks import ABSENT, Comparisons, Rankings, benchmark
+from caramel.errors import DataError, shown
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.storage.fields import brief
+from caramel.tables import SUBTYPES
+
+COLUMNS = (
+    "pair_id",
+    "image_id",
+    "type",
+    "subtype",
+    "caption",
+    "caption2",
+    "negative_caption",
+    "image",
+    "negative_image",
+)
+NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
+OTHER = "other"  # subtype of rows that belong to none, where others do
+PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
+MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
+# Benchmarks whose subsets are a type and its subtypes; the subsets of others divide all rows in one way.
+NESTED = ("bivlc", "valse", "vl_checklist", "crepe_productivity")
+
+
+@dataclass(frozen=True)
+class AuditRows:
+    """What is audited.
+
+    Attributes:
+        rows: ``COLUMNS``, and ``split`` where the data set has splits. pair_id: unique; image_id: name of the
+            positive image; type, subtype: as the data set names them, ``all`` where it does not; caption,
+            negative_caption: text, which may be empty; caption2: text or None; image, negative_image: keys of
+            ``images``, None where the data set has no such image or it is not at hand.
+        format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
+        images: the images that are at hand; ``image_files.encoded`` reads them.
+    """
+
+    rows: pd.DataFrame
+    format: str
+    images: Mapping[str, ImageFile]
+
+
+def read_rows(path: Path, *, images: Path | None = None, name: str | None = None) -> AuditRows:
+    """Return the rows of a data set, whatever its format.
+
+    A caption among several candidates (CREPE, ARO's orders, What'sUp) gives a row for each false one. One that
+    stands in several subsets by design (CREPE's ``both`` and ``all_types``, and its files for several training
+    sets) gives the rows of the first. Images are not opened.
+
+    Args:
+        path: folder of a data set, or a file: SugarCrepe's of one subtype, or one with named columns.
+        images: folder of the images; None: that of the data.
+        name: of the format, where a folder holds several.
+
+    Raises:
+        DataError: there is nothing at ``path``, nothing of a known format (the message lists what was looked
+            for) or several formats; or the data are broken, or have no hard negatives.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{str(path)!r} does not exist. Give the folder or file of a data set.")
+    folder = images or (path if path.is_dir() else path.parent)
+    if path.is_dir():
+        found = detected(path, name)
+        rows, files = READERS.get(found, partial(_benchmark_rows, found))(path, folder)
+    elif path.suffix == ".json" and path.stem in SUBTYPES:
+        found = SUGARCREPE
+        rows, files = _sugarcrepe(path, folder)
+    elif path.name == "instances.parquet":
+        found = INSTANCES
+        rows, files = _instances(path.parent, folder)
+    elif path.suffix in SUFFIXES:
+        found = NAMED
+        rows, files = _named(path, folder)
+    else:
+        raise DataError(f"{str(path)!r} is of no known format.\n{looked_for()}")
+    if found == SUGARCREPE and rows["caption2"].notna().all():
+        found = SUGARCREPE_PP
+    return AuditRows(_checked(rows, path), found, files)
+
+
+Found = tuple[pd.DataFrame, dict[str, ImageFile]]
+
+
+def _sugarcrepe(path: Path, images: Path) -> Found:
+    """Return the rows of SugarCrepe's or SugarCrepe++'s files."""
+    rows = read_captions(path)
+    below = image_folder(images, list(dict.fromkeys(rows["image_id"])), FOLDERS)
+    files = _at_hand(ImageFile(str(below / name)) for name in dict.fromkeys(rows["image_id"]))
+    image = [key if (key := str(below / name)) in files else None for name in rows["image_id"]]
+    return rows.assign(
+        type=rows["subtype"].str.partition("_")[0], image=_objects(image), negative_image=None
+    ), files
+
+
+def _instances(path: Path, images: Path) -> Found:
+    """Return the rows of table ``instances``; the images are those of table ``images``, where it is there."""
+    rows = tables.read(tables.INSTANCES, path / "instances.parquet")
+    store = path / "images.parquet"
+    ids = tables.read(tables.IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
+    files = {name: ImageFile(str(store), place) for place, name in enumerate(ids)}
+    places = {
+        column: _objects([str(files[name]) if name in files else None for name in rows[of]])
+        for column, of in (("image", "image_id"), ("negative_image", "negative_image_id"))
+    }
+    return rows.assign(pair_id=rows["instance_id"], **places), {str(file): file for file in files.values()}
+
+
+def _tables(path: Path, images: Path) -> Found:
+    """Return the rows of tables ``negatives``, ``pairs`` and, where it is there, ``paraphrases``."""
+    if not (path / "pairs.parquet").is_file():
+        raise DataError(
+            f"{str(path)!r} holds negatives.parquet and no pairs.parquet. Give a folder that holds both, such as "
+            f"data/refine."
+        )
+    negatives = tables.read(tables.NEGATIVES, path / "negatives.parquet")
+    rows = negatives.merge(tables.read(tables.PAIRS, path / "pairs.parquet"), on="pair_id", how="left")
+    lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
+    if lost:
+        raise DataError(
+            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{shown([brief(name) for name in lost])}"
+        )
+    second = path / "paraphrases.parquet"
+    known = {}
+    if second.is_file():
+        found = tables.read(tables.PARAPHRASES, second)
+        known = dict(zip(found["pair_id"], found["caption2"], strict=True))
+    caption2 = _objects([known.get(name) for name in rows["pair_id"]])
+    return rows.assign(pair_id=rows["negative_id"], caption2=caption2, image=None, negative_image=None), {}
+
+
+def _named(path: Path, images: Path) -> Found:
+    """Return the rows of a file with named columns; images are paths in the folder of the images."""
+    rows = read_named(path)
+    files = _at_hand(
+        ImageFile(str(images / name))
+        for column in ("image", "negative_image")
+        for name in dict.fromkeys(rows[column].dropna())
+    )
+    for column in ("image", "negative_image"):
+        keys = [str(images / name) if isinstance(name, str) else None for name in rows[column]]
+        rows[column] = _objects([key if key in files else None for key in keys])
+    return rows, files
+
+
+def _benchmark_rows(name: str, path: Path, images: Path) -> Found:
+    """Return the rows of a registered benchmark."""
+    task = benchmark(name).read(path, images)
+    files = _at_hand(task.images)
+    rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
+    if rows is None:
+        raise DataError(
+            f"{str(path)!r} is the benchmark {name}, whose captions have no hard negatives: its texts cannot be "
+            f"solved blind, and there is nothing to audit."
+        )
+    keys = [str(image) for image in task.images]
+    for column in ("image", "negative_image"):
+        rows[column] = _objects([keys[i] if i != ABSENT and keys[i] in files else None for i in rows[column]])
+    labels = [_label(name, subsets) for subsets in rows["subsets"]]
+    none = OTHER if any(subtype for _, subtype in labels) else ALL
+    return rows.assign(
+        type=[kind for kind, _ in labels], subtype=[subtype or none for _, subtype in labels]
+    ), files
+
+
+def _label(name: str, subsets: Sequence[str]) -> tuple[str, str]:
+    """Return type and subtype of a row of a benchmark; subtype ``""``: it belongs to none."""
+    if not subsets:
+        return ALL, ""
+    if name == "crepe_systematicity":  # training data, split, type: the first two say nothing of the texts
+        return (subsets[0].rpartition("/")[2],) * 2
+    return (subsets[0], subsets[min(1, len(subsets) - 1)]) if name in NESTED else (ALL, subsets[0])
+
+
+def _compared(task: Comparisons) -> pd.DataFrame | None:
+    """Return a row per instance, None if there is no negative caption."""
+    rows = task.rows[task.rows["negative_caption"].notna()]
+    return rows.rename(columns={"instance_id": "pair_id"}).reset_index(drop=True) if len(rows) else None
+
+
+def _candidates(task: Rankings) -> pd.DataFrame | None:
+    """Return a row per query and false candidate, None if the candidates are no hard negatives.
+
+    Hard negatives are texts, few, and of one query alone.
+    """
+    rows = task.rows
+    most = max(map(len, task.pools))
+    if set(rows["direction"]) != {"i2t"} or rows["pool"].duplicated().any() or most > MOST_CANDIDATES:
+        return None
+    seen: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
+    found = []
+    columns = (
+        rows[name].tolist() for name in ("instance_id", "image_id", "subsets", "query", "pool", "true")
+    )
+    for name, image_id, subsets, query, pool, true in zip(*columns, strict=True):
+        caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ALL
+        false = [task.texts[place][0] for place in task.pools[pool].tolist() if place not in true]
+        for number, negative in enumerate(false):
+            if seen.setdefault((query, caption, negative), subset) == subset:
+                pair = f"{name}-{number}", image_id, subsets, caption, negative, query
+                found.append(dict(zip(PAIR, pair, strict=True)))
+    return pd.DataFrame(found).assign(caption2=None, negative_image=ABSENT)
+
+
+def _at_hand(images: Any) -> dict[str, ImageFile]:
+    """Return the images whose files are there, by their names."""
+    there: dict[str, bool] = {}
+    found = {}
+    for image in images:
+        if there.setdefault(image.path, Path(image.path).is_file()):
+            found[str(image)] = image
+    return found
+
+
+def _objects(values: Sequence[str | None]) -> pd.Series[Any]:
+    """Return the values as they are: columns of type str would turn None into NaN."""
+    return pd.Series(values, dtype=object)
+
+
+def _checked(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Return the rows with the columns of the contract."""
+    if rows.empty:
+        raise DataError(f"{str(path)!r} holds no row.")
+    twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
+    if twice:
+        raise DataError(
+            f"{str(path)!r}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
+        )
+    columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
+    found = rows[columns].reset_index(drop=True).astype(object)
+    return found.where(found.notna(), None)
+
+
+READERS: Mapping[str, Callable[[Path, Path], Found]] = {
+    INSTANCES: _instances,
+    TABLES: _tables,
+    SUGARCREPE: _sugarcrepe,
+}

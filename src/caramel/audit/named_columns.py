@@ -1,0 +1,149 @@
+"""Captions and hard negatives from one file with named columns: CSV, JSON, JSON Lines or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from caramel.errors import DataError
+from caramel.storage.fields import brief, checked_name, checked_text, stays_inside
+from caramel.storage.records import csv_rows, json_rows, parquet, parquet_rows
+from caramel.tables import SUBTYPES
+from caramel.texts import words_only
+
+Rows = list[tuple[str, dict[str, Any]]]  # where, row
+Texts = list[str | None]
+SUFFIXES = (".csv", ".jsonl", ".json", ".parquet")
+ALL = "all"  # type and subtype of rows that have none
+TEXTS = ("caption", "caption2", "negative_caption")
+IMAGES = ("image", "negative_image")
+REQUIRED = ("caption", "negative_caption")
+# Ours -> names in the file, the first that is there.
+OPTIONAL: Mapping[str, tuple[str, ...]] = {
+    "caption2": ("caption2",),
+    "pair_id": ("id", "pair_id", "instance_id"),
+    "image_id": ("image_id", "filename", "image"),
+    "image": ("image", "filename", "image_id"),
+    "negative_image": ("negative_image",),
+    "type": ("type",),
+    "subtype": ("subtype",),
+    "split": ("split",),
+}
+
+
+def named_columns() -> str:
+    """Return which columns there must be and may be, for messages."""
+    others = dict.fromkeys(name for names in OPTIONAL.values() for name in names)
+    return f"{', '.join(REQUIRED)}; optional {', '.join(others)}"
+
+
+def read_named(path: Path) -> pd.DataFrame:
+    """Return pair_id, image_id, type, subtype, caption, caption2, negative_caption, image, negative_image.
+
+    And ``split``, where there is such a column. Other columns are left out, and so are pictures that stand in
+    the file. A caption that is missing is empty text, any other value that is missing None. Without ids the rows
+    are counted; without images, rows with the same words in their captions count as of one image; without
+    types, all rows are of type ``all``.
+
+    Raises:
+        DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image lies outside of
+            its folder.
+    """
+    names, rows = _read(path)
+    lacking = [name for name in REQUIRED if name not in names]
+    if lacking:
+        raise DataError(
+            f"{str(path)!r} lacks the columns {lacking}; it has {brief(names)}.\n"
+            f"Named columns are {named_columns()}. Of a benchmark's release give the folder."
+        )
+    if not rows:
+        raise DataError(f"{str(path)!r} holds no row.")
+    columns: dict[str, Texts] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
+    columns |= {name: [text or "" for text in _texts(rows, name)] for name in REQUIRED}
+    for name, others in OPTIONAL.items():
+        column = next((other for other in others if other in names), None)
+        if column is not None:
+            texts = _texts(rows, column)
+            columns[name] = _files(rows, column, texts) if name in IMAGES else texts
+    return _completed(columns)
+
+
+def _read(path: Path) -> tuple[list[str], Rows]:
+    """Return the names of the file's columns, and its rows; of Parquet files, what holds text or numbers."""
+    if path.suffix == ".parquet":
+        known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
+        with parquet(path) as file:
+            names = [field.name for field in file.schema_arrow if _is_plain(field.type)]
+        return names, list(parquet_rows(path, [name for name in names if name in known]))
+    rows = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
+    if not rows:
+        raise DataError(f"{str(path)!r} holds no row.")
+    for where, row in rows:
+        if not isinstance(row, dict):
+            raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+    return list(dict.fromkeys(name for _, row in rows for name in row)), rows
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether a type holds no pictures: those are structs or bytes."""
+    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def _texts(rows: Rows, column: str) -> Texts:
+    """Return the values of a column as texts; whole numbers are names, and empty or missing ones None.
+
+    Raises:
+        DataError: a value is something else, or no Unicode text.
+    """
+    return [_text(row.get(column), column, where) for where, row in rows]
+
+
+def _text(value: Any, column: str, where: str) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool) and column not in TEXTS:
+        return str(value)
+    if value is None or value == "" or value != value:
+        return None
+    if not isinstance(value, str):
+        raise DataError(f"{where}: column {column!r} must be text, not {brief(value)}.")
+    if column not in TEXTS and not value.strip():
+        return None
+    return checked_text(value, column, where)
+
+
+def _files(rows: Rows, column: str, names: Texts) -> Texts:
+    """Return names of image files; of a column of ids, which need not be files, those that can be.
+
+    Raises:
+        DataError: a name is of a file outside of the folder.
+    """
+    if column == "image_id":
+        return [name if name is not None and stays_inside(name) else None for name in names]
+    return [
+        None if name is None else checked_name(name, column, where)
+        for name, (where, _) in zip(names, rows, strict=True)
+    ]
+
+
+def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
+    """Return the rows with names, images and types where the file has none."""
+    numbers = range(len(columns["caption"]))
+    columns["pair_id"] = [name or f"row-{n}" for n, name in zip(numbers, columns["pair_id"], strict=True)]
+    first: dict[object, str] = {}
+    own = [first.setdefault(words_only(str(text)), f"row-{n}") for n, text in enumerate(columns["caption"])]
+    columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
+    labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
+    columns |= {name: [label[side] for label in labels] for side, name in enumerate(("type", "subtype"))}
+    return pd.DataFrame(columns, dtype=object)
+
+
+def _label(kind: str | None, subtype: str | None) -> tuple[str, str]:
+    """Return type and subtype; ``add`` and ``obj`` are ``add`` and ``add_obj``, as in SugarCrepe."""
+    if f"{kind}_{subtype}" in SUBTYPES:
+        subtype = f"{kind}_{subtype}"
+    if kind is None:
+        kind = str(subtype).partition("_")[0] if subtype in SUBTYPES else ALL
+    return kind, subtype or kind

@@ -1,0 +1,84 @@
+"""SLS: syntactic and lexical similarity of caption, paraphrase and hard negative (Dumpala et al. 2024, D.1).
+
+SLS(U, V) = lexical(U, V) · syntactic(U, V), each in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from caramel.arrays import Floats
+from caramel.audit.similarity.parses import Parser
+from caramel.audit.similarity.tree_kernel import tree_similarities
+from caramel.blind.scorers import DECIMALS
+from caramel.texts import words_only
+
+Unit = Literal["words", "characters"]
+PAIRS = {  # name of a pair of texts -> its columns
+    "P1-P2": ("caption", "caption2"),
+    "P1-N": ("caption", "negative_caption"),
+    "P2-N": ("caption2", "negative_caption"),
+}
+_SEQUENCES: Mapping[Unit, Callable[[str], Sequence[Hashable]]] = {"words": words_only, "characters": str}
+
+
+def sls(rows: pd.DataFrame, *, parser: Parser | None = None, unit: Unit = "words") -> pd.DataFrame:
+    """Return pair_id, subtype, pair (``P1-P2``, ``P1-N`` or ``P2-N``), lexical, syntactic and sls.
+
+    One row per instance and pair of texts that it has; without a paraphrase that is (P1, N) alone. Without a
+    parser ``syntactic`` and ``sls`` are missing.
+
+    Args:
+        rows: columns pair_id, subtype, caption, caption2 (or None) and negative_caption.
+        parser: of every distinct text, asked once.
+        unit: of the lexical similarity; see ``lexical_similarities``.
+
+    Raises:
+        DataError: the parser has no parse for a text.
+    """
+    parts = []
+    for name, columns in PAIRS.items():
+        there = rows[rows["caption2"].notna()] if "caption2" in columns else rows
+        texts = there[list(columns)].set_axis(["first", "second"], axis=1)
+        parts.append(there[["pair_id", "subtype"]].assign(pair=name).join(texts))
+    found = pd.concat(parts, ignore_index=True)
+    first, second = found.pop("first").tolist(), found.pop("second").tolist()
+    lexical = lexical_similarities(first, second, unit=unit)
+    syntactic = np.full(len(found), np.nan) if parser is None else _syntactic(parser, first, second)
+    scores = {"lexical": lexical, "syntactic": syntactic, "sls": lexical * syntactic}
+    return found.assign(**{name: values.round(DECIMALS) for name, values in scores.items()})
+
+
+def lexical_similarities(first: Sequence[str], second: Sequence[str], *, unit: Unit) -> Floats:
+    """Return 1 − d / n in [0, 1] for n texts and n others: d is Levenshtein's distance, n the longer length. (n,).
+
+    Args:
+        first: n texts.
+        second: n texts.
+        unit: ``words``: lower-case words, without punctuation, as the paper defines it. ``characters``: the
+            texts as they are written, which gives the values that its Table 9 prints.
+    """
+    from rapidfuzz.distance import Levenshtein
+    from rapidfuzz.process import cpdist
+
+    sequence = _SEQUENCES[unit]
+    left, right = ([sequence(text) for text in texts] for texts in (first, second))
+    found: Floats = cpdist(left, right, scorer=Levenshtein.normalized_similarity, dtype=np.float64)
+    return found
+
+
+def _syntactic(parser: Parser, first: Sequence[str], second: Sequence[str]) -> Floats:
+    texts = sorted({*first, *second})
+    parses = dict(zip(texts, parser(texts), strict=True))
+    return tree_similarities([parses[text] for text in first], [parses[text] for text in second])
+
+
+def quartiles(scores: pd.DataFrame, column: str) -> pd.DataFrame:
+    """Return n and the quartiles ``low``, ``median`` and ``high`` of a column of ``sls``, by pair of texts."""
+    groups = scores.groupby("pair", sort=False)[column]
+    shares = {"low": 0.25, "median": 0.5, "high": 0.75}
+    return pd.DataFrame({"n": groups.count(), **{name: groups.quantile(q) for name, q in shares.items()}})

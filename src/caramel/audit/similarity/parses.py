@@ -1,0 +1,145 @@
+"""Parsers as backends: texts to constituency trees. ``given:FILE`` reads trees that any parser wrote.
+
+world         exact trees of the embedded world's captions; see ``world_trees``
+given:FILE    one line per caption with its Penn-style trees, one for each sentence:
+              (ROOT (S (NP (DT A) (NN cat)) (VP (VBZ sits)) (. .)))
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, cast
+
+from caramel.audit.similarity.tree_kernel import Parse, Tree
+from caramel.errors import BackendError, DataError, shown
+from caramel.registry import backend
+from caramel.storage.fields import brief
+from caramel.storage.records import text_lines
+
+ROOTS = ("", "ROOT", "TOP", "S1")  # what parsers call the node above a sentence
+MAX_DEPTH = 200
+_BRACKETS = re.compile(r"[()]|[^\s()]+")
+# Words are compared as they were before a parser made tokens of them: its signs for brackets and quotes undone.
+_SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_QUOTES = str.maketrans({"“": '"', "”": '"', "’": "'", "‘": "'", "`": "'", "\\": None})
+
+
+class Parser(Protocol):
+    """Constituency parser."""
+
+    def __call__(self, texts: Sequence[str]) -> list[Parse]:
+        """Return the parse of each text, in their order; equal texts have equal parses.
+
+        Raises:
+            DataError: it cannot parse one of them.
+        """
+        ...
+
+
+def parser(spec: str) -> Parser:
+    """Return the parser of a spec, ``NAME`` or ``NAME:TARGET``.
+
+    Raises:
+        BackendError: there is no parser of that name, or its target is missing or too much.
+        DataError: the target is no file of trees.
+    """
+    name, _, target = spec.partition(":")
+    return cast(Parser, backend("parser", name)(target))
+
+
+def given_parser(target: str) -> Parser:
+    """Return a parser that looks texts up in a file of trees, by their words.
+
+    Raises:
+        BackendError: no file is named.
+        DataError: the file cannot be read, a line is no tree, or a text has two different ones.
+    """
+    if not target:
+        raise BackendError("Parser 'given' needs a file of trees: write given:FILE.")
+    known = _read_parses(Path(target))
+
+    def look_up(texts: Sequence[str]) -> list[Parse]:
+        found = [known.get(_key(text)) for text in texts]
+        lacking = sorted({text for text, parse in zip(texts, found, strict=True) if parse is None})
+        if lacking:
+            raise DataError(
+                f"{target!r} has no tree for {len(lacking)} texts:\n{shown([repr(t) for t in lacking])}\n"
+                f"Parse each text as it is written, punctuation included, and write its trees in one line."
+            )
+        return [parse for parse in found if parse is not None]
+
+    return look_up
+
+
+def _read_parses(file: Path) -> dict[str, Parse]:
+    """Return key of text -> parse, for the lines of a file that are not empty."""
+    known: dict[str, Parse] = {}
+    for number, line in enumerate(text_lines(file), 1):
+        if not line.strip():
+            continue
+        parse = read_trees(line, f"{str(file)!r}, line {number}")
+        key = _key("".join(_SIGNS.get(word, word) for tree in parse for word in tree.words()))
+        if known.setdefault(key, parse) != parse:
+            raise DataError(
+                f"{str(file)!r}, line {number}: the same text has another tree above: {brief(line)}."
+            )
+    return known
+
+
+def _key(text: str) -> str:
+    """Return what a text and the joined words of its tree have in common."""
+    text = text.casefold().replace("``", '"').replace("''", '"').translate(_QUOTES)
+    return "".join(text.split())
+
+
+def read_trees(text: str, where: str) -> Parse:
+    """Return the bracketed trees of a text, each below one node ``ROOT`` whatever its parser called it.
+
+    Args:
+        text: ``(LABEL child …)`` or ``(TAG word)``, one or several.
+        where: named in errors.
+
+    Raises:
+        DataError: a bracket is not closed or holds nothing, a word has no tag of its own, there is no tree, or
+            one is deeper than ``MAX_DEPTH``.
+    """
+    bad = DataError(
+        f"{where}: no bracketed tree: {brief(text)}. Write (LABEL child …), with (TAG word) for each word, at most "
+        f"{MAX_DEPTH} deep."
+    )
+    levels: list[list[Tree]] = [[]]  # finished children of each open bracket, outermost first
+    labels: list[str] = []
+    words: list[str] = []
+    before = ""
+    for piece in _BRACKETS.findall(text):
+        if piece == "(":
+            if words and words[-1]:
+                raise bad
+            levels.append([])
+            labels.append("")
+            words.append("")
+        elif piece == ")":
+            if not labels:
+                raise bad
+            children, label, word = tuple(levels.pop()), labels.pop(), words.pop()
+            if bool(children) == bool(word):
+                raise bad
+            levels[-1].append(Tree(label, children, word))
+        elif not labels or words[-1] or levels[-1]:
+            raise bad
+        elif before == "(":
+            labels[-1] = piece
+        else:
+            words[-1] = piece
+        before = piece
+        if len(labels) > MAX_DEPTH:
+            raise bad
+    if labels or not levels[0]:
+        raise bad
+    return tuple(_below_root(tree) for tree in levels[0])
+
+
+def _below_root(tree: Tree) -> Tree:
+    return Tree("ROOT", tree.children if tree.label in ROOTS and tree.children else (tree,))

@@ -1,0 +1,125 @@
+"""Syntactic similarity of captions: the label tree kernel of FastKASSIM on constituency trees.
+
+Chen et al. 2023 (FastKASSIM), after Moschitti 2006 (tree kernels) and Boghrati et al. 2018 (sentences matched to
+sentences). With σ = 1 and λ = 0.4, the defaults of the authors' package:
+
+    Δ(x, y) = 0                                        where the labels differ
+            = λ · Π_{c child of x} (σ + Σ_{d child of y} Δ(c, d))      else; words are no nodes
+    K(x, y) = Σ Δ over all nodes of x and all nodes of y
+    similarity(x, y) = K(x, y) / √(K(x, x) · K(y, y))
+
+K weighs every child of x against all children of y, so the order of the two trees matters, as it does there: by up
+to 0.12 on unlike captions of the embedded world. Their code also lets Δ(x, y) stand for Δ(y, x) within one tree,
+whichever came first; here each is its own, which moved no similarity by more than 0.012 there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from caramel.arrays import Floats
+from caramel.errors import DataError
+
+SIGMA, LAMBDA = 1.0, 0.4
+CACHED = 1 << 20  # values of Δ; what is compared again is mostly what was compared last
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A node of a constituency tree: a phrase with its children, or a tag with its word."""
+
+    label: str
+    children: tuple[Tree, ...] = ()
+    word: str = ""
+
+    def words(self) -> list[str]:
+        """Return the words below the node, from left to right."""
+        return [self.word] if not self.children else [w for child in self.children for w in child.words()]
+
+
+Parse = tuple[Tree, ...]  # of one text: a tree for each of its sentences, at least one
+
+
+def tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -> Floats:
+    """Return the syntactic similarity in [0, 1] of n parses with n others. (n,).
+
+    Sentences are matched one to one so that the sum of their similarities is greatest, and that sum is divided
+    by the larger number of sentences. Equal up to words gives 1.
+
+    Raises:
+        DataError: a tree is so wide that its kernel is no finite number.
+    """
+    kernel = _Kernel()
+    found = [kernel.of_parses(x, y) for x, y in zip(first, second, strict=True)]
+    return np.array(found, dtype=np.float64)
+
+
+class _Kernel:
+    """The kernel, with what it has computed: Δ depends on labels alone, so equal subtrees share one number."""
+
+    def __init__(self) -> None:
+        self._number: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._label: list[str] = []
+        self._children: list[tuple[int, ...]] = []
+        self._delta = lru_cache(CACHED)(self._common)
+        self._own = lru_cache(CACHED)(lambda tree: self._sum(tree, tree))
+
+    def of_parses(self, first: Parse, second: Parse) -> float:
+        """Return the similarity of two texts."""
+        assert min(len(first), len(second)) > 0
+        table = np.array([[self._similarity(x, y) for y in second] for x in first])
+        if table.size == 1:
+            return float(table[0, 0])
+        from scipy.optimize import linear_sum_assignment
+
+        return float(table[linear_sum_assignment(table, maximize=True)].sum() / max(table.shape))
+
+    def _similarity(self, first: Tree, second: Tree) -> float:
+        scale = math.sqrt(self._own(first)) * math.sqrt(self._own(second))
+        if not math.isfinite(scale):
+            words = " ".join([*first.words(), "/", *second.words()])
+            raise DataError(f"No syntactic similarity: a tree has too many equal children in {words[:80]!r}.")
+        return min(1.0, self._sum(first, second) / scale)
+
+    def _sum(self, first: Tree, second: Tree) -> float:
+        """Return K: Δ over all pairs of nodes, each pair of shapes once."""
+        ours, theirs = self._shapes(first), self._shapes(second)
+        by_label: dict[str, list[tuple[int, int]]] = {}
+        for shape, times in theirs.items():
+            by_label.setdefault(self._label[shape], []).append((shape, times))
+        return sum(
+            times * other_times * self._delta(shape, other)
+            for shape, times in ours.items()
+            for other, other_times in by_label.get(self._label[shape], ())
+        )
+
+    def _common(self, x: int, y: int) -> float:
+        """Return Δ of two shapes."""
+        if self._label[x] != self._label[y]:
+            return 0.0
+        product = LAMBDA
+        for child in self._children[x]:
+            product *= SIGMA + sum(self._delta(child, other) for other in self._children[y])
+        return product
+
+    def _shapes(self, tree: Tree) -> Counter[int]:
+        """Return how often each shape (a subtree without its words) stands in the tree."""
+        found: Counter[int] = Counter()
+
+        def number(node: Tree) -> int:
+            key = node.label, tuple([number(child) for child in node.children])
+            if key not in self._number:
+                self._number[key] = len(self._label)
+                self._label.append(key[0])
+                self._children.append(key[1])
+            found[self._number[key]] += 1
+            return self._number[key]
+
+        number(tree)
+        return found

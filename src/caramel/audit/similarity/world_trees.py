@@ -1,0 +1,128 @@
+"""Exact constituency trees of the embedded world's captions, by Penn Treebank labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from caramel.audit.similarity.parses import Parser, read_trees
+from caramel.audit.similarity.tree_kernel import Parse
+from caramel.errors import BackendError, DataError, shown
+from caramel.sources.world.language import Reading, read, shape
+from caramel.sources.world.scenes import INVERSE, Meaning, Mention
+
+_THERE = "(S (NP (EX there)) (VP (VBZ is) {what}){{end}})"
+_PICTURE = "(NP (NP (DT a) (NN picture)) (PP (IN of) {what}){{end}})"
+_SEEN = "(S {{a}} (VP (MD can) (VP (VB be) (VP (VBN seen){where}))){{end}})"
+
+# One tree for each of ``PATTERNS``. {a} {b} {c}: noun phrases. {ab} {cb}: the preposition with all it governs.
+# {its_ab} …: the adverbial. {end}: what a tail adds, and the final stop.
+TREES: dict[tuple[int, int], tuple[str, ...]] = {
+    (1, 0): (
+        "(NP {a}{end})",
+        _THERE.format(what="{a}"),
+        _PICTURE.format(what="{a}"),
+        "(NP {a} (PP (IN on) (NP (DT a) (JJ plain) (NN background))){end})",
+        _SEEN.format(where=""),
+        "(SINV (ADVP (RB here)) (VP (VBZ is)) {a}{end})",
+    ),
+    (2, 0): (
+        "(NP {a} (CC and) {b}{end})",
+        _THERE.format(what="(NP {a} (CC and) {b})"),
+        "(NP {a} (ADVP (RB together) (PP (IN with) {b})){end})",
+        _PICTURE.format(what="(NP {a} (CC and) {b})"),
+        "(NP {a} (CC and) (ADVP (RB also)) {b}{end})",
+        "(NP {a} (VP (VBN shown) (PP (IN with) {b})){end})",
+    ),
+    (2, 1): (
+        "(S {a} (VP (VBZ is) {ab}){end})",
+        _THERE.format(what="(NP {a} {ab})"),
+        "(SINV {ab} (VP (VBZ is)) {a}{end})",
+        "(NP {b} (PP (IN with) (NP {a} {its_ab})){end})",
+        "(S {b} (VP (VBZ has) (NP {a} {its_ab})){end})",
+        _SEEN.format(where=" {ab}"),
+        "(NP {a} (SBAR (WHNP (WDT that)) (S (VP (VBZ has) (NP {b} {its_ba})))){end})",
+    ),
+    (3, 0): (
+        "(NP {a} (, ,) {b} (CC and) {c}{end})",
+        _THERE.format(what="(NP {a} (, ,) {b} (CC and) {c})"),
+        _PICTURE.format(what="(NP {a} (, ,) {b} (CC and) {c})"),
+        "(NP (NP {a} (CC and) {b}) (PP (IN with) {c}){end})",
+    ),
+    (3, 1): (
+        "(S (S {a} (VP (VBZ is) {ab})) (, ,) (CC and) (S (NP (EX there)) (VP (VBZ is) {c})){end})",
+        _THERE.format(what="(NP (NP {a} {ab}) (, ,) (CC and) (ADVP (RB also)) {c})"),
+        "(NP {c} (, ,) (CC and) (NP {a} {ab}){end})",
+        "(NP (NP {b} (PP (IN with) (NP {a} {its_ab}))) (, ,) (CC and) {c}{end})",
+    ),
+    (3, 2): (
+        "(S (S {a} (VP (VBZ is) {ab})) (, ,) (CC and) (S {c} (VP (VBZ is) {cb})){end})",
+        "(S (SINV {ab} (VP (VBZ is)) {a}) (, ,) (CC and) (SINV {cb} (VP (VBZ is)) {c}){end})",
+        "(NP {b} (PP (IN with) (NP (NP {a} {its_ab}) (CC and) (NP {c} {its_cb}))){end})",
+        _THERE.format(what="(NP (NP {a} {ab}) (, ,) (CC and) (NP {c} {cb}))"),
+    ),
+}
+_TAIL = " (PP (IN along) (PP (IN with) {x}))"
+_SIDE = "(PP (IN to) (NP (NP (DT the) (NN {kind})) (PP (IN of) {what})))"
+_ITS_SIDE = "(PP (IN to) (NP (PRP$ its) (NN {kind})))"
+
+
+def world_parser(target: str) -> Parser:
+    """Return the parser of the world's language.
+
+    Raises:
+        BackendError: a target is given; it takes none.
+    """
+    if target:
+        raise BackendError(f"Parser 'world' takes no target, but 'world:{target}' gives one: write world.")
+    return parse_captions
+
+
+def parse_captions(texts: Sequence[str]) -> list[Parse]:
+    """Return the exact tree of each caption of the world.
+
+    Raises:
+        DataError: a text is no sentence of its language.
+    """
+    readings = {text: read(text) for text in texts}
+    foreign = sorted(text for text, reading in readings.items() if reading is None)
+    if foreign:
+        raise DataError(
+            f"{len(foreign)} texts are no captions of the embedded world:\n{shown([repr(t) for t in foreign])}\n"
+            f"Give trees of a parser of your own: given:FILE."
+        )
+    parses = {text: _parse(text, reading) for text, reading in readings.items() if reading is not None}
+    return [parses[text] for text in texts]
+
+
+def _parse(text: str, reading: Reading) -> Parse:
+    mentions = reading.meaning.mentions
+    slots = {name: _phrase(mention) for name, mention in zip("abc", mentions, strict=False)}
+    said = Meaning(mentions[:-1] if reading.added else mentions, reading.meaning.relations)
+    tail = _TAIL.format(x=_phrase(mentions[-1])) if reading.added else ""
+    for relation in said.relations:
+        pair = "abc"[relation.subject] + "abc"[relation.object]
+        # The second relation names b again, by its noun alone.
+        again = f"(NP (DT the) (NN {mentions[1].noun}))"
+        slots[pair] = _preposition(relation.kind, slots["b"] if pair == "ab" else again)
+        slots[f"its_{pair}"] = _adverbial(relation.kind)
+        slots[f"its_{pair[::-1]}"] = _adverbial(INVERSE[relation.kind])
+    tree = TREES[shape(said)][reading.pattern].format(**slots, end=f"{tail} (. .)")
+    return read_trees(tree, f"the tree of {text!r}")
+
+
+def _phrase(mention: Mention) -> str:
+    """Return the noun phrase of a mention."""
+    adjectives = [word for word in (mention.size, mention.colour) if word]
+    first = (*adjectives, mention.noun)[0]
+    tags = "".join(f" (JJ {word})" for word in adjectives)
+    return f"(NP (DT {'an' if first[0] in 'aeiou' else 'a'}){tags} (NN {mention.noun}))"
+
+
+def _preposition(kind: str, what: str) -> str:
+    """Return "to the left of …" or "above …" as a tree."""
+    return _SIDE.format(kind=kind, what=what) if kind in ("left", "right") else f"(PP (IN {kind}) {what})"
+
+
+def _adverbial(kind: str) -> str:
+    """Return "to its left" or "above it" as a tree."""
+    return _ITS_SIDE.format(kind=kind) if kind in ("left", "right") else f"(PP (IN {kind}) (NP (PRP it)))"

@@ -1,0 +1,188 @@
+"""Where the images of a benchmark lie, and whether all of them can be read."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import io
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from caramel.errors import DataError, shown
+from caramel.running.parallel import threaded
+from caramel.storage.pictures import check_picture, max_pixels, open_picture
+
+KEY_BYTES = 16
+_SHOWN = 1000  # bad images that a message lists
+_CHECKED = 64  # images that are looked at together
+_reading = threading.Lock()  # threads that want one row group would each read it
+
+
+@dataclass(frozen=True)
+class ImageFile:
+    """One image: a file, or a cell of a Parquet table; perhaps a part of it.
+
+    Attributes:
+        path: of the image file, or of the Parquet file.
+        row: row of the Parquet file; None: ``path`` is the image file itself.
+        column: of the Parquet file: encoded bytes, or a struct with a field ``bytes``.
+        box: part of the image that is meant, (left, top, right, bottom) in pixels.
+    """
+
+    path: str
+    row: int | None = None
+    column: str = "image"
+    box: tuple[int, int, int, int] | None = None
+
+    def __str__(self) -> str:
+        cell = "" if self.row is None else f", row {self.row}, column {self.column!r}"
+        return f"{self.path}{cell}{f', box {self.box}' if self.box else ''}"
+
+
+def encoded(images: Sequence[ImageFile]) -> list[bytes]:
+    """Return the encoded file of each image; a part of an image as PPM, which costs nothing to decode.
+
+    Raises:
+        DataError: a file cannot be read or a part of it cut out.
+    """
+    return threaded(_encoded, images)
+
+
+def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
+    """Return the content key of each image, after decoding every one of them.
+
+    Raises:
+        DataError: images are missing or do not decode; the message lists all of them.
+    """
+    keys: list[bytes] = []
+    bad: list[str] = []
+    bar = tqdm(total=len(images), desc=f"check images of {where}", unit="image", disable=None)
+    with bar:
+        for start in range(0, len(images), _CHECKED):
+            for image, found in zip(
+                images[start : start + _CHECKED],
+                threaded(_checked, images[start : start + _CHECKED]),
+                strict=True,
+            ):
+                if isinstance(found, str):
+                    bad.append(f"{image}: {found}")
+                else:
+                    keys.append(found)
+                bar.update()
+    if bad:
+        raise DataError(
+            f"{where}: {len(bad)} of {len(images)} images are missing or corrupt; nothing was scored.\n"
+            f"{shown(bad, _SHOWN)}\nDownload them again, or give the right folder with --images."
+        )
+    return keys
+
+
+def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
+    """Return the content key of each image, without decoding any: they have been checked.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    return threaded(_key, images)
+
+
+def _key(image: ImageFile) -> bytes:
+    return content_key(_present(image), image.box)
+
+
+def _checked(image: ImageFile) -> bytes | str:
+    """Return the image's content key, or what is wrong with it."""
+    try:
+        data = _file(image)
+        size = check_picture(data, image.path)
+    except FileNotFoundError:
+        return "missing"
+    except (DataError, OSError, pa.ArrowInvalid) as error:
+        return f"corrupt ({error})"
+    if image.box and not _overlaps(image.box, size):
+        return f"the box lies outside the image, which is {size[0]} × {size[1]} pixels"
+    if image.box and (image.box[2] - image.box[0]) * (image.box[3] - image.box[1]) > max_pixels():
+        return f"the box is too large; the image has {size[0]} × {size[1]} pixels"
+    return content_key(data, image.box)
+
+
+def content_key(data: bytes, box: tuple[int, int, int, int] | None) -> bytes:
+    """Return 16 bytes that name the image by its content; no part of one image has the name of another."""
+    if box is None:
+        return hashlib.blake2b(data, digest_size=KEY_BYTES).digest()
+    # Hashed as another kind of thing, and the box before the bytes, whose end could look like one.
+    digest = hashlib.blake2b(f"{box}\n".encode(), digest_size=KEY_BYTES, person=b"part")
+    digest.update(data)
+    return digest.digest()
+
+
+def _overlaps(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
+    """Return whether the box holds any of the image; what reaches out of it is black, as Pillow has it."""
+    left, top, right, bottom = box
+    return max(left, 0) < min(right, size[0]) and max(top, 0) < min(bottom, size[1])
+
+
+def _encoded(image: ImageFile) -> bytes:
+    """Return the image as an encoded file, its box cut out."""
+    data = _present(image)
+    if image.box is None:
+        return data
+    part = io.BytesIO()
+    open_picture(data, str(image)).crop(image.box).save(part, "PPM")
+    return part.getvalue()
+
+
+def _present(image: ImageFile) -> bytes:
+    """Return the bytes of the image's file or cell; a DataError names an image that cannot be read."""
+    try:
+        return _file(image)
+    except (DataError, OSError, pa.ArrowInvalid) as error:
+        raise DataError(f"Image {image} cannot be read: {error}.") from error
+
+
+def _file(image: ImageFile) -> bytes:
+    """Return the bytes of the image's file or cell."""
+    if image.row is None:
+        return Path(image.path).read_bytes()
+    group, offset = _place(image.path, image.row)
+    with _reading:
+        cells = _column(image.path, group, image.column)
+    cell = cells[offset].as_py()
+    data = cell.get("bytes") if isinstance(cell, dict) else cell
+    if not data:
+        raise DataError("the cell holds no image")
+    return bytes(data)
+
+
+def _place(path: str, row: int) -> tuple[int, int]:
+    """Return row group and place in it of a row."""
+    for group, size in enumerate(_groups(path)):
+        if row < size:
+            return group, row
+        row -= size
+    raise DataError("there is no such row")
+
+
+@functools.lru_cache(64)
+def _groups(path: str) -> tuple[int, ...]:
+    """Return the number of rows of each row group."""
+    try:
+        metadata = pq.read_metadata(Path(path).absolute())  # a:b/c would be taken for a URL
+    except pa.ArrowInvalid as error:
+        raise DataError(f"it is no Parquet file: {error}") from error
+    return tuple(metadata.row_group(i).num_rows for i in range(metadata.num_row_groups))
+
+
+@functools.lru_cache(4)  # images are read in the order of their rows
+def _column(path: str, group: int, column: str) -> pa.ChunkedArray:
+    """Return one column of one row group."""
+    with pq.ParquetFile(Path(path).absolute()) as file:
+        if column not in file.schema_arrow.names:
+            raise DataError("there is no such column")
+        return file.read_row_group(group, columns=[column]).column(column)

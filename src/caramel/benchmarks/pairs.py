@@ -1,0 +1,196 @@
+"""What the readers of benchmarks in Winoground's form share (Thrush et al. 2022): two images and two captions,
+each caption true of one image alone.
+
+Such a release is a set of Parquet files that hold the images, or a list of rows beside a folder of images.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import first_holding, parquet_files
+from caramel.benchmarks.tasks import Comparisons, comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import checked_text, text_field
+from caramel.storage.records import parquet, parquet_rows
+
+METRICS = ("i2t", "t2i", "group")  # Winoground's text, image and group score
+
+
+class Row(NamedTuple):
+    """One row of a release.
+
+    Attributes:
+        where: file and row, for messages.
+        fields: its captions, tags and numbers.
+        images: I0, of which the first caption is true, and I1.
+        image_id: name of I0.
+    """
+
+    where: str
+    fields: Mapping[str, Any]
+    images: tuple[ImageFile, ImageFile]
+    image_id: str
+
+
+def release_folder(data: Path, patterns: Sequence[str], folders: Sequence[str], layout: str) -> Path:
+    """Return ``data`` or the first of these folders below it that holds a file of one of the patterns.
+
+    Raises:
+        DataError: there is none; the message says how the folder should look.
+    """
+    for folder in (data, *(data / name for name in folders)):
+        if any(next(folder.glob(pattern), None) for pattern in patterns):
+            return folder
+    raise DataError(
+        f"{str(data)!r} holds none of {', '.join(patterns)}. Expected layout:\n{layout}\n"
+        f"Give the folder that holds it with --data."
+    )
+
+
+def cell_rows(
+    folder: Path,
+    images: tuple[str, str],
+    fields: Sequence[str],
+    layout: str,
+    optional: Sequence[str] = (),
+) -> list[Row]:
+    """Return the rows of the files ``test-*.parquet``, in order. The images stay where they are.
+
+    Args:
+        folder: of the files.
+        images: columns of I0 and I1.
+        fields: further columns that are read.
+        layout: for messages.
+        optional: columns that are read where there are such.
+
+    Raises:
+        DataError: there is no file, one is broken, or a column is missing or of the wrong type.
+    """
+    files = parquet_files(folder, "test-*.parquet", [*images, *fields], layout)
+    schemas = [_schema(path, images) for path in files]
+    names = iter(image_names(files, images[0]))
+    firsts: dict[str, ImageFile] = {}
+    rows = []
+    for path, schema in zip(files, schemas, strict=True):
+        there = [name for name in optional if name in schema.names]
+        for n, (where, values) in enumerate(parquet_rows(path, [*fields, *there])):
+            name = next(names)
+            first = firsts.setdefault(name, ImageFile(str(path), n, images[0]))
+            rows.append(Row(where, values, (first, ImageFile(str(path), n, images[1])), name))
+    return rows
+
+
+def image_names(files: Sequence[Path], column: str) -> list[str]:
+    """Return the name of each row's image over all files: equal names mean equal images.
+
+    It is the path that the release gives where every image has its own, else a hash of its content. The
+    column is read one row group at a time. An image that is missing is named by its row.
+    """
+    keys: list[str] = []
+    paths: list[str | None] = []
+    for path in files:
+        with parquet(path, [column]) as file:
+            for group in range(file.metadata.num_row_groups):
+                for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
+                    structs = pa.types.is_struct(chunk.type)
+                    data = chunk.field("bytes") if structs else chunk
+                    given = structs and chunk.type.get_field_index("path") >= 0
+                    paths += chunk.field("path").to_pylist() if given else [None] * len(chunk)
+                    for cell in data:
+                        keys.append(_hash(cell.as_buffer()) if cell.is_valid else f"row-{len(keys)}")
+    pairs = set(zip(keys, paths, strict=True))
+    if len(pairs) == len(set(keys)) == len(set(paths)) and all(paths):
+        return [checked_text(str(name), column, repr(str(files[0].parent))) for name in paths]
+    return keys
+
+
+def image_places(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
+    """Return where images may lie: in the user's folder or the release's, or in one of these below them."""
+    return [root / name for root in (images, release) for name in ("", *folders)]
+
+
+def file_rows(
+    rows: Iterable[tuple[str, Mapping[str, Any], str, str]],
+    release: Path,
+    images: Path,
+    folders: Sequence[str],
+) -> list[Row]:
+    """Return rows whose images are files.
+
+    Args:
+        rows: where, fields, name of the file of I0 and of I1.
+        release: folder of the release, which may hold its images.
+        images: folder that the user gave for images.
+        folders: names that the folder of the images may have in either.
+    """
+    listed = list(rows)
+    names = [name for *_, first, second in listed for name in (first, second)]
+    folder = first_holding(image_places(release, images, folders), names) or images
+    return [
+        Row(where, fields, (ImageFile(str(folder / first)), ImageFile(str(folder / second))), first)
+        for where, fields, first, second in listed
+    ]
+
+
+def pair_task(
+    rows: Sequence[Row],
+    captions: tuple[str, str],
+    name: Callable[[int, Row], str],
+    subsets: Callable[[Row], list[str]],
+    where: Path,
+) -> Comparisons:
+    """Return the task of the rows.
+
+    Args:
+        rows: of the release.
+        captions: fields of C0 and C1.
+        name: (number of the row, row) -> name of the instance.
+        subsets: that a row belongs to.
+        where: folder of the release, for messages.
+
+    Raises:
+        DataError: there is no row, or a field is missing or wrong.
+    """
+    if not rows:
+        raise DataError(f"The release in {str(where)!r} holds no row. Download it again.")
+    places: dict[ImageFile, int] = {}
+    instances = [
+        {
+            "instance_id": name(n, row),
+            "image_id": row.image_id,
+            "subsets": subsets(row),
+            "image": places.setdefault(row.images[0], len(places)),
+            "negative_image": places.setdefault(row.images[1], len(places)),
+            "caption": text_field(row.fields, captions[0], row.where),
+            "negative_caption": text_field(row.fields, captions[1], row.where),
+        }
+        for n, row in enumerate(rows)
+    ]
+    return comparisons(instances, list(places))
+
+
+def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
+    """Return the columns of a file, after checking that those of the images can hold encoded images."""
+    with parquet(path, images) as file:
+        schema = file.schema_arrow
+    for name in images:
+        kind = schema.field(name).type
+        if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+            kind = kind.field("bytes").type
+        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            raise DataError(
+                f"{str(path)!r}: column {name!r} must hold encoded images, as bytes or as a struct with a "
+                f"field 'bytes', not {kind}."
+            )
+    return schema
+
+
+def _hash(data: Any) -> str:
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

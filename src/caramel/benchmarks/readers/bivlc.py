@@ -1,0 +1,66 @@
+"""BiVLC (Miranda et al. 2024): SugarCrepe with a generated image of which the negative caption is true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import brief, name_field, text_field
+from caramel.storage.records import json_rows
+from caramel.tables import SUBTYPES
+
+LAYOUT = """\
+  bivlc/test-*.parquet    from huggingface.co/datasets/imirandam/BiVLC (also in bivlc/data); the images are inside
+or, with the same fields and images as files:
+  bivlc/test.jsonl        {image, caption, negative_caption, negative_image, type, subtype} per line
+  bivlc/images/…          the files that image and negative_image name (also in IMAGES)"""
+FIELDS = ("caption", "negative_caption", "type", "subtype")
+
+
+def read_bivlc(data: Path, images: Path) -> Comparisons:
+    """Return the task of the Parquet files in ``data``, or of ``test.jsonl`` and a folder of images.
+
+    A COCO image stands in several rows. The cluster is the image: ``pairs.image_names``.
+
+    Raises:
+        DataError: there is neither, or one is broken.
+    """
+    folder = release_folder(data, ("test-*.parquet", "test.jsonl"), ("data",), LAYOUT)
+    if any(folder.glob("test-*.parquet")):
+        rows = cell_rows(folder, ("image", "negative_image"), FIELDS, LAYOUT)
+    else:
+        rows = file_rows(
+            (
+                (where, row, name_field(row, "image", where), name_field(row, "negative_image", where))
+                for where, row in json_rows(folder / "test.jsonl")
+            ),
+            folder,
+            images,
+            ("images",),
+        )
+    return pair_task(rows, ("caption", "negative_caption"), lambda n, row: f"bivlc-{n}", _subsets, folder)
+
+
+def _subsets(row: Row) -> list[str]:
+    """Return type and subtype under SugarCrepe's names; the release writes ``replace`` and ``obj``."""
+    kind, part = (text_field(row.fields, name, row.where) for name in ("type", "subtype"))
+    if f"{kind}_{part}" not in SUBTYPES:
+        raise DataError(
+            f"{row.where}: there is no type {brief(kind)} with subtype {brief(part)}. Known: {', '.join(SUBTYPES)}."
+        )
+    return [kind, f"{kind}_{part}"]
+
+
+BENCHMARK = Benchmark(
+    name="bivlc",
+    layout=LAYOUT,
+    reader=read_bivlc,
+    metrics=(*METRICS, "i_pos2t", "i_neg2t", "t_pos2i", "t_neg2i"),
+    confirmed=(
+        "fields and metrics: README.md, main_evaluation_BiVLC.py and src/CLIP_fine_tuning/CLIP_utils.py of "
+        "github.com/IMirandaM/BiVLC; values of type and subtype: results/BiVLC_ViT-B-32.csv there. The Parquet "
+        "files themselves were not at hand"
+    ),
+)

@@ -1,0 +1,56 @@
+"""COLA, multi-object setting (Ray et al. 2023): two images and two captions whose attributes are swapped.
+
+Its accuracy asks each caption for its image, and never the reverse: it is ``t2i``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from caramel.benchmarks.pairs import file_rows, pair_task, release_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import brief, checked_name, text_field
+from caramel.storage.records import json_rows
+
+FILE = "COLA_multiobjects_matching_benchmark.json"
+LAYOUT = f"""\
+  cola/{FILE}    from github.com/arijitray1993/COLA, folder data (also in cola/data)
+  cola/images/2414605.jpg …    the images that its links name, which are Visual Genome's (also in IMAGES)"""
+FIELDS = ("image 1", "caption 1", "image 2", "caption 2")
+
+
+def read_cola(data: Path, images: Path) -> Comparisons:
+    """Return the task of the multi-object file in ``data``.
+
+    Raises:
+        DataError: it is missing or broken.
+    """
+    folder = release_folder(data, (FILE,), ("data",), LAYOUT)
+    rows = file_rows(_rows(folder / FILE), folder, images, ("images", "vg_gqa_images"))
+    return pair_task(rows, ("caption 1", "caption 2"), lambda n, row: f"cola-{n}", lambda row: [], folder)
+
+
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], str, str]]:
+    """Yield where, fields and image names of the rows [link 1, caption 1, link 2, caption 2]."""
+    for where, row in json_rows(path):
+        if not isinstance(row, list) or len(row) != len(FIELDS):
+            raise DataError(f"{where} must be a list of {', '.join(FIELDS)}, not {brief(row)}.")
+        fields = dict(zip(FIELDS, row, strict=True))
+        links = ((name, text_field(fields, name, where)) for name in ("image 1", "image 2"))
+        first, second = (checked_name(link.rpartition("/")[2], name, where) for name, link in links)
+        yield where, fields, first, second
+
+
+BENCHMARK = Benchmark(
+    name="cola",
+    layout=LAYOUT,
+    reader=read_cola,
+    metrics=("t2i",),
+    confirmed=(
+        "README.md, scripts/eval.py (ColaMultiObjAcc) and data/cleaned_hardcontrastive_val_unique.json, which "
+        "has the same form, of github.com/arijitray1993/COLA"
+    ),
+)

@@ -1,0 +1,66 @@
+"""ColorSwap (Burapacheep et al. 2024): Winoground's form; the captions differ in which object has which colour."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.storage.fields import name_field, number_field, text_field
+from caramel.storage.records import json_rows
+
+LAYOUT = """\
+  colorswap/test-*.parquet    from huggingface.co/datasets/stanfordnlp/colorswap (also in colorswap/data)
+or the form that github.com/Top34051/colorswap links to:
+  colorswap/test.json         (also in colorswap/data)
+  colorswap/images/img_0_1.png …    unpacked from images.zip (also in IMAGES)"""
+SOURCES = ("image_source", "caption_source")
+
+
+def read_colorswap(data: Path, images: Path) -> Comparisons:
+    """Return the task of the test split: Parquet files in ``data``, or ``test.json`` and its images.
+
+    Raises:
+        DataError: there is neither, or one is broken.
+    """
+    folder = release_folder(data, ("test-*.parquet", "test.json"), ("data",), LAYOUT)
+    if any(folder.glob("test-*.parquet")):
+        fields = ("id", "caption_1", "caption_2")
+        rows = cell_rows(folder, ("image_1", "image_2"), fields, LAYOUT, optional=SOURCES)
+    else:
+        rows = file_rows(
+            (
+                (where, row, name_field(row, "image_1", where), name_field(row, "image_2", where))
+                for where, row in json_rows(folder / "test.json")
+            ),
+            folder,
+            images,
+            ("data",),
+        )
+    return pair_task(rows, ("caption_1", "caption_2"), _name, _subsets, folder)
+
+
+def _name(_: int, row: Row) -> str:
+    return f"colorswap-{number_field(row.fields, 'id', row.where)}"
+
+
+def _subsets(row: Row) -> list[str]:
+    """Return where the images and the captions come from, where the release says it."""
+    return [
+        f"{name}_{text_field(row.fields, name, row.where)}"
+        for name in SOURCES
+        if row.fields.get(name) is not None
+    ]
+
+
+BENCHMARK = Benchmark(
+    name="colorswap",
+    layout=LAYOUT,
+    reader=read_colorswap,
+    metrics=METRICS,
+    confirmed=(
+        "test.json: README.md of github.com/Top34051/colorswap; Parquet: the columns that public code reads "
+        "from stanfordnlp/colorswap; metrics: the paper, and vlm_eval.py of that repository. The data set is "
+        "gated: its files were not at hand"
+    ),
+)

@@ -1,0 +1,86 @@
+"""CREPE productivity (Ma et al. 2023): is a caption found among hard negatives as it grows more complex?
+
+Complexity n is the number of atoms in the caption's scene graph, 4 to 12. The types of negatives are ``atom``
+(one atom replaced), ``swap`` (atoms permuted) and ``negate``, five of each, and ``all_types``: the fifteen of
+the captions that have all three (appendix B.3). Subsets are a type, and a type at one complexity, such as
+``swap/n7``. The paper reports recall at 1 by type and complexity.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
+from caramel.benchmarks.public_files import found
+from caramel.benchmarks.tasks import Benchmark, Rankings
+from caramel.benchmarks.visual_genome import Box
+
+LAYOUT = """\
+  crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…
+                                  from github.com/RAIVNLab/CREPE, data/prod_hard_negatives
+  IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
+TYPES = ("atom", "swap", "negate")
+TOGETHER = "all_types"
+COMPLEXITIES = range(4, 13)
+FILES = {
+    f"{kind}/prod_vg_hard_negs_{kind}_complexity_{n}.csv": (kind, n) for kind in TYPES for n in COMPLEXITIES
+}
+Key = tuple[str, Box, str, int]
+
+
+def read_crepe_productivity(data: Path, images: Path) -> Rankings:
+    """Return the task of the files in ``data``; there may be fewer than 27.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    read: dict[int, dict[str, list[Region]]] = {}
+    for path in found(data, FILES, LAYOUT):
+        kind, n = FILES[path.relative_to(data).as_posix()]
+        read.setdefault(n, {})[kind] = regions(path, {kind: "hard_negs"})
+    return among_negatives(_retrievals(read), images)
+
+
+def _retrievals(read: Mapping[int, Mapping[str, list[Region]]]) -> Iterator[tuple[Region, list[Query]]]:
+    for n, files in sorted(read.items()):
+        for kind, rows in files.items():
+            for number, shown in enumerate(rows):
+                yield shown, [Query(f"{kind}/n{n}-{number}", [kind, f"{kind}/n{n}"], (kind,))]
+        for number, shown in enumerate(_together(files)):
+            yield shown, [Query(f"{TOGETHER}/n{n}-{number}", [TOGETHER, f"{TOGETHER}/n{n}"], TYPES)]
+
+
+def _together(files: Mapping[str, list[Region]]) -> list[Region]:
+    """Return the regions and captions that have negatives of all types, with all of them."""
+    keyed = [dict(zip(_keys(files.get(kind, [])), files.get(kind, []), strict=True)) for kind in TYPES]
+    return [
+        first._replace(
+            negatives={kind: rows[key].negatives[kind] for kind, rows in zip(TYPES, keyed, strict=True)}
+        )
+        for key, first in keyed[0].items()
+        if all(key in rows for rows in keyed)
+    ]
+
+
+def _keys(rows: Sequence[Region]) -> list[Key]:
+    """Return what a row is recognised by in other files: its region, its caption, and which such row it is."""
+    seen: Counter[tuple[str, Box, str]] = Counter()
+    keys = []
+    for row in rows:
+        name = (row.image_id, row.box, row.caption)
+        keys.append((*name, seen[name]))
+        seen[name] += 1
+    return keys
+
+
+BENCHMARK = Benchmark(
+    name="crepe_productivity",
+    layout=LAYOUT,
+    reader=read_crepe_productivity,
+    metrics=("recall@1", "recall@3", "recall@5"),
+    confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, crepe_prod_eval_clip.py "
+    "(names of files and columns, crops, ranks, five negatives) and tables 5, 6 and 12 to 14 of the paper; the "
+    "published files themselves were not at hand, and no code of all_types is published",
+)

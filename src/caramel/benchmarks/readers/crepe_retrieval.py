@@ -1,0 +1,93 @@
+"""CREPE raw retrieval (Ma et al. 2023, appendix B.2): plain retrieval in both directions, within folds.
+
+Splits differ in size, and retrieval from more candidates is harder. So N pairs are drawn K times from each
+split, where N is the size of the smallest split and K = min(20, ⌊size / N⌋); no pair is drawn twice. In a fold
+each image is a query among its N captions, and each caption among its N images. What the folds leave over is
+not scored. The paper does not say how the folds were drawn: here at random, by name and ``SEED``.
+
+Subsets are direction and split, such as ``i2t/unseen_atoms_in_laion``, whose recall is the mean over its folds,
+and every fold, ``i2t/unseen_atoms_in_laion/fold0``…, whose spread is the paper's standard deviation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.crepe_files import COLUMNS, Region, regions
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Index, Rankings
+from caramel.benchmarks.visual_genome import vg_file
+from caramel.errors import DataError
+
+LAYOUT = f"""\
+  crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, named by it; N is the
+                                  smallest of all: columns {", ".join(COLUMNS)}
+  IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
+MOST_FOLDS = 20
+SEED = 0
+
+
+def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings:
+    """Return the task of all CSV files in ``data``.
+
+    Args:
+        data: folder of the splits.
+        images: folder of the Visual Genome images.
+        seed: of the folds.
+
+    Raises:
+        DataError: there is none, or one is broken or empty.
+    """
+    splits = {path.stem: regions(path, {}) for path in sorted(data.glob("*.csv"))}
+    if not splits:
+        raise DataError(f"{str(data)!r} holds no *.csv. Expected layout:\n{LAYOUT}")
+    size = min(map(len, splits.values()))
+    rows: list[tuple[object, ...]] = []
+    pairs: list[Region] = []  # image and caption of a pair have the same place
+    pools: list[Index] = []
+    for split, members in splits.items():
+        for fold, chosen in enumerate(folds(split, members, size, seed)):
+            for direction in ("i2t", "t2i"):
+                name = f"{direction}/{split}"
+                for number in range(size):
+                    place = len(pairs) + number
+                    row = (
+                        f"{name}/fold{fold}-{number}",
+                        chosen[number].image_id,
+                        [name, f"{name}/fold{fold}"],
+                    )
+                    rows.append((*row, direction, place, len(pools), [place]))
+            pools.append(np.arange(len(pairs), len(pairs) + size))
+            pairs += chosen
+    files = {pair.image_id: vg_file(images, pair.image_id) for pair in pairs}
+    return Rankings(
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
+        [ImageFile(files[pair.image_id], box=pair.box) for pair in pairs],
+        [(pair.caption,) for pair in pairs],
+        pools,
+    )
+
+
+def folds(split: str, members: list[Region], size: int, seed: int) -> list[list[Region]]:
+    """Return the folds of a split: disjoint draws of ``size`` members that do not depend on their order."""
+
+    def drawn(pair: Region) -> bytes:
+        name = f"{seed} {split} {pair.image_id} {pair.box} {pair.caption}"
+        return hashlib.blake2b(name.encode()).digest()
+
+    order = sorted(members, key=drawn)
+    return [order[k * size : (k + 1) * size] for k in range(min(MOST_FOLDS, len(members) // size))]
+
+
+BENCHMARK = Benchmark(
+    name="crepe_retrieval",
+    layout=LAYOUT,
+    reader=read_crepe_retrieval,
+    metrics=("recall@1", "recall@3", "recall@5", "recall@10"),
+    confirmed="the paper's appendix B.2 and tables 6, 15 and 16, and RAIVNLab/CREPE: crepe_eval_utils.py (columns "
+    "and metrics); no raw files and no code of the folds were found there, so the names of the files are free",
+)

@@ -1,0 +1,71 @@
+"""CREPE systematicity (Ma et al. 2023): is a caption found among hard negatives where its compounds were, or
+were not, seen in training?
+
+A model is judged on the files of the data that it was trained on, and the splits are
+
+    sc   seen compounds: all compounds of the caption occur in the training data
+    uc   unseen compounds: all atoms do, some compound does not
+
+A subset is training data, split and type of the negatives, such as ``laion/uc/atom``: ``atom`` (4 negatives,
+one atom replaced), ``comp`` (6, two false compounds joined) and ``both`` (10). Average recall is the mean of
+recall at 1 and 3, as in tables 9 to 11. The authors gave no hard negatives to unseen atoms.
+
+Their code ranks with ``torch.argsort``, which leaves open where a tie stands; here it is a miss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
+from caramel.benchmarks.public_files import found
+from caramel.benchmarks.tasks import Benchmark, Rankings
+
+LAYOUT = """\
+  crepe_systematicity/syst_vg_hard_negs_seen_compounds_in_laion.csv …
+                                  from github.com/RAIVNLab/CREPE, data/syst_hard_negatives; also unseen_compounds
+                                  and cc12m, yfcc: at least the files of the data that the model was trained on
+  IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
+TRAINING = ("cc12m", "yfcc", "laion")
+SPLITS = {"sc": "seen_compounds", "uc": "unseen_compounds"}
+NEGATIVES = {"atom": "valid_hard_negs_atom", "comp": "valid_hard_negs_comp"}
+SETS = {"atom": ("atom",), "comp": ("comp",), "both": ("atom", "comp")}
+FILES = {
+    f"syst_vg_hard_negs_{name}_in_{data}.csv": f"{data}/{split}"
+    for data in TRAINING
+    for split, name in SPLITS.items()
+}
+
+
+def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
+    """Return the task of the files in ``data``; there may be fewer than six.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    return among_negatives(_retrievals(found(data, FILES, LAYOUT)), images)
+
+
+def _retrievals(paths: list[Path]) -> Iterator[tuple[Region, list[Query]]]:
+    for path in paths:
+        split = FILES[path.name]
+        for number, shown in enumerate(regions(path, NEGATIVES)):
+            yield (
+                shown,
+                [
+                    Query(f"{split}/{kind}-{number}", [f"{split}/{kind}"], types)
+                    for kind, types in SETS.items()
+                ],
+            )
+
+
+BENCHMARK = Benchmark(
+    name="crepe_systematicity",
+    layout=LAYOUT,
+    reader=read_crepe_systematicity,
+    metrics=("recall@1", "recall@3", "recall@5", "avg_recall"),
+    confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, evaluate/data.py (names of "
+    "files and columns, crops, ranks), a row in the README of the EvALign-ICL project, and tables 5, 6 and 9 "
+    "to 11 of the paper; the published files themselves were not at hand",
+)

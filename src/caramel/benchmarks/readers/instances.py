@@ -1,0 +1,83 @@
+"""Data sets in the ``instances`` table format, such as the pipeline assembles: one table serves
+SugarCrepe (C0, C1 against I0), SugarCrepe++ (C2 as well) and BiVLC (I1 as well).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from caramel import tables
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.metrics import METRICS
+from caramel.benchmarks.tasks import ABSENT, Benchmark, Comparisons, comparisons
+from caramel.errors import DataError, shown
+from caramel.storage.fields import brief
+
+
+def read_instances(data: Path, images: Path, split: str | None = None) -> Comparisons:
+    """Return the task of ``instances.parquet`` and ``images.parquet`` in the folder ``data``.
+
+    Args:
+        data: folder of both tables.
+        images: not used: the images stand in their table.
+        split: part of the instances that is scored; None: all.
+
+    Raises:
+        DataError: a table is missing or broken, there is no instance of the split, or an image is not
+            in the images table.
+    """
+    path = data / "instances.parquet"
+    rows = tables.read(tables.INSTANCES, path)
+    chosen = rows if split is None else rows[rows["split"] == split]
+    if chosen.empty:
+        raise DataError(
+            f"No instance of split {split!r} in {path} ({len(rows)} of other splits): there is "
+            f"nothing to score. Set evaluate.split, or draw more negatives (synthesize.per_subtype)."
+        )
+    store = data / "images.parquet"
+    place = {name: i for i, name in enumerate(tables.read(tables.IMAGES, store, ["image_id"])["image_id"])}
+    used = dict.fromkeys([*chosen["image_id"], *chosen["negative_image_id"].dropna()])
+    lacking = sorted(name for name in used if name not in place)
+    if lacking:
+        raise DataError(
+            f"{len(lacking)} images of {path} are not in {store}:\n{shown([brief(i) for i in lacking])}\n"
+            f"Run `dvc repro assemble`."
+        )
+    at = {name: i for i, name in enumerate(used)}
+    return comparisons(
+        [
+            {
+                "instance_id": row.instance_id,
+                "image_id": row.image_id,
+                "subsets": subsets_of(str(row.type), str(row.subtype)),
+                "image": at[row.image_id],
+                "negative_image": at.get(row.negative_image_id, ABSENT),
+                "caption": row.caption,
+                "negative_caption": row.negative_caption,
+                "caption2": row.caption2,
+            }
+            for row in chosen.replace({np.nan: None}).itertuples()
+        ],
+        [ImageFile(str(store), place[name]) for name in used],
+    )
+
+
+def subsets_of(kind: str, subtype: str) -> list[str]:
+    """Return the instance's subsets: ``without_add``, type, subtype.
+
+    The positive caption of an *add* negative stays true of the negative image, so that it cannot be
+    separated: metrics are given without those as well.
+    """
+    return [*([] if kind == "add" else ["without_add"]), kind, subtype]
+
+
+BENCHMARK = Benchmark(
+    name="instances",
+    layout="instances.parquet and images.parquet as `dvc repro` writes them into data/assemble",
+    reader=read_instances,
+    metrics=tuple(name for name in METRICS if name != "image_accuracy"),  # is t_pos2i where both images are
+    confirmed="the contract in src/caramel/tables.py",
+    macro=tables.SUBTYPES.__contains__,
+)

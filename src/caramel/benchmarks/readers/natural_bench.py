@@ -1,0 +1,52 @@
+"""NaturalBench-Retrieval (Li et al. 2024): Winoground's form; natural pairs that discriminative models mix up.
+
+The questions of NaturalBench itself are another data set, for models that answer in words.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.pairs import METRICS, Row, file_rows, pair_task, release_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.storage.fields import name_field, number_field
+from caramel.storage.records import json_rows
+
+LAYOUT = """\
+  natural_bench/metadata.json    from NaturalBench-Retrieval.zip at huggingface.co/datasets/BaiqiL/NaturalBench
+  natural_bench/images/…         of the same (either also in natural_bench/NaturalBench-Retrieval)"""
+
+
+def read_natural_bench(data: Path, images: Path) -> Comparisons:
+    """Return the task of ``metadata.json`` and its images.
+
+    Raises:
+        DataError: it is missing or broken.
+    """
+    folder = release_folder(data, ("metadata.json",), ("NaturalBench-Retrieval",), LAYOUT)
+    rows = file_rows(
+        (
+            (where, row, name_field(row, "image_0", where), name_field(row, "image_1", where))
+            for where, row in json_rows(folder / "metadata.json")
+        ),
+        folder,
+        images,
+        ("images",),
+    )
+    return pair_task(rows, ("caption_0", "caption_1"), _name, lambda row: [], folder)
+
+
+def _name(_: int, row: Row) -> str:
+    return f"natural_bench-{number_field(row.fields, 'index', row.where)}"
+
+
+BENCHMARK = Benchmark(
+    name="natural_bench",
+    layout=LAYOUT,
+    reader=read_natural_bench,
+    metrics=METRICS,
+    confirmed=(
+        "the authors' naturalbench_retrieval.py, which the README of github.com/Baiqi-Li/NaturalBench names: "
+        "it reads this layout and computes these metrics. The files themselves were not at hand"
+    ),
+)

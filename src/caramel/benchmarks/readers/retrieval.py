@@ -1,0 +1,152 @@
+"""Plain retrieval on COCO and Flickr30K, in both directions.
+
+    i2t   an image, among the captions of all images; a hit when any of its own is among the first k
+    t2i   a caption, among all images
+
+The data are the test part of Karpathy's split (Karpathy & Fei-Fei 2015): 5,000 images of COCO, 1,000 of
+Flickr30K; or the validation images of COCO 2017. An image has five captions; of the few that have more the
+first five count, as is usual. Every caption is a candidate of its own: the caption of another image that has the
+same words ties with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Rankings
+from caramel.errors import DataError
+from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
+from caramel.storage.records import read_json
+
+KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
+COCO_LAYOUT = f"""\
+  coco_retrieval/dataset_coco.json            Karpathy's split, {KARPATHY}
+  IMAGES/COCO_val2014_000000391895.jpg …      COCO 2014 validation images (also in IMAGES/val2014)
+or
+  coco_retrieval/captions_val2017.json        COCO 2017 annotations, from cocodataset.org
+  IMAGES/000000085329.jpg …                   COCO 2017 validation images (also in IMAGES/val2017)"""
+FLICKR30K_LAYOUT = f"""\
+  flickr30k_retrieval/dataset_flickr30k.json  Karpathy's split, {KARPATHY}
+  IMAGES/1007129816.jpg …                     Flickr30K images (also in IMAGES/flickr30k-images)"""
+FOLDERS = {
+    "dataset_coco.json": ("val2014", "coco/val2014", "coco/images/val2014"),
+    "captions_val2017.json": ("val2017", "coco/val2017", "coco/images/val2017"),
+    "dataset_flickr30k.json": ("flickr30k-images", "flickr30k_images", "flickr30k/flickr30k-images"),
+}
+CAPTIONS = 5  # of each image
+Captioned = tuple[str, list[str]]  # name of an image's file, its captions
+
+
+def read_coco_retrieval(data: Path, images: Path) -> Rankings:
+    """Return the task of ``dataset_coco.json`` or ``captions_val2017.json``.
+
+    Raises:
+        DataError: there is neither or both, or it is broken.
+    """
+    paths = found(data, ["dataset_coco.json", "captions_val2017.json"], COCO_LAYOUT)
+    if len(paths) > 1:
+        raise DataError(
+            f"{str(data)!r} holds {' and '.join(path.name for path in paths)}, which are two benchmarks. "
+            f"Leave one of them there."
+        )
+    rows = _karpathy(paths[0]) if paths[0].name == "dataset_coco.json" else _coco(paths[0])
+    return _task(rows, paths[0], images)
+
+
+def read_flickr30k_retrieval(data: Path, images: Path) -> Rankings:
+    """Return the task of ``dataset_flickr30k.json``.
+
+    Raises:
+        DataError: there is no such file, or it is broken.
+    """
+    (path,) = found(data, ["dataset_flickr30k.json"], FLICKR30K_LAYOUT)
+    return _task(_karpathy(path), path, images)
+
+
+def _karpathy(path: Path) -> list[Captioned]:
+    """Return the test images of a file of Karpathy's splits."""
+    rows = list_field(_object(path), "images", repr(str(path)))
+    tested = []
+    for number, row in enumerate(rows):
+        where = f"{str(path)!r}, image {number}"
+        if text_field(row, "split", where) == "test":
+            captions = [text_field(one, "raw", where) for one in list_field(row, "sentences", where)]
+            tested.append((name_field(row, "filename", where), captions))
+    return tested
+
+
+def _coco(path: Path) -> list[Captioned]:
+    """Return all images of a file of COCO's caption annotations."""
+    whole, names, captions = _object(path), dict[int, str](), dict[int, list[str]]()
+    for number, row in enumerate(list_field(whole, "images", repr(str(path)))):
+        where = f"{str(path)!r}, image {number}"
+        image = number_field(row, "id", where)
+        if image in names:
+            raise DataError(f"{where}: the id {image} stands twice. Download the file again.")
+        names[image], captions[image] = name_field(row, "file_name", where), []
+    for number, row in enumerate(list_field(whole, "annotations", repr(str(path)))):
+        where = f"{str(path)!r}, annotation {number}"
+        image = number_field(row, "image_id", where)
+        if image not in names:
+            raise DataError(f"{where}: field 'image_id' = {image} is the id of no image in the file.")
+        captions[image].append(text_field(row, "caption", where))
+    return [(name, captions[image]) for image, name in names.items()]
+
+
+def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
+    """Return the retrieval of captions by images and of images by captions, all of them in one pool."""
+    bare = [name for name, captions in rows if not captions]
+    if bare or not rows:
+        what = f"the image {bare[0]!r} has no caption" if bare else "it holds no image of the test split"
+        raise DataError(f"{str(path)!r}: {what}. Download it again.")
+    to_text: list[tuple[object, ...]] = []
+    to_image: list[tuple[object, ...]] = []
+    texts: list[tuple[str, ...]] = []
+    for image, (name, captions) in enumerate(rows):
+        own = list(range(len(texts), len(texts) + len(captions[:CAPTIONS])))
+        texts += [(caption,) for caption in captions[:CAPTIONS]]
+        to_text.append((f"i2t/{name}", name, ["i2t"], "i2t", image, 0, own))
+        to_image += [
+            (f"t2i/{name}-{n}", name, ["t2i"], "t2i", text, 1, [image]) for n, text in enumerate(own)
+        ]
+    folder = image_folder(images, [name for name, _ in rows], FOLDERS[path.name])
+    return Rankings(
+        pd.DataFrame(to_text + to_image, columns=list(RANKING_COLUMNS)),
+        [ImageFile(str(folder / name)) for name, _ in rows],
+        texts,
+        [np.arange(len(texts)), np.arange(len(rows))],
+    )
+
+
+def _object(path: Path) -> dict[str, Any]:
+    data = read_json(path)
+    if not isinstance(data, dict):
+        raise DataError(f"{str(path)!r} must be an object, not {brief(data)}.")
+    return data
+
+
+COCO = Benchmark(
+    name="coco_retrieval",
+    layout=COCO_LAYOUT,
+    reader=read_coco_retrieval,
+    metrics=("recall@1", "recall@5", "recall@10"),
+    confirmed="public loaders of dataset_coco.json and captions_val2017.json (fields; the first five captions), and "
+    "LAION-AI/CLIP_benchmark: clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the "
+    "published files themselves were not at hand",
+)
+FLICKR30K = Benchmark(
+    name="flickr30k_retrieval",
+    layout=FLICKR30K_LAYOUT,
+    reader=read_flickr30k_retrieval,
+    metrics=("recall@1", "recall@5", "recall@10"),
+    confirmed="public loaders of dataset_flickr30k.json (fields), and LAION-AI/CLIP_benchmark: "
+    "clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the published file itself was not "
+    "at hand",
+)

@@ -1,0 +1,53 @@
+"""SugarCrepe (Hsieh et al. 2023): one image, its caption and a hard negative; seven subtypes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.tables import SUBTYPES
+
+LAYOUT = """\
+  sugarcrepe/add_att.json … swap_obj.json   from github.com/RAIVNLab/sugar-crepe, folder data
+  IMAGES/000000085329.jpg …                 COCO 2017 validation images (also in IMAGES/val2017)"""
+FOLDERS = ("val2017", "coco/val2017", "coco/images/val2017")
+
+
+def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
+    """Return the task of the subtype files in ``data``; there may be fewer than seven.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    found(data, [f"{subtype}.json" for subtype in SUBTYPES], LAYOUT)
+    rows = read_captions(data)
+    names = list(dict.fromkeys(rows["image_id"]))
+    place = {name: i for i, name in enumerate(names)}
+    folder = image_folder(images, names, FOLDERS)
+    return comparisons(
+        [
+            {
+                "instance_id": row.pair_id,
+                "image_id": row.image_id,
+                "subsets": [str(row.subtype).partition("_")[0], row.subtype],
+                "image": place[row.image_id],
+                "caption": row.caption,
+                "negative_caption": row.negative_caption,
+            }
+            for row in rows.itertuples()
+        ],
+        [ImageFile(str(folder / name)) for name in names],
+    )
+
+
+BENCHMARK = Benchmark(
+    name="sugarcrepe",
+    layout=LAYOUT,
+    reader=read_sugarcrepe,
+    metrics=("accuracy",),
+    confirmed="the public files, all 7,511 rows of which are read in tests",
+    macro=SUBTYPES.__contains__,
+)

@@ -1,0 +1,49 @@
+"""SugarCrepe++ (Dumpala et al. 2024): one image, two true captions of different wording, a hard negative."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.public_files import found
+from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
+from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.errors import DataError
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.tables import SUBTYPES
+
+LAYOUT = """\
+  sugarcrepe_pp/replace_att.json … swap_obj.json   from github.com/Sri-Harsha/scpp, folder data
+  IMAGES/000000085329.jpg …                        COCO 2017 validation images (also in IMAGES/val2017)"""
+FIVE = tuple(name for name in SUBTYPES if not name.startswith("add_"))
+
+
+def read_sugarcrepe_pp(data: Path, images: Path) -> Comparisons:
+    """Return the task of the subtype files in ``data``; there may be fewer than five.
+
+    Raises:
+        DataError: there is none, one is broken, or a row has no second caption.
+    """
+    found(data, [f"{subtype}.json" for subtype in FIVE], LAYOUT)
+    rows = read_captions(data)
+    lacking = rows[rows["caption2"].isna()]
+    if len(lacking):
+        raise DataError(
+            f"{str(data)!r}: {len(lacking)} rows have no field 'caption2', the first in "
+            f"{lacking['subtype'].iloc[0]}.json: they are SugarCrepe's, not SugarCrepe++'s. "
+            f"Expected layout:\n{LAYOUT}"
+        )
+    task = read_sugarcrepe(data, images)  # the same files in the same order, without the second caption
+    return Comparisons(task.rows.assign(caption2=rows["caption2"].tolist()), task.images)
+
+
+BENCHMARK = Benchmark(
+    name="sugarcrepe_pp",
+    layout=LAYOUT,
+    reader=read_sugarcrepe_pp,
+    metrics=("itt", "tot", "p2_vs_n", "accuracy"),
+    confirmed=(
+        "the public files, all 4,757 rows of which are read in tests; metrics: VLMs/test_Variants_CLIP.py of "
+        "github.com/Sri-Harsha/scpp"
+    ),
+    macro=SUBTYPES.__contains__,
+)

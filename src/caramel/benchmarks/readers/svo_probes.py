@@ -1,0 +1,79 @@
+"""SVO-Probes (Hendricks & Nematzadeh 2021): one sentence, an image that it fits and one that it does not.
+
+A hit is a sentence that scores above the false image with the true one: the form in which the set is used
+for models that give scores. The authors let a model say of each image whether it fits, and average the two
+accuracies: that needs a threshold, which scores alone do not give.
+
+As in their notebook, rows count that are a negative of exactly one kind: subject, verb or object.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import brief, checked_name, text_field
+from caramel.storage.records import csv_rows
+
+LAYOUT = """\
+  svo_probes/svo_probes.csv     from github.com/google-deepmind/svo_probes
+  IMAGES/1234.jpg …             downloaded from pos_url and neg_url, each named by its pos_image_id or
+                                neg_image_id (also in IMAGES/images)"""
+KINDS = {"subj_neg": "subject", "verb_neg": "verb", "obj_neg": "object"}
+COLUMNS = ("sentence", "pos_image_id", "neg_image_id", *KINDS)
+
+
+def read_svo_probes(data: Path, images: Path) -> Comparisons:
+    """Return the task of ``svo_probes.csv`` in ``data``.
+
+    Raises:
+        DataError: it is missing or broken, or no row is a negative of exactly one kind.
+    """
+    path = found(data, ["svo_probes.csv"], LAYOUT)[0]
+    rows: list[dict[str, object]] = []
+    places: dict[str, int] = {}
+    for number, (where, row) in enumerate(csv_rows(path, COLUMNS)):
+        kinds = [name for column, name in KINDS.items() if _truth(row[column], column, where)]
+        if len(kinds) != 1:
+            continue
+        positive, negative = (_name(row[column], column, where) for column in COLUMNS[1:3])
+        rows.append(
+            {
+                "instance_id": str(number),
+                "image_id": positive,
+                "subsets": kinds,
+                "image": places.setdefault(positive, len(places)),
+                "negative_image": places.setdefault(negative, len(places)),
+                "caption": text_field(row, "sentence", where),
+            }
+        )
+    if not rows:
+        raise DataError(f"{str(path)!r} holds no row that is a negative of exactly one kind.")
+    folder = image_folder(images, list(places), ("images",))
+    return comparisons(rows, [ImageFile(str(folder / name)) for name in places])
+
+
+def _truth(value: str, column: str, where: str) -> bool:
+    if value.lower() not in ("true", "false"):
+        raise DataError(f"{where}: column {column!r} must be True or False, not {brief(value)}.")
+    return value.lower() == "true"
+
+
+def _name(value: str, column: str, where: str) -> str:
+    """Return the file name of an image that is given by its number."""
+    if not (value.isascii() and value.isdigit()):
+        raise DataError(f"{where}: column {column!r} must be the number of an image, not {brief(value)}.")
+    return checked_name(f"{value}.jpg", column, where)
+
+
+BENCHMARK = Benchmark(
+    name="svo_probes",
+    layout=LAYOUT,
+    reader=read_svo_probes,
+    metrics=("image_accuracy",),
+    confirmed="google-deepmind/svo_probes: README.md (columns) and probing_image_text_models.ipynb (which "
+    "rows count); the release has no images, so the names of their files are ours",
+)

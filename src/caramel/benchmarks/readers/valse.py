@@ -1,0 +1,123 @@
+"""VALSE (Parcalabescu et al. 2022): an image, its caption and a foil; eleven pieces, six phenomena and FOIL-it.
+
+Only valid foils count: two of the three annotators at least found the caption, and not the foil, to
+describe the image. A hit is a caption that scores above its foil: the authors' pairwise accuracy acc_r. The
+mean is over the pieces, as in their table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import brief, name_field, text_field
+from caramel.storage.records import json_rows
+
+LAYOUT = """\
+  valse/existence.json … foil-it.json              from github.com/Heidelberg-NLP/VALSE, folder data
+  IMAGES/visual7w/v7w_1.jpg …                      Visual7W
+  IMAGES/val2017/000000000139.jpg …                COCO 2017, validation
+  IMAGES/train2014, IMAGES/val2014                 COCO 2014
+  IMAGES/VisualDialog_val2018                      VisDial 1.0, validation
+  IMAGES/swig/exercising_255.jpg …                 SWiG, images_512"""
+PIECES = {  # piece, the name of its file -> phenomenon
+    "existence": "existence",
+    "plurals": "plurals",
+    "counting-hard": "counting",
+    "counting-small-quant": "counting",
+    "counting-adversarial": "counting",
+    "relations": "relations",
+    "action-replacement": "actions",
+    "actant-swap": "actions",
+    "coreference-standard": "coreference",
+    "coreference-hard": "coreference",
+    "foil-it": "foil-it",
+}
+VOTES = 2  # of three annotators
+SWIG = "swig"
+SOURCES = {  # how the names of a source's images begin -> its folder
+    "v7w_": "visual7w",
+    "COCO_train2014_": "train2014",
+    "COCO_val2014_": "val2014",
+    "VisualDialog_val2018_": "VisualDialog_val2018",
+    "000000": "val2017",
+}
+
+
+def read_valse(data: Path, images: Path) -> Comparisons:
+    """Return the task of the valid foils of the pieces in ``data``; there may be fewer than eleven.
+
+    Raises:
+        DataError: there is none, one is broken, or no foil is valid.
+    """
+    paths = found(data, [f"{piece}.json" for piece in PIECES], LAYOUT)
+    rows = [row for path in paths for row in _valid(path)]
+    if not rows:
+        raise DataError(f"{str(data)!r} holds no valid foil: none has {VOTES} votes for its caption.")
+    names = list(dict.fromkeys(str(row["image_id"]) for row in rows))
+    places = {name: i for i, name in enumerate(names)}
+    folders = _folders(images, names)
+    return comparisons(
+        [{**row, "image": places[str(row["image_id"])]} for row in rows],
+        [ImageFile(str(folders[_source(name)] / name)) for name in names],
+    )
+
+
+def _valid(path: Path) -> Iterator[dict[str, object]]:
+    """Yield the valid foils of one piece."""
+    piece = path.stem
+    for number, (where, row) in enumerate(json_rows(path)):
+        image = name_field(row, "image_file", where)
+        if _votes(row, where) >= VOTES:
+            yield {
+                "instance_id": f"{piece}-{number}",
+                "image_id": image,
+                "subsets": list(dict.fromkeys([PIECES[piece], piece])),
+                "caption": text_field(row, "caption", where),
+                "negative_caption": text_field(row, "foil", where),
+            }
+
+
+def _votes(row: Any, where: str) -> int:
+    """Return how many annotators chose the caption, and not the foil."""
+    votes = row.get("mturk")
+    count = votes.get("caption") if isinstance(votes, dict) else None
+    if isinstance(count, bool) or not isinstance(count, int):
+        raise DataError(
+            f"{where}: field 'mturk' must hold the number of votes for the 'caption', not {brief(votes)}."
+        )
+    return count
+
+
+def _source(name: str) -> str:
+    """Return the folder of the image's source."""
+    return next((folder for start, folder in SOURCES.items() if name.startswith(start)), SWIG)
+
+
+def _folders(images: Path, names: list[str]) -> Mapping[str, Path]:
+    """Return the folder of the images of each source."""
+    by_source: dict[str, list[str]] = {}
+    for name in names:
+        by_source.setdefault(_source(name), []).append(name)
+    return {
+        source: image_folder(
+            images, own, (source, f"{source}/images", f"{source}/images_512", f"coco/{source}")
+        )
+        for source, own in by_source.items()
+    }
+
+
+BENCHMARK = Benchmark(
+    name="valse",
+    layout=LAYOUT,
+    reader=read_valse,
+    metrics=("accuracy",),
+    confirmed="Heidelberg-NLP/VALSE: README.md, lxmert_valse_eval.py (valid foils, acc_r); the eleven files "
+    "as copied in lezhang7/Enhance-FineGrained, VALSE/data, and its VALSE/clip_valse_eval.py (their images)",
+    macro=PIECES.__contains__,
+)

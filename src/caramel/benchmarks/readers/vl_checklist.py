@@ -1,0 +1,124 @@
+"""VL-CheckList (Zhao et al. 2022): an image, a true phrase, and the phrase with one thing in it replaced.
+
+A hit is a true phrase that scores above the false one: what the authors call ITC. Their other accuracy,
+ITM, sets a threshold on the probability of a matching head and cannot be had from scores alone. Of the
+several phrases that a row could hold the first counts, as in their loader. All rows are scored; their
+sample settings stop after 1,000 of each file. Some rows of the release hold the same phrase twice: a tie,
+and so a miss, for them as here.
+
+Subsets are the aspects, and each file under the name of the authors' result: their chart averages the
+accuracies of an aspect's files over the files of a source, and then over the sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import found
+from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import brief, name_field, text_field
+from caramel.storage.records import json_rows
+
+LAYOUT = """\
+  vl_checklist/Attribute, Object, Relation    from github.com/om-ai-lab/VL-CheckList, folder data
+  IMAGES/vg/VG_100K/1.jpg, vg/VG_100K_2/…     Visual Genome (and VAW, which has the same images; also in
+                                              IMAGES/VG_100K …)
+  IMAGES/swig/exercising_255.jpg …            SWiG, images_512
+  IMAGES/hake/vcoco, hcvrd, openimages …      HAKE; as the repository's DATASETS.md says"""
+ATTRIBUTES = ("color", "material", "size", "state", "action")
+ROLES = ("agent", "destination", "item", "tool")
+PLACES = {"Location": ("center", "mid", "margin"), "Size": ("large", "medium", "small")}
+
+
+class Corpus(NamedTuple):
+    """One file: its path, the folder of its images, its aspect and the authors' name of its result."""
+
+    path: str
+    images: str
+    aspect: str
+    name: str
+
+
+def _corpora() -> Iterator[Corpus]:
+    for attribute in ATTRIBUTES:
+        for source in ("vg", "vaw"):
+            path = f"Attribute/{source}/{attribute}.json"
+            yield Corpus(path, "vg", f"attribute_{attribute}", f"Attribute_{attribute}_{source}")
+    for kind, places in PLACES.items():
+        for place in places:
+            files = {"hake": "hake/hake_obj"}
+            files |= {f"vg_{role}": f"vg/vg_{role}" for role in ("obj", "subj")}
+            files |= {f"swig_{role}": f"swig/swig_{role}/swig_{role}" for role in ROLES}
+            for name, path in files.items():
+                source, _, rest = path.partition("/")
+                file = f"Object/{kind}/{source}_{kind.lower()}/{rest}_{place}.json"
+                yield Corpus(file, source, f"object_{place}", f"Object_{kind}_{place}_{name}")
+    yield Corpus("Relation/vg/action.json", "vg", "relation_action", "Relation_action_vg")
+    yield Corpus("Relation/swig_action.json", "swig", "relation_action", "Relation_action_swig")
+    yield Corpus("Relation/hake_action.json", "hake", "relation_action", "Relation_action_hake")
+    yield Corpus("Relation/vg/spatial.json", "vg", "relation_spatial", "Relation_spatial_vg")
+
+
+CORPORA = {corpus.path: corpus for corpus in _corpora()}
+
+
+def read_vl_checklist(data: Path, images: Path) -> Comparisons:
+    """Return the task of the files in ``data``; there may be fewer than all.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    rows: list[dict[str, object]] = []
+    places: dict[str, int] = {}
+    for path in found(data, CORPORA, LAYOUT):
+        corpus = CORPORA[path.relative_to(data).as_posix()]
+        for number, (where, row) in enumerate(json_rows(path)):
+            name, positive, negative = _fields(row, where)
+            image = f"{corpus.images}/{name}"
+            rows.append(
+                {
+                    "instance_id": f"{corpus.name}-{number}",
+                    "image_id": image,
+                    "subsets": [corpus.aspect.partition("_")[0], corpus.aspect, corpus.name],
+                    "image": places.setdefault(image, len(places)),
+                    "caption": positive,
+                    "negative_caption": negative,
+                }
+            )
+    if not rows:
+        raise DataError(f"{str(data)!r} holds no row: its files are empty. Expected layout:\n{LAYOUT}")
+    return comparisons(rows, [ImageFile(str(_file(images, name))) for name in places])
+
+
+def _file(images: Path, name: str) -> Path:
+    """Return the path of an image; those of Visual Genome may lie where other benchmarks have them."""
+    shared = images / name.removeprefix("vg/")
+    return shared if shared.is_file() and not (images / name).is_file() else images / name
+
+
+def _fields(row: Any, where: str) -> tuple[str, str, str]:
+    """Return image, true phrase and false phrase of ``[image, {"POS": [...], "NEG": [...]}]``."""
+    if not isinstance(row, list) or len(row) != 2 or not isinstance(row[1], dict):
+        raise DataError(f'{where} must be [image, {{"POS": [...], "NEG": [...]}}], not {brief(row)}.')
+    phrases = []
+    for field in ("POS", "NEG"):
+        texts = row[1].get(field)
+        if not isinstance(texts, list) or not texts:
+            raise DataError(f"{where}: field {field!r} must be a list of phrases, not {brief(texts)}.")
+        phrases.append(text_field({field: texts[0]}, field, where))
+    return name_field({"image": row[0]}, "image", where), phrases[0], phrases[1]
+
+
+BENCHMARK = Benchmark(
+    name="vl_checklist",
+    layout=LAYOUT,
+    reader=read_vl_checklist,
+    metrics=("accuracy",),
+    confirmed="om-ai-lab/VL-CheckList: vl_checklist/data_loader.py, vl_checklist/evaluate.py (task itc), "
+    "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and rows of data/Attribute/vg/size.json, "
+    "data/Relation/swig_action.json and data/Object/Location/hake_location/hake_obj_margin.json",
+)

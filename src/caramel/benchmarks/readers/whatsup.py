@@ -1,0 +1,177 @@
+"""What'sUp (Kamath et al. 2023): one image and captions that differ in a preposition alone; six parts.
+
+Controlled-A (household objects) and Controlled-B (objects on a table, called CLEVR in the files) have four
+captions each; a hit is a first caption that scores above the other three: the authors' individual accuracy.
+Their accuracies of pairs and of sets, which ask for all images of two objects at once, are not given.
+COCO-spatial and GQA-spatial, with one object or two, have two captions. Subsets are the prepositions, found
+as the authors find them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Rankings, comparisons
+from caramel.errors import DataError
+from caramel.storage.fields import brief, checked_name, list_field, text_field
+from caramel.storage.records import json_rows
+
+OPTIONS = 4
+LAYOUT = """\
+  {name}/{file}
+      from the Google Drive folder linked in github.com/amitakamath/whatsup_vlms
+  IMAGES/{folder}/…
+      {where}"""
+CONFIRMED = "amitakamath/whatsup_vlms: dataset_zoo/aro_datasets.py ({}), README.md"
+
+
+def read_controlled(data: Path, images: Path, *, file: str, folder: str, layout: str) -> Rankings:
+    """Return the task of a controlled part: ``[{image_path, caption_options}, …]``, the first one true.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    rows: list[dict[str, Any]] = []
+    names: dict[str, int] = {}
+    texts: dict[str, int] = {}
+    pools = []
+    path = found(data, [file], layout)[0]
+    for number, (where, row) in enumerate(json_rows(path)):
+        name = checked_name(PurePosixPath(text_field(row, "image_path", where)).name, "image_path", where)
+        captions = _options(row, where)
+        pools.append(np.array([texts.setdefault(text, len(texts)) for text in captions], np.int64))
+        rows.append(
+            {
+                "instance_id": str(number),
+                "image_id": name,
+                "subsets": [_preposition(name, folder)],
+                "direction": "i2t",
+                "query": names.setdefault(name, len(names)),
+                "pool": number,
+                "true": [texts[captions[0]]],
+            }
+        )
+    _not_empty(rows, path)
+    below = image_folder(images, list(names), (folder, f"data/{folder}"))
+    return Rankings(
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
+        [ImageFile(str(below / name)) for name in names],
+        [(text,) for text in texts],
+        pools,
+    )
+
+
+def read_spatial(
+    data: Path, images: Path, *, file: str, folder: str, digits: int, prepositions: Sequence[str], layout: str
+) -> Comparisons:
+    """Return the task of a spatial part: ``[[image, true caption, false caption], …]``.
+
+    Args:
+        data: folder of the file.
+        images: folder of the images.
+        file: name of the file.
+        folder: name of the folder of the images.
+        digits: to which the image's number is filled up.
+        prepositions: words that tell the preposition of two objects; the last one is what is left. Empty:
+            the last word of the caption is the preposition of one object.
+        layout: of this part, for messages.
+
+    Raises:
+        DataError: the file is missing or broken.
+    """
+    rows: list[dict[str, object]] = []
+    names: dict[str, int] = {}
+    path = found(data, [file], layout)[0]
+    for number, (where, row) in enumerate(json_rows(path)):
+        if not isinstance(row, list) or len(row) < 3:
+            raise DataError(f"{where} must be [image, true caption, false caption], not {brief(row)}.")
+        name = f"{_number(row[0], where).zfill(digits)}.jpg"
+        caption, negative = (text_field({"caption": text}, "caption", where) for text in row[1:3])
+        rows.append(
+            {
+                "instance_id": str(number),
+                "image_id": name,
+                "subsets": [_between(caption, prepositions)],
+                "image": names.setdefault(name, len(names)),
+                "caption": caption,
+                "negative_caption": negative,
+            }
+        )
+    _not_empty(rows, path)
+    below = image_folder(images, list(names), (folder, f"data/{folder}", f"coco/{folder}"))
+    return comparisons(rows, [ImageFile(str(below / name)) for name in names])
+
+
+def _options(row: Any, where: str) -> list[str]:
+    """Return the four captions."""
+    field = "caption_options"
+    captions = [text_field({field: text}, field, where) for text in list_field(row, field, where)]
+    if len(captions) != OPTIONS or len(set(captions)) != OPTIONS:
+        raise DataError(
+            f"{where}: field {field!r} must be {OPTIONS} different captions, not {brief(captions)}."
+        )
+    return captions
+
+
+def _number(value: Any, where: str) -> str:
+    """Return the number of an image, as it is written."""
+    number = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if not (number.isascii() and number.isdigit() and len(number) < 20):
+        raise DataError(f"{where} must begin with the number of an image, not {brief(value)}.")
+    return number
+
+
+def _preposition(name: str, folder: str) -> str:
+    """Return the preposition in the name of a controlled image."""
+    third, last = ("on", "under") if folder == "controlled_images" else ("in-front_of", "behind")
+    return next((word for word in ("left_of", "right_of", third) if f"_{word}_" in name), last)
+
+
+def _between(caption: str, prepositions: Sequence[str]) -> str:
+    """Return the preposition of a true caption; see ``read_spatial``."""
+    if not prepositions:
+        return caption.split()[-1]
+    return next((words for words in prepositions[:-1] if words in caption), prepositions[-1]).split()[0]
+
+
+def _not_empty(rows: list[dict[str, Any]], path: Path) -> None:
+    if not rows:
+        raise DataError(f"{str(path)!r} holds no row.")
+
+
+def _benchmark(name: str, layout: str, read: Callable[..., Any], metric: str, seen: str) -> Benchmark:
+    return Benchmark(name, layout, partial(read, layout=layout), (metric,), CONFIRMED.format(seen))
+
+
+def _controlled(name: str, file: str, folder: str) -> Benchmark:
+    layout = LAYOUT.format(name=name, file=file, folder=folder, where="from there as well")
+    read = partial(read_controlled, file=file, folder=folder)
+    return _benchmark(name, layout, read, "recall@1", "Controlled_Images")
+
+
+def _spatial(
+    name: str, file: str, prepositions: Sequence[str], folder: str, where: str, digits: int, seen: str
+) -> Benchmark:
+    layout = LAYOUT.format(name=name, file=file, folder=folder, where=where)
+    read = partial(read_spatial, file=file, folder=folder, digits=digits, prepositions=prepositions)
+    return _benchmark(name, layout, read, "accuracy", seen)
+
+
+_COCO = ("val2017", "COCO 2017, validation", 12, "COCO_QA")
+_GQA = ("vg_images", "from there as well", 0, "VG_QA")
+_COCO_WORDS = ("left of", "right of", "above", "below")
+_GQA_WORDS = ("left of", "right of", "front of", "behind", "top")
+WHATSUP_A = _controlled("whatsup_a", "controlled_images_dataset.json", "controlled_images")
+WHATSUP_B = _controlled("whatsup_b", "controlled_clevr_dataset.json", "controlled_clevr")
+COCO_SPATIAL_ONE = _spatial("coco_spatial_one", "coco_qa_one_obj.json", (), *_COCO)
+COCO_SPATIAL_TWO = _spatial("coco_spatial_two", "coco_qa_two_obj.json", _COCO_WORDS, *_COCO)
+GQA_SPATIAL_ONE = _spatial("gqa_spatial_one", "vg_qa_one_obj.json", (), *_GQA)
+GQA_SPATIAL_TWO = _spatial("gqa_spatial_two", "vg_qa_two_obj.json", _GQA_WORDS, *_GQA)

@@ -1,0 +1,72 @@
+"""Winoground (Thrush et al. 2022): two captions of the same words in another order, two images."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
+from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.storage.fields import name_field, number_field, text_field
+from caramel.storage.records import json_rows
+
+LAYOUT = """\
+  winoground/test-*.parquet    from huggingface.co/datasets/facebook/winoground (also in winoground/data)
+or the older form of the same data set:
+  winoground/examples.jsonl    (also in winoground/data)
+  winoground/images/ex_0_img_0.png …    unpacked from images.zip (also in IMAGES)"""
+
+
+def read_winoground(data: Path, images: Path) -> Comparisons:
+    """Return the task of the Parquet files in ``data``, or of ``examples.jsonl`` and a folder of images.
+
+    Raises:
+        DataError: there is neither, or one is broken.
+    """
+    folder = release_folder(data, ("test-*.parquet", "examples.jsonl"), ("data",), LAYOUT)
+    if any(folder.glob("test-*.parquet")):
+        rows = cell_rows(
+            folder,
+            ("image_0", "image_1"),
+            ("id", "caption_0", "caption_1"),
+            LAYOUT,
+            optional=("collapsed_tag", "num_main_preds"),
+        )
+    else:
+        rows = file_rows(
+            (
+                (where, row, *(f"{name_field(row, name, where)}.png" for name in ("image_0", "image_1")))
+                for where, row in json_rows(folder / "examples.jsonl")
+            ),
+            folder,
+            images,
+            ("images",),
+        )
+    return pair_task(rows, ("caption_0", "caption_1"), _name, _subsets, folder)
+
+
+def _name(_: int, row: Row) -> str:
+    return f"winoground-{number_field(row.fields, 'id', row.where)}"
+
+
+def _subsets(row: Row) -> list[str]:
+    """Return what was swapped (object, relation or both) and the number of main predicates, where given."""
+    found = []
+    if row.fields.get("collapsed_tag") is not None:
+        found.append(text_field(row.fields, "collapsed_tag", row.where).lower())
+    if row.fields.get("num_main_preds") is not None:
+        found.append(f"main_preds_{number_field(row.fields, 'num_main_preds', row.where)}")
+    return found
+
+
+BENCHMARK = Benchmark(
+    name="winoground",
+    layout=LAYOUT,
+    reader=read_winoground,
+    metrics=METRICS,
+    confirmed=(
+        "Parquet: the features in the data set's card at huggingface.co/datasets/facebook/winoground; "
+        "examples.jsonl: its former loading script winoground.py, and dataset/dataset.py of "
+        "github.com/ajd12342/why-winoground-hard; metrics: the card's example and dataset.py of "
+        "github.com/linzhiqiu/t2v_metrics. The data set is gated: its files were not at hand"
+    ),
+)

@@ -1,0 +1,126 @@
+"""Zero-shot classification (Radford et al. 2021): the class of an image is a choice among names of classes.
+
+A class is its name in several templates; their embeddings are averaged. The images lie in a folder per class,
+such as ImageNet's validation set sorted by class. Two classes of one name cannot be told apart: such images tie,
+which is a miss. Accuracy is over images; ``recall@1`` and ``recall@5`` are top-1 and top-5 accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.image_files import ImageFile
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Rankings
+from caramel.errors import DataError, shown
+from caramel.storage.fields import brief, checked_text, text_field
+from caramel.storage.records import read_json, text_lines
+
+LAYOUT = """\
+  zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES
+  zero_shot/classes.json          optional: {"<class>": "name of the class", …}, for all folders; else the name is
+                                  that of the folder, with spaces for underscores
+  zero_shot/templates.txt         optional: a template per line, with {} for the name; else seven of CLIP's"""
+# Of CLIP's 80 templates for ImageNet, those that its authors selected afterwards.
+TEMPLATES = (
+    "itap of a {}.",
+    "a bad photo of the {}.",
+    "a origami {}.",
+    "a photo of the large {}.",
+    "a {} in a video game.",
+    "art of the {}.",
+    "a photo of the small {}.",
+)
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
+
+
+def read_zero_shot(data: Path, images: Path) -> Rankings:
+    """Return the task of the class folders in ``data``, or in ``images`` if there are none.
+
+    Raises:
+        DataError: there are no two classes, one has no image or no name, or a file is broken.
+    """
+    folders = _class_folders(data) or _class_folders(images)
+    if len(folders) < 2:
+        raise DataError(
+            f"Neither {str(data)!r} nor {str(images)!r} holds folders of at least two classes. "
+            f"Expected layout:\n{LAYOUT}"
+        )
+    names, templates = _names(data, [folder.name for folder in folders]), _templates(data)
+    files = [_images(folder) for folder in folders]
+    empty = [str(folder) for folder, found in zip(folders, files, strict=True) if not found]
+    if empty:
+        raise DataError(
+            f"{len(empty)} class folders hold no image ({', '.join(SUFFIXES)}):\n{shown(empty)}\n"
+            f"Fill or remove them."
+        )
+    listed = [(path, number) for number, found in enumerate(files) for path in found]
+    labels = [
+        checked_text(f"{path.parent.name}/{path.name}", "file name", repr(str(data))) for path, _ in listed
+    ]
+    rows: list[tuple[object, ...]] = [
+        (label, label, [], "i2t", image, 0, [number])
+        for image, (label, (_, number)) in enumerate(zip(labels, listed, strict=True))
+    ]
+    return Rankings(
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
+        [ImageFile(str(path)) for path, _ in listed],
+        [tuple(template.replace("{}", name) for template in templates) for name in names],
+        [np.arange(len(names))],
+    )
+
+
+def _class_folders(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _images(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES)
+
+
+def _names(data: Path, folders: Sequence[str]) -> list[str]:
+    """Return the name of the class of each folder."""
+    path = data / "classes.json"
+    if not path.is_file():
+        return [folder.replace("_", " ") for folder in folders]
+    names = read_json(path)
+    if not isinstance(names, dict):
+        raise DataError(f"{str(path)!r} must be an object of folder and name, not {brief(names)}.")
+    odd = sorted(set(names) ^ set(folders))
+    if odd:
+        raise DataError(
+            f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{shown([brief(name) for name in odd])}\n"
+            f"Name every folder, and nothing else: all names are candidates."
+        )
+    return [text_field(names, folder, repr(str(path))) for folder in folders]
+
+
+def _templates(data: Path) -> list[str]:
+    """Return the templates of ``templates.txt``, or CLIP's."""
+    path = data / "templates.txt"
+    if not path.is_file():
+        return list(TEMPLATES)
+    lines = [line.strip() for line in text_lines(path) if line.strip()]
+    bad = [brief(line) for line in lines if "{}" not in line]
+    if bad or not lines:
+        raise DataError(
+            f"{str(path)!r}: {f'the template {bad[0]} has no {{}}' if bad else 'there is no template'}. Write one "
+            f"template per line, such as 'a photo of a {{}}.'."
+        )
+    return lines
+
+
+BENCHMARK = Benchmark(
+    name="zero_shot",
+    layout=LAYOUT,
+    reader=read_zero_shot,
+    metrics=("recall@1", "recall@5"),
+    any_folder=True,
+    confirmed="openai/CLIP: notebooks/Prompt_Engineering_for_ImageNet.ipynb (templates, ensembling, top-1 and top-5); "
+    "the folders are those of torchvision's ImageFolder",
+)

@@ -1,0 +1,56 @@
+"""Parts of Visual Genome images, as CREPE and ARO cut them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import DataError
+from caramel.storage.fields import brief
+
+Box = tuple[int, int, int, int]
+FARTHEST = 4_000  # pixels, several times those of its largest images: a region is cut out in memory
+# Visual Genome's images come in two archives, which VL-CheckList expects in a folder vg.
+FOLDERS = ("VG_100K", "VG_100K_2", "vg/VG_100K", "vg/VG_100K_2")
+
+
+def region(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:
+    """Return (left, top, right, bottom) in pixels of a region given by left, top, width and height.
+
+    The edges are rounded as Pillow's ``crop`` does, by which the authors cut regions out. A box may reach
+    out of its image: ``crop`` fills what lies outside with black, for the authors as here.
+
+    Args:
+        row: of the release.
+        fields: names of left, top, width and height.
+        where: for messages.
+
+    Raises:
+        DataError: a field is missing, no number or farther than any image reaches, or the region is empty.
+    """
+    left, top, width, height = (_number(row.get(field), field, where) for field in fields)
+    box = (round(left), round(top), round(left + width), round(top + height))
+    if box[2] <= box[0] or box[3] <= box[1]:
+        raise DataError(f"{where}: the region {brief([row[field] for field in fields])} is empty.")
+    return box
+
+
+def vg_file(images: Path, image_id: str) -> str:
+    """Return the path of an image in one of ``FOLDERS`` or in ``images`` itself; it may be missing."""
+    paths = [images / folder / f"{image_id}.jpg" for folder in (*FOLDERS, "")]
+    return str(next((path for path in paths if path.is_file()), paths[0]))
+
+
+def _number(value: Any, field: str, where: str) -> float:
+    plain = isinstance(value, int | float | str) and not isinstance(value, bool) and "_" not in str(value)
+    try:
+        number = float(value) if plain else math.nan
+    except (ValueError, OverflowError):
+        number = math.nan
+    if not abs(number) <= FARTHEST:
+        raise DataError(
+            f"{where}: field {field!r} must be a number of pixels, {FARTHEST} at most, not {brief(value)}."
+        )
+    return number

@@ -1,0 +1,49 @@
+"""Blind text scorers as models: what a benchmark's captions give away without any image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from caramel.blind.scorer_specs import scorer
+from caramel.blind.scorers import Scorer
+from caramel.errors import BackendError
+from caramel.models.protocols import Floats
+
+FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
+
+
+@dataclass(frozen=True)
+class BlindScorer:
+    """A ``BlindModel`` over one of the blind scorers; scores are in [0, 1], higher looks truer.
+
+    What a scorer learns it learns on the benchmark itself, by cross-validation over images: it is the
+    attack of one who knows how the benchmark was made, not a model that was trained before.
+    """
+
+    name: str
+    scorer: Scorer
+
+    def score_texts(
+        self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
+    ) -> tuple[Floats, Floats]:
+        """Return the scores of n true captions and of n false ones, (n,) each; see ``quality.blind``."""
+        return self.scorer(positives, negatives, groups, folds=FOLDS, seed=SEED)
+
+
+def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindScorer:
+    """Return the blind scorer of a spec, see ``quality.scorer_specs``; device and precision mean nothing to it.
+
+    Raises:
+        BackendError: there is none of that name (the message lists the choices), or not its model.
+    """
+    return BlindScorer(name, scorer(target))
+
+
+def missing_blind(target: str) -> list[str]:
+    """Return what keeps the scorer from being loaded: there is none of that name, or not its model."""
+    try:
+        scorer(target)
+    except BackendError as error:
+        return [str(error)]
+    return []

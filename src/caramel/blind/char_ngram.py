@@ -1,0 +1,28 @@
+"""Blind scorer ``char_ngram``: how likely a text is as a true caption, by a language model of its signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from caramel.arrays import Floats
+from caramel.blind.kneser_ney import likelihoods
+
+ORDER = 6
+
+
+def char_ngram(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    corpus: Sequence[str] | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts by a modified Kneser–Ney model of six signs, case and space included.
+
+    See ``kneser_ney.likelihoods``.
+    """
+    return likelihoods(
+        positives, negatives, groups, folds=folds, seed=seed, split=list, order=ORDER, corpus=corpus
+    )

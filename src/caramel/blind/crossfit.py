@@ -1,0 +1,79 @@
+"""Learning on the pairs of the other folds: what learned attackers share, on texts or on images."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from caramel.arrays import Floats, Ints
+from caramel.blind.scorers import share_below
+from caramel.draws import assign_folds, stable_keys
+
+# (pairs to learn from (2, m), items to score (k,)) -> values (k,); all as numbers of items.
+Learn = Callable[[Ints, Ints], Floats]
+
+
+def cross_fitted(
+    names: Sequence[str],
+    sides: Ints,
+    groups: Sequence[str],
+    learn: Learn,
+    *,
+    folds: int,
+    seed: int,
+    cap: int,
+) -> tuple[Floats, Floats]:
+    """Return scores in [0, 1] of both sides, (n,) and (n,), each learned on the other folds.
+
+    A score is the share of the fold's distinct items of lower value, those of equal value counted half.
+
+    A pair of which either item is to be scored is not learned from, nor is any pair of a group that is to
+    be scored. Folds with more than ``cap`` pairs learn from a random part of them. The pairs to learn from
+    come in an order that does not depend on that of the rows.
+
+    Args:
+        names: of the distinct items: texts, or hashes of images.
+        sides: (2, n) numbers of the true and of the false item of each pair.
+        groups: n image names; all rows of an image are in one fold.
+        learn: learns from pairs and returns values; higher looks truer.
+        folds: number of folds.
+        seed: of folds and draws.
+        cap: pairs to learn from, per fold, at most.
+    """
+    fold = assign_folds(groups, folds=folds, seed=seed)
+    pairs = zip(groups, *sides.tolist(), strict=True)
+    keys = stable_keys([f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs], seed)
+    scores = np.empty(sides.shape)
+    for k in np.unique(fold):
+        here = fold == k
+        scored = np.unique(sides[:, here])
+        usable = np.flatnonzero(~here & ~np.isin(sides, scored).any(axis=0))
+        drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
+        learned = sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]]
+        scores[:, here] = share_below(learn(learned, scored))[np.searchsorted(scored, sides[:, here])]
+    return scores[0], scores[1]
+
+
+def pair_weights(differences: Floats, *, cost: float) -> Floats:
+    """Return weights w (d,) with P(the first is the true one) = σ(w·(x₁ − x₂)), by logistic regression.
+
+    Features are brought to a mean square of 1 first, so that the penalty is the same for all. Turning a
+    pair round changes nothing: it has the opposite difference and the opposite answer.
+
+    Args:
+        differences: (n, d), features of the true item minus those of the false one.
+        cost: inverse strength of the L2 penalty.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    scale = np.sqrt((differences**2).mean(axis=0)) if len(differences) else np.zeros(differences.shape[1])
+    used = scale > 0
+    weights = np.zeros(differences.shape[1])
+    if len(differences) < 2 or not used.any():
+        return weights
+    signs = np.where(np.arange(len(differences)) % 2, 1.0, -1.0)  # the solver wants both classes
+    model = LogisticRegression(C=cost, fit_intercept=False, tol=1e-6, max_iter=1000)
+    model.fit(differences[:, used] / scale[used] * signs[:, None], signs)
+    weights[used] = model.coef_[0] / scale[used]
+    return weights

@@ -1,0 +1,95 @@
+"""Blind scorer ``embedding_probe``: a learned attacker that sees sentence embeddings of the texts."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from caramel.arrays import Floats, Ints
+from caramel.blind.crossfit import cross_fitted, pair_weights
+from caramel.blind.scorers import Scorer, places
+from caramel.blind.text_store import text_vectors, vector_table
+from caramel.errors import BackendError
+from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CAP = 20_000  # pairs to learn from, per fold
+COST = 0.01  # inverse strength of the L2 penalty
+
+
+@dataclass(frozen=True)
+class EmbeddingProbe:
+    """A ``blind.Scorer``: logistic regression on the difference of two texts' embeddings.
+
+    P(the first is the true one) = σ(w·e₁ − w·e₂), learned on the pairs of the other folds; w·e orders the
+    texts of a fold. What may be learned from is as in ``crossfit.cross_fitted``.
+
+    Attributes:
+        target: of a text encoder, as after ``text:`` in a model's spec.
+    """
+
+    target: str
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides; see ``blind.Scorer``.
+
+        Raises:
+            BackendError: the encoder is broken.
+        """
+        texts, sides = places(positives, negatives)
+        if not texts:
+            return np.zeros(0), np.zeros(0)
+        identity = open_encoder(self.target).identity
+        vectors = text_vectors(
+            texts,
+            embedded_table,
+            settings={"target": self.target},
+            identity=identity,
+            title="embedding_probe",
+        ).astype(np.float64)
+
+        def learn(learned: Ints, scored: Ints) -> Floats:
+            weights = pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
+            return np.asarray(vectors[scored] @ weights)
+
+        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=CAP)
+
+
+def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
+    """Return the ``vector_table`` of the texts' embeddings."""
+    return vector_table(texts, open_encoder(target).encode_texts(texts, None))
+
+
+@functools.lru_cache(1)
+def open_encoder(target: str) -> SentenceEncoder:
+    """Return the encoder on the GPU where there is one, else on the processor; the last one is kept."""
+    return load_text(target, device="auto", precision="fp32", name="embedding_probe")
+
+
+def embedding_probe(target: str) -> Scorer:
+    """Return the probe over a text encoder.
+
+    Raises:
+        BackendError: there is no encoder at the target.
+    """
+    missing = missing_text(target)
+    if missing:
+        raise BackendError(
+            f"Scorer embedding_probe:{target} cannot be loaded: {'; '.join(missing)}. Give the folder of a "
+            f"sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub."
+        )
+    return EmbeddingProbe(target)

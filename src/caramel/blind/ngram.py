@@ -1,0 +1,34 @@
+"""Blind scorer ``ngram``: how likely a text is as a true caption, by a trigram language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from caramel.arrays import Floats
+from caramel.blind.kneser_ney import ORDER, likelihoods
+from caramel.texts import tokens
+
+DISCOUNT = 0.75  # the customary absolute discount
+
+
+def ngram(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    corpus: Sequence[str] | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts by a trigram model of words with one discount; see ``kneser_ney.likelihoods``."""
+    return likelihoods(
+        positives,
+        negatives,
+        groups,
+        folds=folds,
+        seed=seed,
+        split=tokens,
+        order=ORDER,
+        discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
+        corpus=corpus,
+    )

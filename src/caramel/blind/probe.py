@@ -1,0 +1,190 @@
+"""Blind scorers that are learned attackers: they are shown which caption is the true one.
+
+All are logistic regressions on the pairs of the other folds: P(the first is the true one) = σ(w·x₁ − w·x₂), so
+that what both captions share cancels out. w·x orders the texts of a fold; a score is the share of the
+fold's distinct texts that have less, those that have as much counted half.
+
+A pair of which either text is to be scored is not learned from, nor is any pair of an image that is to
+be scored. Folds with more than ``CAP`` pairs learn from a random part of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from caramel.arrays import Floats, Ints
+from caramel.blind.scorers import places, share_below
+from caramel.draws import assign_folds, stable_keys
+from caramel.texts import tokens
+
+CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
+COST = 1.0  # inverse strength of the L2 penalty, of words
+SHRUNK_COST = 0.02  # finds on a few hundred rows what words alone would drown in
+CHAR_COST = 0.1  # of signs, which are many and alike
+CHARS = (3, 4, 5)
+TOLERANCE = 1e-3
+START, END = "<s>", "</s>"
+
+
+def probe(
+    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Score texts by their words, pairs of neighbouring words and length; see ``blind.Scorer``."""
+    texts, sides = places(positives, negatives)
+    return _attacked(Items.of(texts, texts, sides), words_of, COST, groups, folds=folds, seed=seed)
+
+
+def shrunk_probe(
+    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Score texts as ``probe`` does, with a stronger penalty: the better attacker of small sets."""
+    texts, sides = places(positives, negatives)
+    return _attacked(Items.of(texts, texts, sides), words_of, SHRUNK_COST, groups, folds=folds, seed=seed)
+
+
+def char_probe(
+    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Score texts by their runs of three to five signs, case and space included; see ``blind.Scorer``."""
+    texts, sides = places(positives, negatives)
+    return _attacked(Items.of(texts, texts, sides), signs_of, CHAR_COST, groups, folds=folds, seed=seed)
+
+
+def edit_probe(
+    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+) -> tuple[Floats, Floats]:
+    """Score each text of a pair by where and how it differs from the other one.
+
+    Unlike a ``blind.Scorer`` it sees both candidates, as whoever takes the test does: a text's score depends
+    on what it stands against. The position of the difference is the same seen from either text, so it cannot
+    tell them apart by itself; it counts together with what stands there.
+    """
+    pairs = list(zip(positives, negatives, strict=True))
+    items = sorted({*pairs, *((n, p) for p, n in pairs)})
+    number = {item: i for i, item in enumerate(items)}
+    sides = np.array([[number[p, n] for p, n in pairs], [number[n, p] for p, n in pairs]], dtype=np.int64)
+    texts = [text for text, _ in items]
+    return _attacked(Items.of(items, texts, sides), edits_of, COST, groups, folds=folds, seed=seed)
+
+
+@dataclass(frozen=True)
+class Items:
+    """What is scored: texts, or texts with the one that each stands against.
+
+    Attributes:
+        values: the distinct items.
+        text: (items,) number of the text of each.
+        sides: (2, n) numbers of the true and of the false item of each pair.
+    """
+
+    values: Sequence[Any]
+    text: Ints
+    sides: Ints
+
+    @classmethod
+    def of(cls, values: Sequence[Any], texts: Sequence[str], sides: Ints) -> Items:
+        """Return the items with the given texts; equal texts have one number."""
+        return cls(values, np.unique(np.array(texts, dtype=object), return_inverse=True)[1], sides)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, its pairs of neighbouring words, and its length, as terms."""
+    words = [START, *tokens(text), END]
+    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words)), f"length {len(words)}"]
+
+
+def signs_of(text: str) -> list[str]:
+    """Return the runs of signs of a text, as terms."""
+    padded = f" {text} ".ljust(CHARS[0])  # an empty text has a term too
+    return [padded[i : i + n] for n in CHARS for i in range(len(padded) - n + 1)]
+
+
+def edits_of(pair: tuple[str, str]) -> list[str]:
+    """Return what the first text has where it differs from the second, as terms.
+
+    The terms are the words there, the first and the last of them with their neighbours outside, how many
+    they are, and that number with the tenth of the text where they begin.
+    """
+    mine, other = ([START, *tokens(text), END] for text in pair)
+    before = _agreement(mine, other, min(len(mine), len(other)))
+    after = _agreement(mine[::-1], other[::-1], min(len(mine), len(other)) - before)
+    end = len(mine) - after
+    inner = mine[before:end]
+    first, last = (inner[0], inner[-1]) if inner else ("", "")
+    left, right = mine[before - 1] if before else "", mine[end] if after else ""
+    tenth = 10 * before // len(mine)
+    around = [f"after {left}: {first}", f"before {right}: {last}"]
+    return [*inner, *around, f"edit of {len(inner)}", f"edit of {len(inner)} in tenth {tenth}"]
+
+
+def _agreement(a: Sequence[str], b: Sequence[str], most: int) -> int:
+    """Return how many tokens agree from the start, at most ``most``."""
+    return next((i for i in range(most) if a[i] != b[i]), most)
+
+
+def _attacked(
+    items: Items,
+    terms: Callable[[Any], list[str]],
+    cost: float,
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+) -> tuple[Floats, Floats]:
+    """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
+    features, _ = counted(items.values, terms)
+    sides, text_sides = items.sides, items.text[items.sides]
+    fold = assign_folds(groups, folds=folds, seed=seed)
+    pairs = zip(groups, *sides.tolist(), strict=True)
+    keys = stable_keys([f"{g}\n{items.values[p]}\n{items.values[n]}" for g, p, n in pairs], seed)
+    scores = np.empty(sides.shape)
+    for k in np.unique(fold):
+        here = fold == k
+        scored = np.unique(sides[:, here])
+        usable = np.flatnonzero(~here & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
+        drawn = usable[np.argsort(keys[usable], kind="stable")[:CAP]]
+        # In an order of their own, since the solver visits the rows in turn.
+        learned = drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]
+        weights = learn(features, sides[:, learned], cost, seed)
+        scores[:, here] = share_below(features[scored] @ weights)[np.searchsorted(scored, sides[:, here])]
+    return scores[0], scores[1]
+
+
+def counted(values: Sequence[Any], terms: Callable[[Any], list[str]]) -> tuple[Any, list[str]]:
+    """Return how often each term stands in each item, (items, terms), sparse, and the terms, sorted."""
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    if not values:
+        return np.zeros((0, 0)), []
+    vectorizer = CountVectorizer(analyzer=terms, dtype=np.float64)
+    features = vectorizer.fit_transform(values)
+    return features, vectorizer.get_feature_names_out().tolist()
+
+
+def learn(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
+    """Return the weights (terms,) that tell the first of two items from the second. sides: (2, n).
+
+    Dual coordinate descent: single-threaded, without a line search that rounding could turn.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    if sides.shape[1] < 2:
+        return np.zeros(features.shape[1])
+    signs = np.where(np.arange(sides.shape[1]) % 2, 1.0, -1.0)  # the solver wants both classes
+    differences = (features[sides[0]] - features[sides[1]]).multiply(signs[:, None]).tocsr()
+    model = LogisticRegression(
+        C=cost,
+        solver="liblinear",
+        dual=True,
+        fit_intercept=False,
+        tol=TOLERANCE,
+        max_iter=1000,
+        random_state=seed,
+    )
+    weights: Floats = model.fit(differences, signs).coef_[0]
+    return weights

@@ -1,0 +1,159 @@
+"""Blind scores of pairs and their negatives, and how often each scorer picks the true caption."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel import tables
+from caramel.arrays import Floats
+from caramel.blind.scorer_specs import scorer
+from caramel.blind.scorers import DECIMALS, Scorer
+from caramel.errors import DataError, shown
+from caramel.statistics import variance_factor, wilson
+
+Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
+
+
+def score_pairs(
+    pairs: pd.DataFrame, negatives: pd.DataFrame, *, scorers: Sequence[str], folds: int, seed: int
+) -> pd.DataFrame:
+    """Return table ``scores``: each negative and its positive under each scorer.
+
+    Types are scored one by one: an attacker knows the type, and what gives ``add`` away (the longer
+    text) would else hide what gives ``swap`` away.
+
+    Args:
+        pairs: table ``pairs``.
+        negatives: table ``negatives``.
+        scorers: blind scorers, see ``scorer_specs``.
+        folds: of the cross-validation, grouped by image.
+        seed: of folds and draws.
+
+    Raises:
+        BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
+        DataError: a negative's pair is missing.
+    """
+    rows = joined(pairs, negatives)
+    parts = [_scored(rows, name, scorer(name), folds, seed) for name in dict.fromkeys(scorers)]
+    scores = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
+    assert len(scores) == len(parts) * len(negatives)
+    return scores
+
+
+def joined(pairs: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives, in their order, with ``image_id`` and ``caption`` of their pairs.
+
+    Raises:
+        DataError: a negative's pair is missing.
+    """
+    rows = negatives.merge(pairs[["pair_id", "image_id", "caption"]], "left", "pair_id", validate="m:1")
+    orphans = rows.loc[rows["caption"].isna(), "negative_id"]
+    if len(orphans):
+        raise DataError(
+            f"{len(orphans)} of {len(rows)} negatives have no pair:\n{shown([repr(n) for n in orphans])}\n"
+            f"Run the stage that made the negatives again."
+        )
+    return rows
+
+
+def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int) -> pd.DataFrame:
+    """Return the scores of all rows under one scorer, type by type."""
+    scores = np.full((2, len(rows)), np.nan)
+    for kind in rows["type"].unique():
+        here = (rows["type"] == kind).to_numpy()
+        columns = (rows.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
+        scores[:, here] = scorer(*columns, folds=folds, seed=seed)
+    return pd.DataFrame(
+        {
+            "negative_id": rows["negative_id"],
+            "scorer": name,
+            "positive_score": scores[0].round(DECIMALS),
+            "negative_score": scores[1].round(DECIMALS),
+        }
+    )
+
+
+def blind_accuracy(
+    scores: pd.DataFrame, negatives: pd.DataFrame, *, pairs: pd.DataFrame, folds: int
+) -> Accuracies:
+    """Return how often each scorer picks the positive, as scorer -> subset -> figures.
+
+    Subsets are ``all`` (over all rows), ``macro`` (mean over the subtypes), each type and each
+    subtype. The figures:
+
+    - ``accuracy`` in [0, 1] with ``ci_low``, ``ci_high``: share of rows whose positive scores higher.
+      A tie counts as half a row, so a scorer that cannot tell is at one half, whatever its ties.
+    - ``strict``: the same where a tie is a miss, as for models.
+    - ``n`` and ``ties``: rows, and those with equal scores.
+
+    The 95 % intervals are Wilson's, at the effective number of rows: negatives of one image are
+    not independent, so the variance is that of sums over images; nor are the ``folds`` in which the
+    scores were made, so it is multiplied by ``variance_factor``.
+    """
+    rows = scores.merge(joined(pairs, negatives), "inner", "negative_id", validate="m:1")
+    assert len(rows) == len(scores)
+    return {
+        str(name): {
+            subset: _figures(part, subset == "macro", variance_factor(folds))
+            for subset, part in _subsets(of_scorer)
+        }
+        for name, of_scorer in rows.groupby("scorer", sort=False)
+    }
+
+
+def _subsets(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return the named subsets of the rows that are not empty, in the order of the taxonomy.
+
+    Where a type and a subtype have the same name, it is the subtype's.
+    """
+    found = {"all": rows, "macro": rows}
+    for column, usual in (("type", tables.TYPES), ("subtype", tables.SUBTYPES)):
+        found |= {name: rows[rows[column] == name] for name in in_order(rows[column].unique(), usual)}
+    return [(name, part) for name, part in found.items() if len(part)]
+
+
+def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
+    """Return distinct names: the usual ones in their order, then the others by name."""
+    distinct = set(names)
+    return [*(name for name in usual if name in distinct), *sorted(distinct - set(usual))]
+
+
+def _figures(rows: pd.DataFrame, macro: bool, factor: float) -> dict[str, float | int]:
+    gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
+    subtype = np.unique(rows["subtype"].to_numpy(dtype=str), return_inverse=True)[1]
+    stratum = subtype if macro else np.zeros(len(rows), dtype=np.int64)
+    image = np.unique(rows["image_id"].to_numpy(dtype=str), return_inverse=True)[1]
+    wins, ties = gap > 0, gap == 0
+    accuracy, low, high = interval(wins + 0.5 * ties, stratum, image, factor=factor)
+    strict, _, _ = interval(wins.astype(float), stratum, image, factor=factor)
+    shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
+    rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
+    return {**rounded, "n": len(rows), "ties": int(ties.sum())}
+
+
+def interval(
+    values: Floats, strata: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64], *, factor: float
+) -> tuple[float, float, float]:
+    """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
+
+    Wilson's interval (Wilson 1927) at n = p(1 − p)/v rows, where v is the variance of the mean by
+    linearisation over clusters (Kish 1965, 6.5). Where v is 0, n is the number of clusters.
+
+    Args:
+        values: (n,) in [0, 1].
+        strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
+        clusters: (n,) cluster of each row, in [0, m).
+        factor: by which v is multiplied; see ``variance_factor``.
+    """
+    sizes = np.bincount(strata)
+    means = np.bincount(strata, values) / sizes
+    share = float(means.mean())
+    residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
+    variance = factor * float((np.bincount(clusters, residuals) ** 2).sum())
+    rows = share * (1 - share) / variance if variance > 1e-12 else (clusters.max() + 1) / factor
+    low, high = wilson(share * rows, rows)
+    return share, min(share, low), max(share, high)

@@ -1,0 +1,81 @@
+"""Blind scores of data sets of any size: shard by shard, resumable, on one machine or a cluster.
+
+Learned scorers look at no more than a part of a large data set anyway (``CAP`` in ``probe``, ``kneser_ney``). So
+whole images are dealt into shards, and each is scored by itself: learned on its own other folds. Memory depends
+on the size of a shard, and not on that of the data set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caramel.blind.scorer_specs import scorer
+from caramel.blind.scores import score_pairs
+from caramel.blind.text_store import check_text_store
+from caramel.draws import assign_folds
+from caramel.running.parallel import Executor, sharded_map
+from caramel.storage.files import file_hash, write_atomically
+
+SHARD = 100_000  # rows
+COLUMNS = ["pair_id", "image_id", "type", "subtype", "caption", "negative_caption"]
+
+
+def sharded_scores(
+    rows: pd.DataFrame,
+    scorers: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    folder: Path,
+    executor: Executor,
+    size: int = SHARD,
+) -> list[Path]:
+    """Return Parquet files of table ``scores`` of audit rows, one per shard; negative_id is the pair_id.
+
+    Args:
+        rows: audit rows, at least one; see ``attack``.
+        scorers: see ``scorer_specs``.
+        folds: of the cross-validation within a shard.
+        seed: of shards, folds and draws.
+        folder: for the rows of the shards and their scores; what is there already is not made again.
+        executor: ``inline`` runs in this process, ``ray`` on the cluster.
+        size: rows of a shard, about.
+
+    The order of the rows changes nothing.
+
+    Raises:
+        BackendError: there is no scorer of that name.
+    """
+    for name in scorers:
+        scorer(name)  # an unknown one is said before anything is scored
+    count = -(-len(rows) // size)
+    rows = rows[COLUMNS].sort_values("pair_id", ignore_index=True)
+    shard = assign_folds(rows["image_id"].tolist(), folds=count, seed=seed)
+    parts = []
+    for i in np.unique(shard).tolist():
+        part = rows[shard == i]
+        path = Path(folder) / "rows" / f"{i:05}.parquet"
+        write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
+        parts.append([str(path.resolve()), file_hash(path)])
+    if executor == "ray":
+        check_text_store()
+    settings = {"scorers": list(scorers), "folds": folds, "seed": seed}
+    return sharded_map(
+        score_shard, parts, settings=settings, folder=folder, executor=executor, title="blind scores"
+    )
+
+
+def score_shard(shard: Sequence[str], *, scorers: Sequence[str], folds: int, seed: int) -> pa.Table:
+    """Return table ``scores`` of the rows in one file, given with its hash."""
+    rows = pq.read_table(shard[0]).to_pandas()
+    negatives = rows[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=rows["pair_id"])
+    pairs = rows[["pair_id", "image_id", "caption"]]
+    return pa.Table.from_pandas(
+        score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed), preserve_index=False
+    )

@@ -1,0 +1,170 @@
+"""Command that audits a data set: audit."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from caramel.cli.options import SEED
+from caramel.cli.saying import say
+from caramel.errors import DataError
+from caramel.storage.files import keep_inputs
+
+if TYPE_CHECKING:
+    from caramel.audit.image_shortcuts import ImageShortcuts
+    from caramel.audit.inputs_of_audit import AuditRows
+
+BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
+RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
+)
+@click.option("--name", help="Name of the data set in what is written.  [default: that of PATH]")
+@click.option("--format", "kind", help="Format, where a folder holds several.")
+@click.option(
+    "--scorer",
+    "scorers",
+    multiple=True,
+    help="Blind scorer, repeatable: a name, or NAME:FOLDER for one with a model. All that need none if left out.",
+)
+@click.option(
+    "--corpus",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Text file, one caption per line, that n-gram models learn from instead of the data set's other folds.",
+)
+@click.option(
+    "--images",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the images: where rows have a negative image, it is asked what the images give away.",
+)
+@click.option(
+    "--training",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Captions of a training corpus (.txt, .csv, .jsonl, .parquet): which texts stand in it?",
+)
+@click.option(
+    "--parser",
+    help="Constituency parses for the similarity of syntax: world, or given:FILE of bracketed trees.",
+)
+@click.option(
+    "--max-accuracy",
+    type=click.FloatRange(0.5, 1),
+    help="Exit with code 1 if the best blind attacker's 95 % interval lies above this share.",
+)
+@click.option("--max-defects", type=click.IntRange(0), help="Exit with code 1 if more rows have a defect.")
+@click.option(
+    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
+)
+@click.option("--seed", default=3, show_default=True, type=SEED, help="Of folds and draws.")
+def audit(
+    path: Path,
+    out: Path,
+    name: str | None,
+    kind: str | None,
+    scorers: tuple[str, ...],
+    corpus: Path | None,
+    images: Path | None,
+    training: Path | None,
+    parser: str | None,
+    max_accuracy: float | None,
+    max_defects: int | None,
+    folds: int,
+    seed: int,
+) -> None:
+    """Audit any data set's texts: can blind models, that see no image, tell right from wrong?
+
+    PATH is a data set in a format that is known (SugarCrepe, SugarCrepe++, BiVLC, CREPE, Winoground, …, our
+    tables), or a table with named columns. Scorers are learned and judged on different images; the best blind
+    attacker is all of them together.
+
+    Writes audit.json, audit.html, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1
+    where a threshold that was given is broken, so that it can stand in a test.
+
+    \b
+    Example:
+      caramel audit sugarcrepe/ --out audit/
+      caramel audit captions.csv --out audit/ --scorer length --scorer probe --max-accuracy 0.55
+      caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
+    """
+    from caramel.audit import audit as audits
+    from caramel.audit.inputs_of_audit import read_rows
+    from caramel.audit.similarity import parses as parsers
+    from caramel.report.audit_page import PAGE, write_page
+
+    keep_inputs([out / name for name in (*audits.FILES, PAGE)], [path, *(p for p in (corpus, training) if p)])
+    parse = None if parser is None else parsers.parser(parser)
+    found = read_rows(path, images=images, name=kind)
+    leaks = None if training is None else audits.leaks_into(found.rows, training, seed=seed)
+    result = audits.audit(
+        found.rows,
+        scorers=scorers or default_scorers(),
+        folds=folds,
+        seed=seed,
+        name=name or path.resolve().stem,
+        corpus=None if corpus is None else _lines(corpus),
+    )
+    result = replace(
+        result,
+        images=_image_shortcuts(found, folds, seed),
+        leaks=leaks,
+    )
+    beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
+    beside_name = f"{BESIDE}, sees images (published)"
+    say(audits.table(result, beside=beside, beside_name=beside_name))
+    audits.write_audit(result, out)
+    write_page(out, beside=beside, beside_name=beside_name, parser=parse)
+    say(f"\n{audits.badge(result)}\nWritten to {out}.")
+    messages = audits.broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
+    for message in messages:
+        say(f"Threshold broken: {message}", err=True)
+    if messages:
+        sys.exit(1)
+
+
+def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
+    """Return what the images of rows that have both give away; None where no row has both at hand."""
+    from caramel.audit.grouping import grouped
+    from caramel.audit.image_shortcuts import image_shortcuts
+    from caramel.benchmarks.image_files import encoded
+
+    rows = found.rows.dropna(subset=["image", "negative_image"])
+    if rows.empty:
+        return None
+    files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
+    return image_shortcuts(files[0], files[1], grouped(rows).names, folds=folds, seed=seed)
+
+
+def default_scorers() -> tuple[str, ...]:
+    """Return every blind scorer that the registry knows and that needs no model."""
+    from caramel.registry import BACKENDS
+
+    return (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
+
+
+def published(benchmark: str) -> dict[str, float]:
+    """Return the published accuracy in [0, 1] of ``BESIDE`` on a benchmark, by subset."""
+    from caramel.report.paper_table import published_rows
+
+    rows = published_rows()
+    mine = rows[(rows["model"] == BESIDE) & (rows["benchmark"] == benchmark) & (rows["metric"] == "accuracy")]
+    return {s: float(v) / 100 for s, v in zip(mine["subset"], mine["value"], strict=True)}
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a text file that are not empty."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{str(path)!r} cannot be read as UTF-8 text: {error}.") from error
+    found = [line.strip() for line in lines if line.strip()]
+    if not found:
+        raise DataError(f"{str(path)!r} holds no line of text: there is nothing to learn from.")
+    return found

@@ -1,0 +1,144 @@
+"""What a blind model makes of a task: scores of captions alone, so that no image can change them.
+
+A blind scorer is given pairs of a true and a false caption and learns across folds of images. Instances
+are scored stratum by stratum, since an attacker knows what kind of negative stands before him: the
+stratum is the instance's type (replace, swap, add) where one of its subsets is one, as in
+``quality.scores``, and else its first subset.
+
+All images have the same score under a blind model. So a choice among images is always a tie, which counts
+as a miss, and an instance with two images is never won in both directions.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.tasks import ABSENT, Comparisons, Index, Rankings, Task
+from caramel.evaluation.ranking import COLUMNS
+from caramel.models.protocols import BlindModel, Floats
+from caramel.tables import TYPES
+
+UNDECIDED = 0.5  # score of a caption that stands against none: there is nothing to tell it from
+MOST_PAIRS = 2_000_000  # true and false candidates that are set against each other in one stratum
+
+
+def blind_columns(task: Task, model: BlindModel) -> dict[str, Floats]:
+    """Return the score columns of table ``similarities`` for each row of the task.
+
+    Similarities of two texts are left out of it: a blind scorer does not compare them.
+    """
+    return _compared(task, model) if isinstance(task, Comparisons) else _ranked(task, model)
+
+
+@dataclass
+class _Contests:
+    """Pairs of a true and a false caption of an image, to be scored together."""
+
+    positives: list[str] = field(default_factory=list)
+    negatives: list[str] = field(default_factory=list)
+    groups: list[str] = field(default_factory=list)
+
+    def add(self, positive: str, negative: str, group: str) -> None:
+        """Set one caption against the other."""
+        self.positives.append(positive)
+        self.negatives.append(negative)
+        self.groups.append(group)
+
+    def scores(self, model: BlindModel) -> dict[tuple[str, str], float]:
+        """Return (image, caption) -> score; a caption has the same one wherever it stands."""
+        if not self.groups:
+            return {}
+        found: dict[tuple[str, str], float] = {}
+        true, false = model.score_texts(self.positives, self.negatives, self.groups)
+        for texts, values in ((self.positives, true), (self.negatives, false)):
+            for group, text, value in zip(self.groups, texts, values.tolist(), strict=True):
+                assert found.setdefault((group, text), value) == value
+        return found
+
+
+def _strata(rows: pd.DataFrame) -> Iterator[Index]:
+    """Yield the places of the rows of each stratum."""
+    names = np.array([_stratum(subsets) for subsets in rows["subsets"]], dtype=object)
+    for name in dict.fromkeys(names.tolist()):
+        yield np.flatnonzero(names == name)
+
+
+def _stratum(subsets: Sequence[str]) -> str:
+    """Return the type among the subsets, else the first of them, else nothing."""
+    types = [name for name in subsets if name in TYPES]
+    return str([*types, *subsets, ""][0])
+
+
+def _compared(task: Comparisons, model: BlindModel) -> dict[str, Floats]:
+    """Return the score columns of comparisons: those of a caption are the same for both images."""
+    names = {"c0": "caption", "c1": "negative_caption", "c2": "caption2"}
+    captions = {n: [t if isinstance(t, str) else None for t in task.rows[c]] for n, c in names.items()}
+    images: list[str] = task.rows["image_id"].tolist()
+    scores = {name: np.full(len(images), np.nan) for name in captions}
+    for places in _strata(task.rows):
+        contests = _Contests()
+        for i, true in itertools.product(places.tolist(), ("c0", "c2")):
+            caption, negative = captions[true][i], captions["c1"][i]
+            if caption is not None and negative is not None:
+                contests.add(caption, negative, images[i])
+        found = contests.scores(model)
+        for name, texts in captions.items():
+            for i in places.tolist():
+                text = texts[i]
+                if text is not None:
+                    scores[name][i] = found.get((images[i], text), UNDECIDED)
+    return {
+        f"s_{caption}_i{i}": np.where(task.rows[image] != ABSENT, scores[caption], np.nan)
+        for i, image in enumerate(("image", "negative_image"))
+        for caption in (("c0", "c1", "c2") if i == 0 else ("c0", "c1"))
+    }
+
+
+def _ranked(task: Rankings, model: BlindModel) -> dict[str, Floats]:
+    """Return the rank columns of rankings.
+
+    Every true candidate of an image is set against every false one. Of a text that is several prompts the
+    first is looked at. Where a stratum would have more than ``MOST_PAIRS`` of those, as in retrieval from
+    thousands of captions, its rows have no score: such pools hold no negatives that were made for the
+    image, and there is nothing in a text alone that tells them apart.
+    """
+    rows = task.rows
+    sizes = np.array([len(task.pools[pool]) for pool in rows["pool"]], np.int64)
+    true = rows["true"].map(len).to_numpy(np.int64)
+    to_image = (rows["direction"] == "t2i").to_numpy()
+    found = np.full((len(rows), len(COLUMNS)), np.nan)
+    same = np.full(len(rows), UNDECIDED)
+    other = np.where(sizes > true, UNDECIDED, -np.inf)
+    tied = np.stack([same, other, np.zeros(len(rows)), sizes - true], axis=1)
+    found[to_image, :-1] = tied[to_image]
+    found[:, -1] = sizes
+    texts = [prompts[0] for prompts in task.texts]
+    for at in _strata(rows[~to_image]):
+        places = np.flatnonzero(~to_image)[at]
+        if (true * (sizes - true))[places].sum() <= MOST_PAIRS:
+            found[places, :-1] = _ranks(rows.iloc[places], task.pools, texts, model)
+    return dict(zip(COLUMNS, found.T, strict=True))
+
+
+def _ranks(rows: pd.DataFrame, pools: Sequence[Index], texts: Sequence[str], model: BlindModel) -> Floats:
+    """Return all rank columns but ``candidates`` of one stratum of image queries."""
+    sides = [
+        (image, list(true), np.setdiff1d(pools[pool], true).tolist())
+        for image, pool, true in zip(rows["image_id"], rows["pool"], rows["true"], strict=True)
+    ]
+    contests = _Contests()
+    for image, true, false in sides:
+        for t, f in itertools.product(true, false):
+            contests.add(texts[t], texts[f], image)
+    scores = contests.scores(model)
+    ranks = []
+    for image, true, false in sides:
+        best = max(scores.get((image, texts[t]), UNDECIDED) for t in true)
+        others = np.array([scores[image, texts[f]] for f in false])
+        ranks.append((best, others.max(initial=-np.inf), (others > best).sum(), (others == best).sum()))
+    return np.array(ranks, float)

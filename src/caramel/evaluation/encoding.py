@@ -1,0 +1,341 @@
+"""A model's scores on texts and images: each distinct image, text or pair is computed once and kept in the store."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from caramel.arrays import Floats
+from caramel.benchmarks.image_files import ImageFile, encoded
+from caramel.benchmarks.tasks import Index
+from caramel.errors import BackendError
+from caramel.evaluation.store import Store, pair_key, text_key, vector_table
+from caramel.models.protocols import DualEncoder, Matcher, TextEncoder
+from caramel.models.specs import open_model
+from caramel.running.parallel import Executor
+
+IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
+BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a model is run.
+
+    Attributes:
+        model: its spec, from which workers load it.
+        device: auto, cpu or cuda.
+        precision: auto, fp32, bf16 or fp16.
+        batch: items per forward pass; None: found automatically.
+        store: folder of the embedding store.
+        executor: ray or inline.
+    """
+
+    model: str
+    device: str
+    precision: str
+    batch: int | None
+    store: str
+    executor: Executor
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a worker needs."""
+        return {k: getattr(self, k) for k in ("model", "device", "precision", "batch")}
+
+    @property
+    def gpus(self) -> float:
+        """GPUs of one task."""
+        from caramel.models.devices import resolve_device
+
+        return 1.0 if resolve_device(self.device).startswith("cuda") else 0.0
+
+
+class Encoded(Protocol):
+    """A model's scores on the items of one task."""
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        """Return the score of each row (n,) of text and image; none of them absent."""
+        ...
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        """Return the score of each row (n,) of two texts; none of them absent."""
+        ...
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        """Return the scores of all texts with all images, (texts, images)."""
+        ...
+
+
+def encode(
+    images: Sequence[ImageFile],
+    image_keys: Sequence[bytes],
+    texts: Sequence[str],
+    pairs: Callable[[], tuple[Index, Index]],
+    run: Run,
+    model: Any,
+) -> Encoded:
+    """Return the model's scores on these items; what the store lacks is computed now.
+
+    Args:
+        images: distinct or not; equal content is encoded once.
+        image_keys: content key of each.
+        texts: distinct.
+        pairs: gives the (text, image) rows that will be asked for: a matcher scores no others.
+        run: how the model is run.
+        model: the opened model.
+    """
+    store = Store(run.store, model.identity)
+    distinct: dict[bytes, int] = {}
+    place = np.array([distinct.setdefault(key, len(distinct)) for key in image_keys], np.int64)
+    firsts: dict[bytes, ImageFile] = {}
+    for key, image in zip(image_keys, images, strict=True):
+        firsts.setdefault(key, image)
+    if isinstance(model, Matcher):
+        text_of, image_of = pairs()
+        return _matched(store, firsts, texts, text_of, place[image_of], place, run)
+    if not isinstance(model, TextEncoder):
+        raise BackendError(
+            f"Model {model.name!r} answers in words and gives no scores; it is asked by choice, on "
+            f"benchmarks of captions for one image."
+        )
+    vectors = _checked(_texts(store, texts, run), model.name)
+    if not isinstance(model, DualEncoder):
+        return _Texts(vectors, len(place))
+    return Dual(_checked(_images(store, firsts, run), model.name), place, vectors)
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Scores of a dual encoder: cosines.
+
+    Products of float32 are exact in float64 and every row is summed in the same order: two captions
+    with equal embeddings tie exactly, whatever rows they stand in.
+    """
+
+    images: npt.NDArray[np.float32]  # (distinct images, d)
+    place: Index  # image of the task -> its row
+    texts: npt.NDArray[np.float32]  # (texts, d)
+
+    @cached_property
+    def _first_image(self) -> Index:
+        return _first_equal(self.images)
+
+    @cached_property
+    def _first_text(self) -> Index:
+        return _first_equal(self.texts)
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        """Return the cosine of each row (n,) of text and image."""
+        return _products(self.texts, texts, self.images, self.place[images])
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        """Return the cosine of each row (n,) of two texts."""
+        return _products(self.texts, left, self.texts, right)
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        """Return the cosines of all texts with all images, (texts, images)."""
+        # Equal embeddings are multiplied once: the sums of a matrix product depend on the place in it.
+        rows, row_of = np.unique(self._first_text[texts], return_inverse=True)
+        columns, column_of = np.unique(self._first_image[self.place[images]], return_inverse=True)
+        scores = self.texts[rows].astype(np.float64) @ self.images[columns].astype(np.float64).T
+        return scores[np.ix_(row_of, column_of)]
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """Scores of a text encoder: it has none for images."""
+
+    texts: npt.NDArray[np.float32]
+    images: int
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        return np.full(len(texts), np.nan)
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        return _products(self.texts, left, self.texts, right)
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        return np.full((len(texts), len(images)), np.nan)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Scores of a matcher: those of the pairs that were asked for."""
+
+    pairs: Index  # sorted: distinct image * number of texts + text
+    scores: Floats  # of these pairs
+    texts: int
+    place: Index
+
+    def against_images(self, texts: Index, images: Index) -> Floats:
+        wanted = self.place[images] * self.texts + texts
+        at = np.searchsorted(self.pairs, wanted)
+        assert (self.pairs[at] == wanted).all(), "a pair that was not asked for"
+        found: Floats = self.scores[at]
+        return found
+
+    def between_texts(self, left: Index, right: Index) -> Floats:
+        return np.full(len(left), np.nan)
+
+    def matrix(self, texts: Index, images: Index) -> Floats:
+        grid = np.meshgrid(texts, images, indexing="ij")
+        return self.against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
+
+
+def _first_equal(vectors: npt.NDArray[np.float32]) -> Index:
+    """Return for each row the first row that is equal to it. (n,)."""
+    seen: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
+    keys = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
+    return np.array([seen.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
+
+
+def _products(left: Any, a: Index, right: Any, b: Index) -> Floats:
+    """Return the dot product of ``left[a]`` and ``right[b]`` per row."""
+    result = np.empty(len(a))
+    for start in range(0, len(a), BLOCK):
+        block = slice(start, start + BLOCK)
+        result[block] = (left[a[block]].astype(np.float64) * right[b[block]]).sum(axis=1)
+    return result
+
+
+def _checked(vectors: Any, name: str) -> Any:
+    """Return the vectors if they are finite."""
+    for start in range(0, len(vectors), BLOCK):
+        bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
+        if bad:
+            raise BackendError(
+                f"Model {name!r} gave NaN or infinity for {bad} items. Its weights are broken or the "
+                f"precision is too low: try --precision fp32."
+            )
+    return vectors
+
+
+def _texts(store: Store, texts: Sequence[str], run: Run) -> Any:
+    """Return the embeddings of the texts, (n, d)."""
+
+    def shards(todo: list[int]) -> list[list[str]]:
+        # Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
+        ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text.casefold(), text))
+        return _chunks(ordered, TEXTS_PER_SHARD)
+
+    return store.vectors(
+        "texts",
+        [text_key(text) for text in texts],
+        encode_texts,
+        shards,
+        settings=run.settings,
+        executor=run.executor,
+        title=f"{run.model}: texts",
+        gpus=run.gpus,
+    ).vectors
+
+
+def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Any:
+    """Return the embeddings of distinct images, (n, d)."""
+    items = [[key.hex(), *_packed(image)] for key, image in images.items()]
+
+    def shards(todo: list[int]) -> list[list[list[Any]]]:
+        return _chunks([items[i] for i in todo], IMAGES_PER_SHARD)
+
+    return store.vectors(
+        "images",
+        list(images),
+        encode_images,
+        shards,
+        settings=run.settings,
+        executor=run.executor,
+        title=f"{run.model}: images",
+        gpus=run.gpus,
+    ).vectors
+
+
+def _matched(
+    store: Store,
+    images: Mapping[bytes, ImageFile],
+    texts: Sequence[str],
+    text_of: Index,
+    image_of: Index,
+    place: Index,
+    run: Run,
+) -> _Pairs:
+    """Return a matcher's scores of the distinct pairs among the rows."""
+    pairs = np.unique(image_of * len(texts) + text_of)  # by image, so that a shard opens few
+    names = list(images)
+    items = [(int(i), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
+    keys = [pair_key(names[i], text) for i, text in items]
+
+    def shards(todo: list[int]) -> list[list[list[Any]]]:
+        chunks = _chunks([items[k] for k in todo], PAIRS_PER_SHARD)
+        return [
+            [
+                [names[i].hex(), [text for _, text in of_image], *_packed(images[names[i]])]
+                for i, of_image in itertools.groupby(chunk, key=lambda item: item[0])
+            ]
+            for chunk in chunks
+        ]
+
+    scores = store.vectors(
+        "pairs",
+        keys,
+        match_pairs,
+        shards,
+        settings=run.settings,
+        executor=run.executor,
+        title=f"{run.model}: pairs",
+        gpus=run.gpus,
+    ).vectors
+    return _Pairs(pairs, np.array(scores[:, 0]), len(texts), place)
+
+
+def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
+    """Return keys and embeddings of one shard of texts."""
+    vectors = open_model(model, device, precision).encode_texts(shard, batch)
+    return vector_table([text_key(text) for text in shard], vectors)
+
+
+def encode_images(
+    shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
+) -> pa.Table:
+    """Return keys and embeddings of one shard of images."""
+    files = encoded([_unpacked(item[1:]) for item in shard])
+    vectors = open_model(model, device, precision).encode_images(files, batch)
+    return vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
+
+
+def match_pairs(
+    shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
+) -> pa.Table:
+    """Return keys and scores of one shard: images, each with its texts."""
+    pairs = [(place, text) for place, item in enumerate(shard) for text in item[1]]
+    numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
+    scores = open_model(model, device, precision).match(
+        encoded([_unpacked(item[2:]) for item in shard]),
+        list(numbers),
+        np.array([place for place, _ in pairs], np.int64),
+        np.array([numbers[text] for _, text in pairs], np.int64),
+        batch,
+    )
+    keys = [pair_key(bytes.fromhex(shard[place][0]), text) for place, text in pairs]
+    return vector_table(keys, np.asarray(scores, np.float64)[:, None])
+
+
+def _packed(image: ImageFile) -> list[Any]:
+    return [image.path, image.row, image.column, list(image.box) if image.box else None]
+
+
+def _unpacked(item: list[Any]) -> ImageFile:
+    path, row, column, box = item
+    return ImageFile(path, row, column, tuple(box) if box else None)
+
+
+def _chunks(items: list[Any], size: int) -> list[list[Any]]:
+    return [items[start : start + size] for start in range(0, len(items), size)]

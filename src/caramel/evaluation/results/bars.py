@@ -1,0 +1,50 @@
+"""The figure of one model on one benchmark: its metrics by subset, with intervals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.metrics import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+SUBSETS, SHOWN = 24, 4  # bars that a figure can hold
+
+
+def subset_bars(metrics: pd.DataFrame) -> Figure:
+    """Return bars of the first metrics by subset with 95 % intervals and the chance level.
+
+    Args:
+        metrics: rows of table ``metrics`` of one model on one benchmark; at least one has a value.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    scored = metrics.dropna(subset=["value"])
+    shown = list(dict.fromkeys(scored["metric"]))
+    shown = [name for name in ("accuracy", "group") if name in shown] or shown[:SHOWN]
+    subsets = list(dict.fromkeys(scored["subset"]))[:SUBSETS]
+    with mpl.rc_context({"text.parse_math": False}):  # a subset may have dollar signs in its name
+        figure = Figure(figsize=(max(4, 1.5 + 0.7 * len(subsets)), 3.4), layout="constrained")
+        axes = figure.subplots()
+        width = 0.8 / len(shown)
+        for i, name in enumerate(shown):
+            rows = scored[scored["metric"] == name].set_index("subset").reindex(subsets)
+            values = rows[["value", "ci_low", "ci_high"]].astype(float)
+            at = np.arange(len(subsets)) + (i - (len(shown) - 1) / 2) * width
+            errors = np.clip(
+                [values["value"] - values["ci_low"], values["ci_high"] - values["value"]], 0, None
+            )
+            bars = axes.bar(at, values["value"], width, yerr=np.nan_to_num(errors), label=name, capsize=2)
+            if name in METRICS:
+                axes.axhline(METRICS[name].chance, linestyle=":", color=bars.patches[0].get_facecolor())
+        axes.set_xticks(np.arange(len(subsets)), subsets, rotation=30, ha="right")
+        axes.set_ylim(0, 1.02)
+        axes.set_ylabel("share of instances" + (" (dotted: chance)" if shown[0] in METRICS else ""))
+        figure.legend(loc="outside upper right", frameon=False, ncols=len(shown))
+    return figure

@@ -1,0 +1,279 @@
+"""Others' files of per-instance results: CSV, JSON, JSON Lines or Parquet, a row per instance.
+
+A column is
+
+- a score, named as in table ``similarities`` (``s_c0_i0`` …), from which the metrics are computed, or
+- the verdict on a metric, true or false, named as the metric in any case (``ITT``, ``T2I`` …), or as the releases
+  of BiVLC (``text_score_i0`` …, later ``Ipos_2T`` …), Winoground (``text_score`` …) and SugarCrepe (``correct``) name
+  it. Empty is not scored; ties cannot be seen.
+
+Where there are both, the scores count. Beside these there may be the instance, its image, its subsets and the model;
+other columns are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
+from caramel.errors import DataError
+from caramel.evaluation.results.summary import MACRO
+from caramel.storage.fields import brief, checked_text
+from caramel.storage.records import csv_rows, json_rows, parquet
+from caramel.tables import SUBTYPES
+
+FORMATS = (".csv", ".json", ".jsonl", ".parquet")
+NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
+    "instance_id": ("instance_id", "id"),
+    "image_id": ("image_id", "filename", "image"),
+    "model": ("model",),
+}
+SUBSETS = ("subsets", "subset", "type", "subtype", "split", "category")  # all that are there
+# Confirmed in github.com/IMirandaM/BiVLC (results, main_evaluation_BiVLC.py) and RAIVNLab/sugar-crepe
+# (gpt-4v-results).
+ALIASES: Mapping[str, str] = {
+    "correct": "accuracy",
+    "text_score": "i2t",
+    "image_score": "t2i",
+    "group_score": "group",
+    "text_score_i0": "i_pos2t",
+    "text_score_i1": "i_neg2t",
+    "image_score_c0": "t_pos2i",
+    "image_score_c1": "t_neg2i",
+}
+TRUTH: Mapping[str, float] = {
+    **dict.fromkeys(("true", "1", "1.0", "yes"), 1.0),
+    **dict.fromkeys(("false", "0", "0.0", "no"), 0.0),
+    **dict.fromkeys(("", "nan", "none", "null"), np.nan),
+}
+SCORES = tuple(c for c in tables.SIMILARITIES.columns if tables.SIMILARITIES.columns[c].null)
+
+
+class Scored(NamedTuple):
+    """What a file says of its instances."""
+
+    rows: pd.DataFrame  # model, instance_id, image_id, subsets
+    outcomes: Outcomes  # of the same rows
+    notes: tuple[str, ...]  # what the file lacks
+
+
+def read_others(path: Path, metrics: Sequence[str]) -> Scored:
+    """Return the instances of a file and what it says of them.
+
+    A column of images that are no names (BiVLC's release holds memory addresses) counts as none: then each
+    instance is an image of its own, and a note says so. Without ids, the rows are counted. Without a model, the file's
+    name is its name; without subsets, a SugarCrepe subtype at the end of the file's name is the subset.
+
+    Args:
+        path: the file.
+        metrics: to compute where there are scores.
+
+    Raises:
+        DataError: the file is missing or broken, has neither a score nor a verdict, or a value is none.
+    """
+    rows, places = _read(path)
+    verdicts = {name: metric for name in rows.columns if (metric := _metric(name)) is not None}
+    scores = [name for name in rows.columns if name in SCORES]
+    if not verdicts and not scores:
+        raise DataError(
+            f"{str(path)!r} has no column of scores or verdicts; it has {list(rows.columns)}.\n"
+            f"Looked for scores: {', '.join(SCORES)}.\n"
+            f"Looked for verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
+        )
+    described, notes = _known(rows, path, places)
+    if not scores:
+        return Scored(described, _verdicts(rows, verdicts, path, places), notes)
+    numbers = pd.DataFrame({name: _numbers(rows[name], name, places) for name in scores})
+    return Scored(described, outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics), notes)
+
+
+def _read(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of any file of the known formats, and the file and place of each for messages."""
+    if path.suffix not in FORMATS or not path.is_file():
+        what = "is not there" if not path.is_file() else "is of no known format"
+        raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
+    if path.suffix == ".parquet":
+        with parquet(path) as file:
+            names = [name for name in file.schema_arrow.names if _is_known(name)]
+            whole = file.read(columns=names)
+            whole.validate(full=True)  # or what is no text would end the next line
+            rows: pd.DataFrame = whole.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
+            rows = rows.reindex(columns=[*names, *(n for n in file.schema_arrow.names if n not in names)])
+        places = [f"{str(path)!r}, row {number}" for number in range(len(rows))]
+    else:
+        named = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
+        for where, row in named:
+            if not isinstance(row, dict):
+                raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+            try:
+                json.dumps(row, ensure_ascii=False).encode()
+            except UnicodeEncodeError as error:  # JSON can escape half of a sign
+                raise DataError(f"{where} holds a text that is no Unicode: {error}.") from error
+        rows = pd.DataFrame([row for _, row in named], dtype=object)
+        places = [where for where, _ in named]
+    if rows.empty:
+        raise DataError(f"{str(path)!r} holds no row.")
+    return rows, places
+
+
+def _is_known(column: str) -> bool:
+    """Return whether a column is looked at; others, such as pictures, are not read."""
+    names = (name for others in NAMES.values() for name in others)
+    return column in (*names, *SUBSETS, *SCORES) or _metric(column) is not None
+
+
+def _metric(column: str) -> str | None:
+    """Return the metric that a column of verdicts is named after."""
+    low = column.strip().lower()
+    plain = {name.replace("_", ""): name for name in (*METRICS, *RECALLS)}
+    return ALIASES.get(low) or plain.get(low.replace("_", ""))
+
+
+def _known(rows: pd.DataFrame, path: Path, places: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
+    columns = {
+        name: next((rows[c] for c in others if c in rows.columns), None) for name, others in NAMES.items()
+    }
+    subsets = _subsets(rows, places)
+    stem, part = path.stem, ""
+    if subsets is None:
+        part = next((s for s in SUBTYPES if path.stem.endswith(s)), "")
+        stem = path.stem.removesuffix(part).rstrip("-_ ") or path.stem
+        subsets = [_with_type([part]) if part else []] * len(rows)
+    ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
+    images, notes = columns["image_id"], []
+    if images is None or not images.map(_is_image).all():
+        images = pd.Series([f"row {n}" for n in range(len(rows))])
+        notes.append(
+            f"{str(path)!r} names no images: each instance counts as an image of its own, and the "
+            f"intervals are too short where images have several."
+        )
+    models = columns["model"]
+    described = {
+        "model": [stem] * len(rows) if models is None else _named(models, places),
+        "instance_id": [f"{part}/{name}" if part else name for name in ids],
+        "image_id": [
+            checked_text(str(name), "image", where) for name, where in zip(images, places, strict=True)
+        ],
+        "subsets": subsets,
+    }
+    return pd.DataFrame(described), tuple(notes)
+
+
+def _named(column: pd.Series, places: Sequence[str]) -> list[str]:
+    """Return names: texts that are not empty, or whole numbers."""
+    for name, where in zip(column, places, strict=True):
+        if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
+            raise DataError(f"{where}: {brief(name)} in column {column.name!r} is no name.")
+    return [
+        checked_text(str(name), str(column.name), where) for name, where in zip(column, places, strict=True)
+    ]
+
+
+def _is_image(name: Any) -> bool:
+    number = isinstance(name, int | np.integer) and not isinstance(name, bool)
+    return number or (isinstance(name, str) and name[:1] not in ("", "<"))
+
+
+def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | None:
+    """Return the subsets of each row, None if no column says; ``add`` and ``obj`` are ``add`` and ``add_obj``."""
+    columns = [name for name in SUBSETS if name in rows.columns]
+    if not columns:
+        return None
+    found = []
+    for values, where in zip(rows[columns].to_dict("records"), places, strict=True):
+        kind, part = (str(values.get(name, "")) for name in ("type", "subtype"))
+        if f"{kind}_{part}" in SUBTYPES:
+            values["subtype"] = f"{kind}_{part}"
+        names = [
+            _subset(name, str(column), where) for column, cell in values.items() for name in _names(cell)
+        ]
+        found.append(_with_type(names))
+    return found
+
+
+def _subset(name: str, column: str, where: str) -> str:
+    if name in ("all", MACRO):
+        raise DataError(
+            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Give it another name."
+        )
+    return checked_text(name, column, where)
+
+
+def _names(value: Any) -> list[str]:
+    """Return the names in a cell: one, several, or a list as text; what is empty is none."""
+    names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            names = json.loads(value.replace("'", '"'))
+        except (ValueError, RecursionError):
+            return [value]
+    return [
+        str(name) for name in names if not (pd.api.types.is_scalar(name) and (pd.isna(name) or name == ""))
+    ]
+
+
+def _with_type(names: Sequence[str]) -> list[str]:
+    """Return the names, each once; a SugarCrepe subtype brings its type."""
+    types = [name.partition("_")[0] for name in names if name in SUBTYPES]
+    return list(dict.fromkeys([*types, *names]))
+
+
+def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], path: Path, places: Sequence[str]) -> Outcomes:
+    """Return the verdicts as outcomes, without ties."""
+    hits: dict[str, list[float]] = {}
+    for column, metric in columns.items():
+        if metric in hits:
+            both = [name for name, other in columns.items() if other == metric]
+            raise DataError(
+                f"{str(path)!r} has several columns of the verdict {metric!r}: {both}. Leave one."
+            )
+        hits[metric] = [
+            _truth(value, column, where) for value, where in zip(rows[column], places, strict=True)
+        ]
+    frame = pd.DataFrame(hits, index=rows.index)
+    return Outcomes(frame, frame.isna() & False)
+
+
+def _truth(value: Any, column: str, where: str) -> float:
+    """Return a verdict as 1, 0 or NaN."""
+    low = "" if value is None else str(value).strip().lower()
+    if low not in TRUTH:
+        raise DataError(
+            f"{where}: {brief(value)} in column {column!r} is no verdict. "
+            f"Write true or false, 1 or 0, yes or no; nothing where it is not scored."
+        )
+    return TRUTH[low]
+
+
+def _numbers(column: pd.Series, name: str, places: Sequence[str]) -> list[float]:
+    """Return scores as numbers, NaN where empty."""
+    low, high = tables.SIMILARITIES.columns[name].range
+    whole = tables.SIMILARITIES.columns[name].type == tables.INT
+    numbers = []
+    for value, where in zip(column, places, strict=True):
+        number = _number(value)
+        if number is None or number < low or number > high or (whole and number % 1):
+            kind = "number of candidates" if whole else "finite number"
+            raise DataError(f"{where}: {brief(value)} in column {name!r} is no {kind}.")
+        numbers.append(number)
+    return numbers
+
+
+def _number(value: Any) -> float | None:
+    """Return a number, NaN for an empty value, None for what is neither."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "nan")):
+        return np.nan
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
+        return None
+    try:
+        return None if isinstance(value, str) and "_" in value else float(value)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,213 @@
+"""Similarities -> metrics by subset, over seeds, and between variants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel import tables
+from caramel.arrays import Floats
+from caramel.benchmarks.metrics import Outcomes, outcomes
+from caramel.benchmarks.tasks import Benchmark
+from caramel.errors import DataError, shown
+from caramel.statistics import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
+
+BASE = "base"  # name of the model that the variants start from
+MACRO = "macro"
+VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_high", "seeds")
+
+
+def summarise(
+    similarities: pd.DataFrame, benchmarks: Mapping[str, Benchmark], *, bootstrap: int, seed: int
+) -> pd.DataFrame:
+    """Return table ``metrics`` for every model and benchmark in ``similarities``.
+
+    Subsets are ``all`` (micro: over all instances), ``macro`` where the benchmark has one (mean over its
+    macro subsets that have scored instances), and each subset that occurs.
+
+    Args:
+        similarities: table ``similarities``.
+        benchmarks: name -> benchmark: its metrics and its macro subsets.
+        bootstrap: number of resamples.
+        seed: of the bootstrap.
+    """
+    parts = [
+        judge(
+            rows, outcomes(rows, benchmarks[str(name)].metrics), benchmarks[str(name)].macro, bootstrap, seed
+        ).assign(model=str(model), benchmark=str(name))
+        for (model, name), rows in similarities.groupby(["model", "benchmark"], sort=False)
+    ]
+    if not parts:
+        return tables.frame(tables.METRICS, [])
+    return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
+
+
+def judge(
+    rows: pd.DataFrame, found: Outcomes, macro: Callable[[str], bool], bootstrap: int, seed: int
+) -> pd.DataFrame:
+    """Return the metrics of one model on one benchmark, with subset and metric of each.
+
+    Args:
+        rows: ``image_id``, the cluster, and ``subsets`` of each instance.
+        found: outcomes of the same rows.
+        macro: which subsets the macro mean is over.
+        bootstrap: number of resamples.
+        seed: of the bootstrap.
+    """
+    parts, metrics = subset_masks(rows), list(found.hits.columns)
+    columns = by_subset(found.hits.to_numpy(float), parts)
+    tied = by_subset(found.ties.to_numpy(float), parts)
+    value, clusters = means(columns), clusters_of(rows)
+    samples = resampled_means(columns, clusters, resamples=bootstrap, seed=seed)
+    layout = Layout(tuple(parts), tuple(metrics), macro)
+    values = layout.with_macro(value[None], value)[0]
+    low, high = fraction_intervals(
+        values, layout.with_macro(samples, value), layout.least_of_macro(cluster_counts(columns, clusters))
+    )
+    n, ties = (~np.isnan(columns)).sum(axis=0), np.nansum(tied, axis=0).astype(int)
+    sizes = np.repeat([int(mask.sum()) for mask in parts.values()], len(metrics))
+    return pd.DataFrame(
+        {
+            **layout.labels(),
+            "value": values,
+            "ci_low": low,
+            "ci_high": high,
+            "n": layout.of_macro(n),
+            "ties": layout.of_macro(ties),
+            "unscored": layout.of_macro(sizes - n),
+        }
+    )
+
+
+def variant_of(model: str) -> str:
+    """Return the variant of a model named ``<variant>-<seed>``; any other name is its own."""
+    variant, dash, seed = model.rpartition("-")
+    return variant if dash and seed.isdigit() else model
+
+
+def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
+    """Return mean, sd and 95 % t interval over the seeds of each variant, from table ``metrics``.
+
+    The columns are ``VARIANT_COLUMNS``. A model without seeds, such as the base, is one seed.
+    """
+    keyed = metrics.assign(variant=metrics["model"].map(variant_of))
+    rows = []
+    for (variant, subset, metric), group in keyed.groupby(["variant", "subset", "metric"], sort=False):
+        mean, sd, low, high, n = over_seeds(group["value"].dropna().to_numpy(float))
+        rows.append((variant, subset, metric, mean, sd, low, high, n))
+    return pd.DataFrame(rows, columns=list(VARIANT_COLUMNS))
+
+
+def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows in the order of the others' instances.
+
+    Raises:
+        DataError: the two do not hold the same instances, or not of the same images and subsets.
+    """
+    ours, theirs = set(rows["instance_id"]), set(others["instance_id"])
+    if ours != theirs:
+        odd = sorted(ours ^ theirs)
+        raise DataError(
+            f"{len(odd)} instances were scored by one of the models alone:\n{shown([repr(i) for i in odd])}\n"
+            f"Score both on the same data, with the same --limit."
+        )
+    found = rows.set_index("instance_id", drop=False).loc[others["instance_id"]].reset_index(drop=True)
+    pairs = zip(_described(found), _described(others), strict=True)
+    differ = [f"{one[0]!r}: {one[1:]} and {other[1:]}" for one, other in pairs if one != other]
+    if differ:
+        raise DataError(
+            f"{len(differ)} instances have the same id and another image or other subsets:\n{shown(differ)}\n"
+            f"They are of different releases. Score both models on the same one."
+        )
+    return found
+
+
+def _described(rows: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
+    """Return id, image and sorted subsets of each instance."""
+    subsets = (sorted(names) for names in rows["subsets"])
+    return list(zip(rows["instance_id"], rows["image_id"], subsets, strict=True))
+
+
+def clusters_of(rows: pd.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the number of each instance's positive image, in [0, images).
+
+    By name, so that the bootstrap draws the same whatever the order of the rows.
+    """
+    return pd.factorize(rows["image_id"], sort=True)[0].astype(np.int64)
+
+
+def subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]]:
+    """Return which instances each subset holds, (n,) each; ``all`` first, then by first appearance.
+
+    Raises:
+        DataError: a subset has the name of a mean.
+    """
+    found = {"all": np.ones(len(rows), bool)}
+    lists = rows["subsets"].reset_index(drop=True).explode().dropna()
+    if taken := sorted({*lists} & {"all", MACRO}):
+        raise DataError(
+            f"A subset in column 'subsets' is called {taken[0]!r}, which is the name of a mean. Give it another name."
+        )
+    for name, places in lists.groupby(lists, sort=False).groups.items():
+        found[str(name)] = np.zeros(len(rows), bool)
+        found[str(name)][places.to_numpy()] = True
+    return found
+
+
+def by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
+    """Return the values once per subset, NaN outside it: (n, m) -> (n, subsets * m)."""
+    return np.concatenate([np.where(mask[:, None], values, np.nan) for mask in subsets.values()], axis=1)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The flattened (subsets, metrics) layout of columns, to which the macro means are added."""
+
+    subsets: tuple[str, ...]
+    metrics: tuple[str, ...]
+    macro: Callable[[str], bool]
+
+    @property
+    def _places(self) -> list[int]:
+        return [i for i, name in enumerate(self.subsets) if name != "all" and self.macro(name)]
+
+    def with_macro(self, rows: Floats, point: Floats) -> Floats:
+        """Return rows (r, subsets * m) with the m macro means at the end, if there are any.
+
+        The mean is over the macro subsets that have a value in ``point``; a bootstrap sample that lacks
+        one of them has no macro mean.
+        """
+        if not self._places:
+            return rows
+        shape = (len(self.subsets), len(self.metrics))
+        by_subset = rows.reshape(len(rows), *shape)[:, self._places]
+        known = ~np.isnan(point.reshape(shape)[self._places])
+        total = np.where(known, by_subset, 0.0).sum(axis=1)
+        count = known.sum(axis=0)
+        macro = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        return np.concatenate([rows, macro], axis=1)
+
+    def of_macro(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return counts (subsets * m,) with those of the macro means: the sums over its subsets."""
+        if not self._places:
+            return counts
+        by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
+        return np.concatenate([counts, by_subset.sum(axis=0)])
+
+    def least_of_macro(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return counts (subsets * m,) with those of the macro means: the least of its subsets that has any."""
+        if not self._places:
+            return counts
+        by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
+        least = np.where(by_subset > 0, by_subset, counts.max(initial=0)).min(axis=0)
+        return np.concatenate([counts, least])
+
+    def labels(self) -> dict[str, list[str]]:
+        """Return columns ``subset`` and ``metric``."""
+        names = [*self.subsets, *([MACRO] if self._places else [])]
+        return {"subset": [n for n in names for _ in self.metrics], "metric": [*self.metrics] * len(names)}

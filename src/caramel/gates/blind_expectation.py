@@ -1,0 +1,242 @@
+"""The expectation on blind accuracy: on a plain table of pairs, or on one that holds scores already.
+
+Importing ``caramel.gates.expectations`` registers it with the others.
+"""
+
+# Great Expectations has types, but following them takes mypy minutes: its classes are Any here.
+# mypy: disable-error-code="misc,untyped-decorator"
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from great_expectations.core.metric_domain_types import MetricDomainTypes
+from great_expectations.execution_engine import PandasExecutionEngine
+from great_expectations.expectations.expectation import BatchExpectation
+from great_expectations.expectations.metrics.metric_provider import metric_value
+from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
+
+from caramel.blind.scorer_specs import scorer
+from caramel.blind.scores import interval
+from caramel.statistics import variance_factor
+
+QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
+MOST_SHOWN = 20  # rows, as Great Expectations' own summary
+POSITIVE, NEGATIVE = "_positive_score", "_negative_score"  # endings of the columns with scores
+SUBSETS_SHOWN = 5
+Setting = Any  # a value, or {"$PARAMETER": name}, which is given when the suite runs
+Gaps = npt.NDArray[np.float64]
+
+
+class Accuracy(NamedTuple):
+    """How often one scorer prefers the captions of a subset to their negatives."""
+
+    scorer: str
+    subset: str  # empty: all rows
+    rows: npt.NDArray[np.int64]  # places in the table
+    gaps: Gaps  # of those rows: positive less negative score; NaN: without a score
+    accuracy: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        where = f"{self.scorer} on {self.subset}" if self.subset else self.scorer
+        if missing := int(np.isnan(self.gaps).sum()):
+            return f"{where}: {missing} of {len(self.rows)} rows have no score"
+        low, high = 100 * self.low, 100 * self.high
+        return f"{where}: {100 * self.accuracy:.1f} % [{low:.1f}, {high:.1f}] of {len(self.rows)} rows"
+
+
+class Judged(NamedTuple):
+    """What the metric hands on: the texts of each row, for examples, and what the scorers make of them."""
+
+    texts: list[str]
+    accuracies: list[Accuracy]
+
+
+class _BlindAccuracy(TableMetricProvider):
+    metric_name = "table.caramel_blind_accuracy"
+    value_keys = (
+        "column_caption",
+        "column_negative",
+        "column_group",
+        "column_type",
+        "scorers",
+        "folds",
+        "seed",
+    )
+
+    @metric_value(engine=PandasExecutionEngine)
+    def _pandas(
+        cls,
+        execution_engine: PandasExecutionEngine,
+        metric_domain_kwargs: dict[str, Any],
+        metric_value_kwargs: dict[str, Any],
+        metrics: dict[str, Any],
+        runtime_configuration: dict[str, Any],
+    ) -> Judged:
+        rows, _, _ = execution_engine.get_compute_domain(
+            domain_kwargs=metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE
+        )
+        settings = {key: metric_value_kwargs[key] for key in cls.value_keys}
+        sides = (rows[settings[column]] for column in ("column_caption", "column_negative"))
+        return Judged(
+            [f"{caption} / {negative}" for caption, negative in zip(*sides, strict=True)],
+            accuracies(rows, **settings),
+        )
+
+
+def accuracies(
+    rows: pd.DataFrame,
+    *,
+    column_caption: str,
+    column_negative: str,
+    column_group: str | None,
+    column_type: str | None,
+    scorers: Sequence[str],
+    folds: int,
+    seed: int,
+) -> list[Accuracy]:
+    """Return how often each scorer prefers the caption, on all rows and on each type; see the expectation.
+
+    Raises:
+        KeyError: a column is missing.
+        BackendError: there is no scorer of that name, and no columns with its scores.
+    """
+    rows = rows.reset_index(drop=True)
+    texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
+    group = (rows[column_group] if column_group else texts[0]).astype(str)
+    kind = rows[column_type].astype(str) if column_type else pd.Series("", index=rows.index)
+    subsets = {"": rows.index.to_numpy()} if len(rows) else {}
+    if kind.nunique() > 1:
+        subsets |= {name: np.flatnonzero(kind == name) for name in sorted(kind.unique())}
+    clusters = np.unique(group.to_numpy(dtype=str), return_inverse=True)[1]
+    found = []
+    for name in dict.fromkeys(scorers):
+        if {name + POSITIVE, name + NEGATIVE} <= set(rows.columns):
+            gaps = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64)
+        else:
+            gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
+        factor = variance_factor(folds)
+        found += [
+            _accuracy(name, subset, at, gaps[at], clusters[at], factor) for subset, at in subsets.items()
+        ]
+    return found
+
+
+def _scored(
+    name: str,
+    texts: Sequence[pd.Series[str]],
+    group: pd.Series[str],
+    kind: pd.Series[str],
+    *,
+    folds: int,
+    seed: int,
+) -> Gaps:
+    """Return positive less negative score of each row, scored type by type."""
+    blind, gaps = scorer(name), np.full(len(group), np.nan)
+    for one in kind.unique():
+        here = (kind == one).to_numpy()
+        sides = (column[here].tolist() for column in (*texts, group))
+        positive, negative = blind(*sides, folds=folds, seed=seed)
+        gaps[here] = positive - negative
+    return gaps
+
+
+def _accuracy(
+    name: str,
+    subset: str,
+    at: npt.NDArray[np.int64],
+    gaps: Gaps,
+    clusters: npt.NDArray[np.int64],
+    factor: float,
+) -> Accuracy:
+    if np.isnan(gaps).any():
+        return Accuracy(name, subset, at, gaps, np.nan, np.nan, np.nan)
+    hits = (gaps > 0) + 0.5 * (gaps == 0)
+    cluster = np.unique(clusters, return_inverse=True)[1]
+    stratum = np.zeros(len(at), dtype=np.int64)
+    return Accuracy(name, subset, at, gaps, *interval(hits, stratum, cluster, factor=factor))
+
+
+class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
+    """Expect no scorer that sees only the texts to tell captions from their negatives.
+
+    It fails where the lower end of a scorer's 95 % interval is above ``max_accuracy``, on all rows or on
+    those of one type, so that few rows alone never fail it. Chance is 0.5; a tie counts half. Scorers are
+    judged out of fold, and intervals widened accordingly (``intervals.variance_factor``). It fails too where
+    a row has no score, or no scorer is named. The rows that it names are those that the worst scorer gets
+    right, the plainest first.
+
+    Args:
+        max_accuracy: the highest accuracy that is accepted, in [0, 1].
+        column_caption: column of the true captions.
+        column_negative: column of the hard negatives.
+        column_group: rows that are not independent, such as those of one image; they stay in one fold.
+            None: rows with the same caption.
+        column_type: kinds of negatives, which are scored and judged one by one as well. None: one kind.
+        scorers: blind scorers by name; see ``caramel.blind.scorer_specs``. Of a scorer with the columns
+            ``NAME_positive_score`` and ``NAME_negative_score`` the scores are read from there.
+        folds: of the cross-validation, also of one whose scores stand in the table.
+        seed: of folds and draws.
+    """
+
+    column_caption: str = "caption"
+    column_negative: str = "negative_caption"
+    column_group: str | None = None
+    column_type: str | None = None
+    scorers: Setting = QUICK
+    folds: Setting = 5
+    seed: int = 0
+    max_accuracy: Setting
+    metric_dependencies: ClassVar[tuple[str, ...]] = (_BlindAccuracy.metric_name,)
+    success_keys: ClassVar[tuple[str, ...]] = (*_BlindAccuracy.value_keys, "max_accuracy")
+    args_keys: ClassVar[tuple[str, ...]] = ("max_accuracy",)
+
+    def _validate(
+        self, metrics: Mapping[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
+    ) -> dict[str, Any]:
+        limit = self._get_success_kwargs()["max_accuracy"]
+        texts, found = metrics[_BlindAccuracy.metric_name]
+        if not found and not self._get_success_kwargs()["scorers"]:
+            return {"success": False, "result": {"observed_value": "no scorer is named"}}
+        if not 0 <= limit <= 1:
+            return {
+                "success": False,
+                "result": {"observed_value": f"max_accuracy = {limit} is not in [0, 1]"},
+            }
+        # An unknown accuracy is broken as well, and the worst.
+        broken = sorted((a for a in found if not a.low <= limit), key=_least_likely_by_chance)
+        shown = broken or sorted(found, key=_least_likely_by_chance)[:1]
+        said = "; ".join(str(accuracy) for accuracy in shown[:SUBSETS_SHOWN])
+        more = f"; and {len(shown) - SUBSETS_SHOWN} more" if len(shown) > SUBSETS_SHOWN else ""
+        result = {"element_count": len(texts), "observed_value": (said or "no rows") + more}
+        return {"success": not broken, "result": result | (_failing(texts, broken[0]) if broken else {})}
+
+
+def _least_likely_by_chance(accuracy: Accuracy) -> tuple[float, str, str]:
+    low = np.inf if np.isnan(accuracy.low) else accuracy.low
+    return -low, accuracy.scorer, accuracy.subset
+
+
+def _failing(texts: Sequence[str], worst: Accuracy) -> dict[str, Any]:
+    """Return the failing rows in the words of Great Expectations."""
+    failing = _plainest(worst)
+    return {
+        "unexpected_count": len(failing),
+        "unexpected_percent": 100 * len(failing) / len(texts),
+        "partial_unexpected_list": [texts[row] for row in failing[:MOST_SHOWN]],
+        "partial_unexpected_index_list": failing[:MOST_SHOWN].tolist(),
+    }
+
+
+def _plainest(accuracy: Accuracy) -> npt.NDArray[np.int64]:
+    """Return the rows that the scorer gets right, the largest gap first; or those without a score."""
+    if np.isnan(accuracy.gaps).any():
+        return accuracy.rows[np.isnan(accuracy.gaps)]
+    order = np.argsort(-accuracy.gaps, kind="stable")
+    return accuracy.rows[order][accuracy.gaps[order] > 0]

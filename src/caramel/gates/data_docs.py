@@ -1,0 +1,81 @@
+"""Great Expectations' data docs of one validation, as one page that stands alone.
+
+Its renderer puts most values into the page as they are, some escaped, some through templates in which ``$`` has a
+meaning. So every text of a result goes in with stand-ins for the signs that HTML or a template would obey, and these
+become HTML escapes once the page is whole.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from caramel.errors import printable
+from caramel.storage.files import write_atomically
+
+# Of the data docs, which load theirs from elsewhere: what is clickable there is left out.
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em }
+a { color: inherit; text-decoration: none; pointer-events: none }
+table { border-collapse: collapse; width: 100%; margin-bottom: 1em }
+td, th { border: 1px solid #ccc; padding: .3em .6em; vertical-align: top; text-align: left }
+.card, .btn, .breadcrumb, .collapse:not(.show), .cooltip .top { display: none }
+.fa-check-circle::before { content: "\u2713 passed"; color: #2a7a2a }
+.fa-times::before { content: "\u2717 failed"; color: #b3261e }
+.fa-exclamation-triangle::before { content: "! error"; color: #b3261e }
+"""
+SIGNS = "&<>\"'$`["  # that HTML, templates or Markdown obey
+STAND_INS = {ord(sign): 0xE000 + place for place, sign in enumerate(SIGNS)}  # for private use in Unicode
+OUTSIDE = ("<script.*?</script>", "<link[^>]*>", "<style.*?</style>", "<nav.*?</nav>", "<footer.*?</footer>")
+
+
+def write_page(result: Any, page: Path) -> None:
+    """Write the data docs of one validation to ``page``; it loads nothing from elsewhere, and its values are text."""
+    from great_expectations.render.renderer import ValidationResultsPageRenderer
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    text = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(_inert_result(result)))
+    for outside in OUTSIDE:
+        text = re.sub(outside, "", text, flags=re.DOTALL)
+    text = text.replace("</head>", f"<style>{STYLE}</style></head>", 1)
+    text = text.translate({stand_in: f"&#{sign};" for sign, stand_in in STAND_INS.items()})
+    write_atomically(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _inert_result(result: Any) -> Any:
+    """Return a copy of a validation's result whose texts are inert."""
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    whole = copy.copy(result)
+    whole.suite_name, whole.meta, whole.results = _inert(result.suite_name), _inert(result.meta), []
+    for part in result.results:
+        inert, config = copy.copy(part), part.expectation_config
+        inert.result, inert.exception_info = _inert(part.result), _inert(part.exception_info)
+        inert.expectation_config = ExpectationConfiguration(
+            type=config.type,
+            kwargs=_inert(config.kwargs),
+            meta=_inert(config.meta),
+            description=_inert(config.description),
+            severity=config.severity,
+            id=config.id,
+        )
+        whole.results.append(inert)
+    return whole
+
+
+def _inert(value: Any) -> Any:
+    """Return a value with stand-ins in all of its texts."""
+    if isinstance(value, bytes):
+        value = repr(value)
+    if isinstance(value, str):
+        return printable(value).translate(STAND_INS)
+    if isinstance(value, Mapping):
+        return {_inert(key): _inert(part) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | np.ndarray):
+        return [_inert(part) for part in value]
+    return value

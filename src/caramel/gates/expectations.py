@@ -1,0 +1,239 @@
+"""Expectations on captions, splits, blind accuracy and images, for any Great Expectations suite.
+
+Import this module, and its expectations can be used in any suite over a pandas frame, by class or by name:
+
+    import great_expectations as gx
+    import pandas as pd
+    from caramel.quality import expectations as e
+
+    suite = gx.ExpectationSuite(
+        name="pairs",
+        expectations=[
+            e.ExpectCaptionToDifferFromItsNegative(column_A="text", column_B="foil"),
+            e.ExpectNegativeToChangeMoreThanWordOrder(
+                column_A="text", column_B="foil", row_condition="kind != 'swap'", condition_parser="pandas"
+            ),
+            e.ExpectBlindAccuracyToBeAtMost(
+                max_accuracy=0.55, column_caption="text", column_negative="foil", column_group="file"
+            ),
+        ],
+    )
+    frame = pd.read_csv("pairs.csv")  # columns text, foil, kind and file
+    asset = gx.get_context(mode="ephemeral").data_sources.add_pandas("mine").add_dataframe_asset("pairs")
+    batch = asset.add_batch_definition_whole_dataframe("all").get_batch({"dataframe": frame})
+    print(batch.validate(suite).success)
+
+Nothing else of caramel is needed. Each but that on blind accuracy is a condition on two columns of a row, so
+that a failure names the rows. A row with a missing value in either column is left out: emptiness is for other
+expectations. Texts are compared by their words in order: case, white space and punctuation do not count.
+"""
+
+# Great Expectations has types, but following them takes mypy minutes: its classes are Any here.
+# mypy: disable-error-code="misc,untyped-decorator"
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pandas as pd
+from great_expectations.execution_engine import PandasExecutionEngine
+from great_expectations.expectations.expectation import ColumnPairMapExpectation
+from great_expectations.expectations.metrics.map_metric_provider import (
+    ColumnPairMapMetricProvider,
+    column_pair_condition_partial,
+)
+
+from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
+from caramel.statistics import wilson
+from caramel.texts import words_only
+
+__all__ = [
+    "ExpectBlindAccuracyToBeAtMost",
+    "ExpectCaptionToDifferFromItsNegative",
+    "ExpectCaptionsToBeFormattedAlike",
+    "ExpectImagesToDecode",
+    "ExpectNegativeToChangeMoreThanWordOrder",
+    "ExpectNoDuplicatePair",
+    "ExpectNoImageInTwoSplits",
+    "ExpectParaphraseToDifferFromCaption",
+    "ExpectParaphraseToDifferFromItsCaption",
+    "ExpectSubtypeShareToBeAtMost",
+]
+
+Number = float | dict[str, str]  # or {"$PARAMETER": name}, given when the suite runs
+DOMAIN = ("column_A", "column_B", "row_condition", "condition_parser", "ignore_row_if")
+IGNORE = "either_value_is_missing"
+
+
+def form(text: str) -> tuple[bool, str, bool]:
+    """Return a text's form: a lower-case letter first, the sign that ends it, and irregular white space."""
+    end = text.rstrip()[-1:]
+    return text.lstrip()[:1].islower(), "" if end.isalnum() else end, text != " ".join(text.split())
+
+
+class _TextsDiffer(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_texts_differ"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return column_A.map(words_only) != column_B.map(words_only)
+
+
+class _InOneSplit(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_in_one_split"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return column_B.groupby(column_A).transform("nunique") == 1
+
+
+class _OtherWords(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_other_words"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        a, b = column_A.map(words_only), column_B.map(words_only)
+        return (a.map(sorted) != b.map(sorted)) | (a == b)
+
+
+class _StandsOnce(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_stands_once"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return ~pd.DataFrame({"a": column_A.map(words_only), "b": column_B.map(words_only)}).duplicated(
+            keep=False
+        )
+
+
+class _FormattedAlike(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_formatted_alike"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return column_A.map(form) == column_B.map(form)
+
+
+class _ShareAtMost(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_share_at_most"
+    condition_value_keys = ("max_share",)
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, max_share: float, **_: Any) -> pd.Series:
+        rows = pd.DataFrame({"split": column_A, "subtype": column_B})
+        of_subtype = rows.groupby(["split", "subtype"])["subtype"].transform("size")
+        of_split = rows.groupby("split")["subtype"].transform("size")
+        low = [wilson(hits, n)[0] for hits, n in zip(of_subtype, of_split, strict=True)]
+        return pd.Series(low, index=rows.index, dtype="float64") <= max_share
+
+
+class _ImageDecodes(ColumnPairMapMetricProvider):
+    condition_metric_name = "column_pair_values.caramel_image_decodes"
+
+    @column_pair_condition_partial(engine=PandasExecutionEngine)
+    def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
+        return column_B.astype("bool")
+
+
+class ExpectCaptionToDifferFromItsNegative(ColumnPairMapExpectation):
+    """Expect caption and negative to differ in more than case, white space and punctuation.
+
+    A negative that says the same as its caption is true of the image: no answer is right.
+    """
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _TextsDiffer.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectNegativeToChangeMoreThanWordOrder(ColumnPairMapExpectation):
+    """Expect a negative not to be its caption's words in another order.
+
+    That is what a swap is: leave swaps out by ``row_condition``. In other types it shows that nothing
+    was replaced or added. A negative that keeps the order as well is for
+    ``expect_caption_to_differ_from_its_negative``.
+    """
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _OtherWords.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectNoDuplicatePair(ColumnPairMapExpectation):
+    """Expect no two rows with the same caption and the same negative, on whatever images."""
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _StandsOnce.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectCaptionsToBeFormattedAlike(ColumnPairMapExpectation):
+    """Expect caption and negative to begin, end and be spaced alike; see ``form``.
+
+    Otherwise the form of a text gives the answer away.
+    """
+
+    column_A: str = "caption"
+    column_B: str = "negative_caption"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _FormattedAlike.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectParaphraseToDifferFromItsCaption(ColumnPairMapExpectation):
+    """Expect caption and paraphrase to differ in more than case, white space and punctuation."""
+
+    column_A: str = "caption"
+    column_B: str = "caption2"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _TextsDiffer.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectParaphraseToDifferFromCaption(ExpectParaphraseToDifferFromItsCaption):
+    """The same by its former name, for suites that have it."""
+
+
+class ExpectNoImageInTwoSplits(ColumnPairMapExpectation):
+    """Expect each image to stand in one split only, over all rows of the table."""
+
+    column_A: str = "image_id"
+    column_B: str = "split"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _InOneSplit.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectSubtypeShareToBeAtMost(ColumnPairMapExpectation):
+    """Expect no subtype to make up more than ``max_share`` of its split.
+
+    Judged by the lower end of the share's 95 % interval: a handful of rows cannot be balanced.
+    """
+
+    column_A: str = "split"
+    column_B: str = "subtype"
+    max_share: Number
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _ShareAtMost.condition_metric_name
+    success_keys: ClassVar[tuple[str, ...]] = ("max_share", "mostly")
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN
+
+
+class ExpectImagesToDecode(ColumnPairMapExpectation):
+    """Expect each image to be one that can be opened, by a column that was computed before.
+
+    An expectation that decoded the images itself would decode them again whenever another
+    expectation of its suite errs, as Great Expectations then starts over.
+    """
+
+    column_A: str = "image_id"
+    column_B: str = "image_ok"
+    ignore_row_if: str = IGNORE
+    map_metric: ClassVar[str] = _ImageDecodes.condition_metric_name
+    domain_keys: ClassVar[tuple[str, ...]] = DOMAIN

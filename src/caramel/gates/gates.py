@@ -1,0 +1,177 @@
+"""The two gates of the pipeline: which tables are made for which suite.
+
+A suite looks at one table. What concerns two (a negative and its caption, a split and another)
+is put into one small table first; the names below are the suites in ``expectations/``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.errors import DataError, GateError
+from caramel.gates.suites import Summary, validate
+from caramel.storage.pictures import open_picture
+
+
+def validate_captions(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    paraphrases: pd.DataFrame,
+    scores: pd.DataFrame,
+    *,
+    min_pairs: int,
+    blind_tolerance: float,
+    blind_exempt: Sequence[str],
+    folds: int,
+    folder: Path,
+    docs_folder: Path,
+) -> list[Summary]:
+    """Return what the suites on the captions in ``folder`` found.
+
+    Args:
+        pairs, negatives, paraphrases: tables of those names.
+        scores: of the blind scorers, for the negatives at least.
+        min_pairs: see suite ``pairs``.
+        blind_tolerance: see suite ``blind_captions``.
+        blind_exempt: types that the gate on blind accuracy leaves out.
+        folds: in which the scores were made; intervals are as wide as these ask.
+        folder: of the suites.
+        docs_folder: of the data docs.
+
+    Raises:
+        GateError: a suite failed.
+    """
+    joined = with_captions(negatives, pairs)
+    looked_at = {
+        "pairs": pairs,
+        "negatives": joined,
+        "paraphrases": with_captions(paraphrases, pairs),
+        "blind_captions": with_scores(joined, scores, exempt=blind_exempt),
+    }
+    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance, folds)}
+    return _validate_all(looked_at, parameters, folder, docs_folder)
+
+
+def validate_benchmark(
+    instances: pd.DataFrame,
+    training: Mapping[str, pd.DataFrame],
+    images: pd.DataFrame,
+    scores: pd.DataFrame,
+    *,
+    blind_tolerance: float,
+    blind_exempt: Sequence[str],
+    folds: int,
+    max_subtype_share: float,
+    folder: Path,
+    docs_folder: Path,
+) -> list[Summary]:
+    """Return what the suites on the benchmark and its training sets in ``folder`` found.
+
+    Args:
+        instances: the benchmark.
+        training: training sets by name.
+        images: every image that they name.
+        scores: of the blind scorers, for the instances' ids at least.
+        blind_tolerance: see suite ``blind_benchmark``.
+        blind_exempt: types that the gate on blind accuracy leaves out.
+        folds: in which the scores were made; intervals are as wide as these ask.
+        max_subtype_share: see suite ``instances``.
+        folder: of the suites.
+        docs_folder: of the data docs.
+
+    Raises:
+        GateError: a suite failed.
+    """
+    sets = [rows.assign(training_set=name) for name, rows in training.items()]
+    looked_at = {
+        "instances": instances,
+        "training": pd.concat(sets, ignore_index=True),
+        "image_uses": image_uses(instances, training, images),
+        "images": images_that_open(images),
+        "blind_benchmark": with_scores(
+            instances.assign(negative_id=instances["instance_id"]), scores, exempt=blind_exempt
+        ),
+    }
+    parameters = {"max_subtype_share": max_subtype_share, **_blind_parameters(scores, blind_tolerance, folds)}
+    return _validate_all(looked_at, parameters, folder, docs_folder)
+
+
+def _validate_all(
+    looked_at: Mapping[str, pd.DataFrame], parameters: Mapping[str, Any], folder: Path, docs_folder: Path
+) -> list[Summary]:
+    """Run every suite, then stop if any failed: one run of the stage shows all that is wrong."""
+    summaries, failures = [], []
+    for name, rows in looked_at.items():
+        try:
+            suite = folder / f"{name}.json"
+            summaries.append(validate(rows, suite, docs_folder=docs_folder, parameters=parameters))
+        except GateError as error:
+            failures.append(str(error))
+    if failures:
+        raise GateError("\n\n".join(failures))
+    return summaries
+
+
+def _blind_parameters(scores: pd.DataFrame, tolerance: float, folds: int) -> dict[str, Any]:
+    """Return the parameters of the suites on blind accuracy."""
+    return {
+        "blind_scorers": sorted(scores["scorer"].unique()),
+        "max_blind_accuracy": 0.5 + tolerance,
+        "blind_folds": folds,
+    }
+
+
+def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with their pair's ``caption`` and ``image_id``, and ``missing_pair``.
+
+    The last is the pair that is not there; it is empty where the pair is.
+    """
+    known = pairs.drop_duplicates("pair_id").set_index("pair_id")
+    of_pair = {column: rows["pair_id"].map(known[column]) for column in ("caption", "image_id")}
+    return rows.assign(**of_pair, missing_pair=rows["pair_id"].mask(rows["pair_id"].isin(known.index)))
+
+
+def image_uses(
+    instances: pd.DataFrame, training: Mapping[str, pd.DataFrame], images: pd.DataFrame
+) -> pd.DataFrame:
+    """Return one row per distinct use of an image: image_id, split, used_in, missing_image."""
+    uses = [images[["image_id", "split"]].assign(used_in="images")]
+    for name, rows in {"instances": instances, **training}.items():
+        for column in ("image_id", "negative_image_id"):
+            use = rows[[column, "split"]].rename(columns={column: "image_id"})
+            uses.append(use.dropna(subset="image_id").assign(used_in=f"{name}.{column}"))
+    table = pd.concat(uses, ignore_index=True).drop_duplicates(ignore_index=True)
+    known = table["image_id"].isin(images["image_id"])
+    return table.assign(missing_image=table["image_id"].mask(known))
+
+
+def images_that_open(images: pd.DataFrame) -> pd.DataFrame:
+    """Return the images with ``image_ok``: it decodes to its row's size."""
+    ok = [_opens(*row) for row in zip(images["image"], images["width"], images["height"], strict=True)]
+    return images.assign(image_ok=pd.Series(ok, index=images.index, dtype="bool"))
+
+
+def _opens(image: Mapping[str, Any], width: int, height: int) -> bool:
+    try:
+        return open_picture(image["bytes"] or b"", "").size == (width, height)
+    except DataError:
+        return False
+
+
+def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
+    """Return the rows that are not of the exempt types, each with its scores under every blind scorer.
+
+    A scorer NAME gives the columns ``NAME_positive_score`` and ``NAME_negative_score``; NaN: not scored.
+    """
+    judged = rows[~rows["type"].isin(list(exempt))]
+    columns = {}
+    for name, scored in scores.groupby("scorer", sort=True):
+        found = scored.drop_duplicates("negative_id").set_index("negative_id")
+        for side in ("positive_score", "negative_score"):
+            # Of no row at all, pandas would make a column of text.
+            columns[f"{name}_{side}"] = judged["negative_id"].map(found[side]).astype("float64")
+    return judged.assign(**columns)

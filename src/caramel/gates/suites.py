@@ -1,0 +1,244 @@
+"""Run a Great Expectations suite on a table, and say plainly what failed.
+
+A suite is a JSON file ``{name, table, key, expectations: [{type, kwargs, meta, severity}]}``. Where
+``table`` has a contract in ``tables.py``, the expectations that follow from it come first and are
+not in the file. A value in ``kwargs`` may be ``{"$PARAMETER": name}`` and is then given when the
+suite runs. Data docs are left beside the data, on failure as on success; what goes on is a summary
+without times, so that equal data give equal bytes.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import DataError, GateError, shown
+from caramel.gates.contract_expectations import contract_expectations
+from caramel.gates.data_docs import write_page
+from caramel.running.stages import be_quiet
+from caramel.storage.files import write_atomically
+
+EXAMPLES = 5
+COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one expectation found."""
+
+    expectation: str
+    columns: tuple[str, ...]
+    severity: str
+    success: bool
+    failing_rows: int | None  # null: the expectation is on the whole table
+    observed: Any = None
+    examples: tuple[str, ...] = ()
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a suite found on a table; the same for the same rows."""
+
+    suite: str
+    table: str
+    rows: int
+    findings: tuple[Finding, ...]
+
+
+def validate(
+    rows: pd.DataFrame,
+    suite_path: str | Path,
+    *,
+    docs_folder: str | Path,
+    parameters: Mapping[str, Any] | None = None,
+) -> Summary:
+    """Return what the suite found, if no expectation of severity ``critical`` failed.
+
+    Args:
+        rows: the table.
+        suite_path: the suite, a JSON file.
+        docs_folder: data docs go to ``docs_folder/<suite>/index.html``.
+        parameters: values of the suite's ``$PARAMETER`` places.
+
+    Raises:
+        DataError: the suite is missing or broken, or names an unknown expectation.
+        GateError: the rows fail it; the message names the expectations, columns, counts and rows.
+    """
+    be_quiet()
+    suite_path = Path(suite_path)
+    suite = read_suite(suite_path)
+    rows = rows.reset_index(drop=True)
+    result = _run(rows, suite, suite_path, dict(parameters or {}))
+    page = Path(docs_folder) / suite["name"] / "index.html"
+    write_page(result, page)
+    findings = [_finding(part, rows, suite["key"]) for part in result.results]
+    findings.sort(key=lambda f: (f.expectation, f.columns, json.dumps(f.observed, default=str)))
+    summary = Summary(suite["name"], suite["table"], len(rows), tuple(findings))
+    failed = [f for f in findings if not f.success and f.severity == "critical"]
+    if failed:
+        raise GateError(_message(summary, failed, suite_path, page))
+    return summary
+
+
+def read_suite(path: Path) -> dict[str, Any]:
+    """Return a suite: its file, checked for its form, with the expectations of its table's contract.
+
+    Raises:
+        DataError: it is missing, is not JSON, or lacks one of its keys.
+    """
+    try:
+        suite = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise DataError(f"Suite {str(path)!r} is missing. Suites are in the folder expectations/.") from None
+    except ValueError as error:
+        raise DataError(f"Suite {str(path)!r} is not JSON: {error}. Mend the file.") from error
+    wanted = {"name": str, "table": str, "key": list, "expectations": list}
+    wrong = [
+        k for k, kind in wanted.items() if not isinstance(suite, dict) or not isinstance(suite.get(k), kind)
+    ]
+    if wrong or not suite["expectations"]:
+        raise DataError(
+            f"Suite {str(path)!r} has missing, wrong or empty entries: {wrong or ['expectations']}. "
+            f"It needs name, table, key (a list of columns) and expectations (a list)."
+        )
+    contract = tables.TABLES.get(suite["table"])
+    derived = contract_expectations(contract, suite["key"]) if contract else []
+    return {**suite, "expectations": [*derived, *suite["expectations"]]}
+
+
+def write_summaries(summaries: Sequence[Summary], path: str | Path) -> None:
+    """Write summaries as one JSON file, sorted by suite."""
+    ordered = [asdict(s) for s in sorted(summaries, key=lambda s: s.suite)]
+    text = json.dumps({s.pop("suite"): s for s in ordered}, indent=1, ensure_ascii=False, default=str) + "\n"
+    write_atomically(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _run(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict[str, Any]) -> Any:
+    """Return Great Expectations' result for the rows."""
+    import great_expectations as gx
+    from great_expectations.exceptions import SuiteParameterError
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = {"globally": False}
+    loaded = _load(suite, path)
+    asset = context.data_sources.add_pandas("caramel").add_dataframe_asset(suite["table"])
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": rows})
+    try:
+        return batch.validate(loaded, expectation_parameters=parameters, result_format="SUMMARY")
+    except SuiteParameterError as error:
+        raise DataError(
+            f"Suite {str(path)!r} asks for a parameter that was not given: {error}. Given: {sorted(parameters)}."
+        ) from error
+
+
+def _load(suite: dict[str, Any], path: Path) -> Any:
+    """Return the suite as Great Expectations' object, with all of its expectations.
+
+    Great Expectations drops an expectation of unknown type with a mere log line, and the suite
+    may then pass: so types are checked before and the number is checked after.
+    """
+    import great_expectations as gx
+    from great_expectations.compatibility.pydantic import ValidationError
+    from great_expectations.expectations import registry
+
+    import caramel.gates.expectations  # noqa: F401  registers its expectations by name
+
+    known = registry.list_registered_expectation_implementations()
+    parts = []
+    for part in suite["expectations"]:
+        kind = part.get("type")
+        if kind not in known:
+            near = difflib.get_close_matches(str(kind), known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise DataError(f"Suite {str(path)!r}: unknown expectation type {kind!r}.{hint}")
+        parts.append({**part, "description": _description(part)})
+    try:
+        loaded = gx.ExpectationSuite(name=suite["name"], expectations=parts)
+    except (ValidationError, TypeError) as error:
+        raise DataError(f"Suite {str(path)!r} cannot be loaded: {error}") from error
+    if len(loaded.expectations) != len(suite["expectations"]):
+        raise DataError(
+            f"Suite {str(path)!r} holds {len(suite['expectations'])} expectations, but only "
+            f"{len(loaded.expectations)} could be loaded. Check their kwargs and severity."
+        )
+    return loaded
+
+
+def _description(part: Mapping[str, Any]) -> str:
+    """Return the line that stands for an expectation in the data docs."""
+    columns = ", ".join(_columns(part["type"], part.get("kwargs", {})))
+    notes = part.get("meta", {}).get("notes", "")
+    return f"{part['type']} ({columns}): {notes}" if columns else f"{part['type']}: {notes}"
+
+
+def _columns(kind: str, kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the columns that an expectation is on, where they are its defaults too."""
+    from great_expectations.expectations.registry import get_expectation_impl
+
+    fields = get_expectation_impl(kind).__fields__
+    found: list[str] = []
+    for name in COLUMNS:
+        value = kwargs.get(name) or (fields[name].default if name in fields else None) or []
+        found += [value] if isinstance(value, str) else value
+    return tuple(found)
+
+
+def _finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> Finding:
+    """Return what one expectation found, with the rows that failed it."""
+    config, result = part.expectation_config, part.result
+    columns = _columns(config.type, config.kwargs)
+    observed = result.get("observed_value")
+    if not part.success and not result and (raised := _raised(part.exception_info)):
+        observed = f"could not be evaluated: {raised}"
+    names = list(dict.fromkeys(c for c in (*key, *columns) if c in rows.columns))
+    failing = rows.loc[result.get("partial_unexpected_index_list") or [], names]
+    return Finding(
+        expectation=config.type,
+        columns=columns,
+        severity=config.severity.value,
+        success=bool(part.success),
+        failing_rows=result.get("unexpected_count"),
+        observed=observed,
+        examples=tuple(_shown_row(row) for row in failing.head(EXAMPLES).to_dict("records")),
+        notes=config.meta.get("notes", ""),
+    )
+
+
+def _raised(info: Mapping[str, Any]) -> str:
+    """Return why an expectation could not be evaluated, from GX's two forms of saying so; "" if it was."""
+    messages = [info.get("exception_message")]
+    messages += [v["exception_message"] for v in info.values() if isinstance(v, Mapping)]
+    return "; ".join(dict.fromkeys(m for m in messages if m))
+
+
+def _shown_row(row: Mapping[Any, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in row.items())
+
+
+def _message(summary: Summary, failed: Sequence[Finding], suite_path: Path, page: Path) -> str:
+    """Return the text of a GateError."""
+    lines = [
+        f"Suite {summary.suite!r} ({suite_path}): table {summary.table!r} fails "
+        f"{len(failed)} of {len(summary.findings)} expectations."
+    ]
+    for finding in failed:
+        on = f" on {', '.join(finding.columns)}" if finding.columns else ""
+        said = [] if finding.observed is None else [str(finding.observed)]
+        if finding.failing_rows is not None:
+            said.append(f"{finding.failing_rows} of {summary.rows} rows fail")
+        lines.append(f"{finding.expectation}{on}: {'; '.join(said) or 'it is not so'}")
+        if finding.notes:
+            lines.append(f"  {finding.notes}")
+        if finding.examples:
+            more = (finding.failing_rows or 0) - len(finding.examples)
+            lines.append(shown(list(finding.examples)) + (f"\n  … and {more} more" if more > 0 else ""))
+    lines.append(f"Look at {page}; mend the stage that wrote the table, or its params, and run `dvc repro`.")
+    return "\n".join(lines)

@@ -1,0 +1,142 @@
+"""open_clip models as dual encoders: batches in, unit vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.models.batches import in_batches
+from caramel.models.clip.trimming import text_vectors
+from caramel.models.devices import autocast, resolve_precision
+from caramel.models.identities import versions, weights_hash
+from caramel.models.protocols import Embeddings, Identity
+from caramel.running.parallel import threaded
+from caramel.storage.pictures import open_picture
+
+if TYPE_CHECKING:
+    import torch
+
+    from caramel.models.clip.assembly import Clip
+
+
+def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    """Return pixels, shape (n, 3, size, size), resized and cropped as the model wants them.
+
+    Raises:
+        DataError: a picture does not decode; the message gives its place in the sequence.
+    """
+
+    def one(numbered: tuple[int, bytes]) -> npt.NDArray[np.uint8]:
+        index, data = numbered
+        return np.asarray(clip.to_pixels(open_picture(data, f"number {index}")), np.uint8)
+
+    return np.stack(threaded(one, list(enumerate(images)))).transpose(0, 3, 1, 2)
+
+
+def normalised(clip: Clip, pixels: npt.NDArray[np.uint8], device: str) -> torch.Tensor:
+    """Return pixels in the model's own range, shape (n, 3, size, size)."""
+    import torch
+
+    mean = torch.tensor(clip.mean, device=device).view(1, 3, 1, 1)
+    std = torch.tensor(clip.std, device=device).view(1, 3, 1, 1)
+    return (torch.from_numpy(pixels).to(device).float() / 255 - mean) / std
+
+
+def encode_text(clip: Clip, tokens: torch.Tensor) -> torch.Tensor:
+    """Return unit vectors (n, d) of tokens (n, context); padding is computed on only where it matters."""
+    return text_vectors(clip.model, tokens)
+
+
+class ClipEncoder:
+    """A ``DualEncoder`` over an open_clip model; the score of a pair is the cosine of its vectors.
+
+    SigLIP's own score is the sigmoid of scale · cosine + bias, one scale and one bias for all pairs, which
+    orders pairs as the cosine does. CoCa is scored by its contrastive vectors, not by its decoder.
+
+    Args:
+        clip: the model with its tokenizer and preprocessing.
+        device: cpu, cuda or cuda:N.
+        precision: fp32, bf16 or fp16, or ``auto``.
+        name: what tables call the model.
+    """
+
+    def __init__(self, clip: Clip, device: str, precision: str, name: str) -> None:
+        self.name = name
+        self._clip, self._device = clip, device
+        self._precision = resolve_precision(precision, device)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the embeddings."""
+        return {
+            "family": "open_clip",
+            "versions": versions("open_clip_torch", "timm", "torchvision", "transformers"),
+            "weights": weights_hash(self._clip.model),
+            "config": dict(self._clip.config),  # architecture, activation and preprocessing
+            "vocabulary": self._clip.vocabulary,
+            "precision": self._precision,
+            "device": self._device.partition(":")[0],
+        }
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), for encoded image files; n may be 0."""
+        if not len(images):
+            return self._nothing()
+        return in_batches(
+            images,
+            lambda files: decode(self._clip, files),
+            self._embed_pixels,
+            batch=batch,
+            device=self._device,
+        )
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of like length.
+
+        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        """
+        if not len(texts):
+            return self._nothing()
+        tokens, place = np.unique(tokenize(self._clip, texts), axis=0, return_inverse=True)
+        order = np.argsort((tokens != self._clip.padding).sum(1), kind="stable")
+        rows = in_batches(
+            order.tolist(),
+            lambda places: tokens[places],
+            self._embed_tokens,
+            batch=batch,
+            device=self._device,
+        )
+        return rows[np.argsort(order, kind="stable")][place.reshape(-1)]
+
+    def _nothing(self) -> Embeddings:
+        return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
+
+    def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
+        with self._inference():
+            ready = normalised(self._clip, pixels, self._device)
+            vectors: torch.Tensor = self._clip.model.encode_image(ready, normalize=True)
+            return vectors
+
+    def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
+        import torch
+
+        with self._inference():
+            return encode_text(self._clip, torch.from_numpy(tokens).to(self._device))
+
+    @contextmanager
+    def _inference(self) -> Iterator[None]:
+        import torch
+
+        with torch.inference_mode(), autocast(self._device, self._precision):
+            yield
+
+
+def tokenize(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the tokens (n, context) of the texts, n at least 1."""
+    tokens: npt.NDArray[np.int64] = clip.tokenize(list(texts)).numpy()
+    return tokens

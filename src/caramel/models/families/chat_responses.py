@@ -1,0 +1,64 @@
+"""Responses of chat endpoints: read within bounds, and what they say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import requests
+
+from caramel.storage.records import json_or_none
+
+LARGEST = 2**18  # bytes of a response; a reply of MAX_TOKENS takes a few hundred
+
+
+class Response(NamedTuple):
+    """A response that has been read."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def content(response: requests.Response, seconds: float) -> bytes:
+    """Return the body of a response as it comes.
+
+    Raises:
+        RequestException: it is compressed, too long, or takes longer.
+    """
+    coding = response.headers.get("Content-Encoding", "identity")
+    if coding.strip().lower() != "identity":  # a few bytes of it could become gigabytes
+        raise requests.RequestException(
+            f"the response is compressed ({coding}), though that was not asked for"
+        )
+    found, end = bytearray(), time.monotonic() + seconds
+    while part := response.raw.read1(LARGEST, decode_content=False):
+        found += part
+        if len(found) > LARGEST:
+            raise requests.RequestException(f"the response has more than {LARGEST:,} bytes")
+        if time.monotonic() > end:
+            raise requests.RequestException(f"the response was not complete after {seconds:g} s: timed out")
+    return bytes(found)
+
+
+def text_of(response: Response) -> str | None:
+    """Return the words of a response; empty where a content filter held them back; None if it is no reply."""
+    match response.status, json_or_none(response.content):
+        case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
+            return text
+        case 200, {"choices": [{"message": {"content": None, "refusal": str(text)}}, *_]}:
+            return text
+        case 200, {"choices": [{"message": {"content": None}} | {"finish_reason": "content_filter"}, *_]}:
+            return ""
+        case 400, {"error": {"code": "content_filter"}}:  # Azure, of the prompt: asking again is no use
+            return ""
+    return None
+
+
+def said(response: Response) -> str:
+    """Return the server's message."""
+    match json_or_none(response.content):
+        case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
+            return text
+    return response.content.decode(errors="replace") or response.headers.get("Location", "") or "no message"

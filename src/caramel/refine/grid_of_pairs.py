@@ -1,0 +1,202 @@
+"""Refinement: captions in one format, no duplicates, and an even grid over blind scorers.
+
+Adversarial refinement is SugarCrepe's (Hsieh et al. 2023, D.3): where a scorer prefers the true
+caption of one pair, it prefers the negative of another by about as much. The grid is in ``balance.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.arrays import Ints
+from caramel.blind.scores import joined, score_pairs
+from caramel.captions.formatting import format_caption
+from caramel.errors import ConfigError
+from caramel.refine.balance import UNIT, balanced
+from caramel.texts import words_only
+
+STAGE = "refine"
+
+Within = Literal["subtype", "all"]  # a grid per subtype, or one over all rows as published
+NO_WORDS = "no word in the caption"
+NO_PAIR = "its pair was rejected"
+SAME_AS_CAPTION = "same words in the same order as the caption"
+SAME_AS_PARAPHRASE = "same words in the same order as the paraphrase"
+DUPLICATE = "caption and negative stand elsewhere already"
+UNBALANCED = "no mirror image in the grid of blind scores"
+
+
+TEXTS = ("caption", "negative_caption", "caption2")  # of pairs, negatives and paraphrases
+
+Reasons = npt.NDArray[np.object_]
+Faults = tuple[Reasons, Reasons, Reasons]
+Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+
+
+class Refined(NamedTuple):
+    """What is kept, formatted, and what is not, with the reason; each keeps its contract."""
+
+    pairs: pd.DataFrame
+    negatives: pd.DataFrame
+    paraphrases: pd.DataFrame
+    rejects: pd.DataFrame
+
+
+def refine(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    paraphrases: pd.DataFrame,
+    scores: pd.DataFrame,
+    *,
+    scorers: Sequence[str],
+    cell: float,
+    within: Within,
+    exempt: Sequence[str],
+    folds: int,
+    seed: int,
+) -> Refined:
+    """Return formatted captions without duplicates, on which no scorer tells right from wrong.
+
+    A pair that loses all its negatives is kept: it is still an image with its true caption.
+
+    Args:
+        pairs: table ``pairs``.
+        negatives: table ``negatives``.
+        paraphrases: table ``paraphrases``.
+        scores: table ``scores`` of the captions as they came. It is used where it holds all scorers
+            and formatting changed no text; else the formatted captions are scored anew.
+        scorers: the scorers of the grid; two as published, or any number.
+        cell: side of a grid cell.
+        within: whether each subtype has a grid of its own.
+        exempt: types that the grid leaves as they are.
+        folds: of the cross-validation, where captions are scored anew.
+        seed: of the draw and of the folds.
+
+    The order of the rows changes nothing but the order of the rows.
+
+    Raises:
+        ConfigError: there is no scorer or one stands twice, or ``cell`` is not in [1e-6, 1].
+    """
+    check_grid(scorers, cell)
+    found = _formatted(pairs, negatives, paraphrases)
+    reasons = find_faults(*found)
+    usable = reasons[1] == ""
+    rows = found[1][usable]
+    gaps = (
+        score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
+    )
+    if gaps is None:
+        scores = score_pairs(found[0], rows, scorers=scorers, folds=folds, seed=seed)
+        gaps = score_gaps(scores, rows["negative_id"], scorers)
+    assert gaps is not None
+    kept = balanced(gaps, rows["negative_id"].tolist(), strata(rows, within), cell=cell, seed=seed)
+    kept |= rows["type"].isin(exempt).to_numpy()
+    reasons[1][np.flatnonzero(usable)[~kept]] = UNBALANCED
+    return _split(found, reasons)
+
+
+def check_grid(scorers: Sequence[str], cell: float) -> None:
+    """Raise a ConfigError where there is no scorer, one stands twice, or ``cell`` is not in [1e-6, 1]."""
+    if not scorers or len(set(scorers)) < len(scorers) or not 1 / UNIT <= cell <= 1:
+        raise ConfigError(
+            f"The grid's scorers are {list(scorers)!r} and its cell is {cell!r}: give one or more different "
+            f"scorers, and a cell in [{1 / UNIT}, 1]."
+        )
+
+
+def strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
+    """Return the part of each row that has a grid of its own; None where one grid holds all."""
+    return rows["subtype"].tolist() if within == "subtype" else None
+
+
+def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
+    """Return the tables with their texts formatted and rows numbered anew."""
+    first, second, third = (
+        rows.assign(**{text: rows[text].map(format_caption)}).reset_index(drop=True)
+        for rows, text in zip((pairs, negatives, paraphrases), TEXTS, strict=True)
+    )
+    return first, second, third
+
+
+def _same_texts(found: Sequence[pd.DataFrame], came: Sequence[pd.DataFrame]) -> bool:
+    """Return whether formatting changed no caption and no negative."""
+    return all(
+        np.array_equal(new[text].to_numpy(dtype=str), old[text].to_numpy(dtype=str))
+        for new, old, text in zip(found, came, TEXTS, strict=False)
+    )
+
+
+def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Faults:
+    """Return for each row of each table why it is of no use, or the empty text. (n,) each.
+
+    Texts are compared by their words in order: case, space and punctuation do not count. Of equal
+    pairs of caption and negative, on whatever images, that of the smallest negative_id is good.
+
+    Raises:
+        DataError: a negative's pair is missing.
+    """
+    rows = joined(pairs, negatives)
+    everything = {*pairs["caption"], *negatives["negative_caption"], *paraphrases["caption2"]}
+    words = {text: " ".join(words_only(text)) for text in everything}
+    said, caption = rows["negative_caption"].map(words), rows["caption"].map(words)
+    second = rows["pair_id"].map(paraphrases.set_index("pair_id")["caption2"]).map(words)
+    said2 = paraphrases["caption2"].map(words)
+    first = paraphrases["pair_id"].map(pairs.set_index("pair_id")["caption"]).map(words)
+    of_negatives = _first_that_holds(
+        {
+            NO_PAIR: caption == "",
+            NO_WORDS: said == "",
+            SAME_AS_CAPTION: said == caption,
+            SAME_AS_PARAPHRASE: said == second,
+            DUPLICATE: _stands_elsewhere(rows["negative_id"], caption, said),
+        }
+    )
+    of_paraphrases = _first_that_holds(
+        {NO_PAIR: first.isna() | (first == ""), NO_WORDS: said2 == "", SAME_AS_CAPTION: said2 == first}
+    )
+    return _first_that_holds({NO_WORDS: pairs["caption"].map(words) == ""}), of_negatives, of_paraphrases
+
+
+def _first_that_holds(faults: Mapping[str, pd.Series[bool]]) -> Reasons:
+    """Return the name of the first condition that holds in each row, or the empty text. (n,)."""
+    conditions = [np.asarray(holds, dtype=bool) for holds in faults.values()]
+    return np.select(conditions, list(faults), default="").astype(object)
+
+
+def _stands_elsewhere(
+    names: pd.Series[str], caption: pd.Series[str], negative: pd.Series[str]
+) -> pd.Series[bool]:
+    """Return which rows hold the texts of another row with a smaller name."""
+    rows = pd.DataFrame({"name": names, "caption": caption, "negative": negative}).sort_values("name")
+    return rows.duplicated(["caption", "negative"]).reindex(names.index)
+
+
+def score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
+    """Return the gaps under all scorers in units of 1e-6, (n, k); None if one is missing or NaN."""
+    gap = (scores["positive_score"] - scores["negative_score"]).astype(float) * UNIT
+    columns = []
+    for scorer in scorers:
+        mine = (scores["scorer"] == scorer).to_numpy()
+        columns.append(gap[mine].set_axis(scores.loc[mine, "negative_id"]).reindex(names).to_numpy())
+    gaps = np.stack(columns, axis=1)
+    return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
+
+
+def _split(found: Tables, reasons: Faults) -> Refined:
+    """Return the rows without a reason, and the others as rejects."""
+    names = (("pair_id", ""), ("negative_id", ""), ("pair_id", ":paraphrase"))
+    kept, rejects = [], []
+    for rows, reason, (name, ending), text in zip(found, reasons, names, TEXTS, strict=True):
+        bad = reason != ""
+        kept.append(rows[~bad].reset_index(drop=True))
+        dropped = rows[bad]
+        columns = {"id": dropped[name] + ending, "stage": STAGE, "reason": reason[bad], "text": dropped[text]}
+        rejects.append(pd.DataFrame(columns, index=dropped.index))
+    refined = Refined(kept[0], kept[1], kept[2], pd.concat(rejects, ignore_index=True))
+    assert sum(map(len, refined)) == sum(map(len, found))
+    return refined

@@ -1,0 +1,31 @@
+"""Length matching: as many pairs whose negative is longer by so many words as pairs where it is shorter by as many."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from caramel.arrays import Ints
+from caramel.refine.balance import Kept, mirrored
+from caramel.refine.grid_of_pairs import Within, strata
+from caramel.texts import words_only
+
+
+def length_gaps(rows: pd.DataFrame) -> Ints:
+    """Return the words of the true caption less those of the negative. (n,).
+
+    With a paraphrase the true caption's are the mean of both, rounded to the even side.
+    """
+    first, negative = (_counts(rows[c]) for c in ("caption", "negative_caption"))
+    second = np.where(rows["caption2"].notna(), _counts(rows["caption2"].fillna("")), first)
+    return np.rint((first + second) / 2 - negative).astype(np.int64)
+
+
+def _counts(texts: pd.Series[str]) -> Ints:
+    return np.array([len(words_only(text)) for text in texts], dtype=np.int64)
+
+
+def length_matched(rows: pd.DataFrame, *, within: Within, seed: int) -> Kept:
+    """Return which audit rows to keep so that differences in words are symmetric about zero. (n,)."""
+    gaps = length_gaps(rows)[:, None]
+    return mirrored(gaps, rows["pair_id"].tolist(), strata(rows, within), seed=seed)

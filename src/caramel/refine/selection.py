@@ -1,0 +1,145 @@
+"""Selection of hard negatives for a training set: plausible, well written, told apart, and balanced.
+
+Steps 1 to 3 of TROHN-Img (Miranda et al. 2024, 5.2), with cleaning rules of our own: texts are compared up to
+case, space and punctuation, a question is known by its mark, and what is dropped is said with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.arrays import Floats
+from caramel.captions.formatting import CLOSERS
+from caramel.errors import ConfigError, DataError
+from caramel.refine.balance import UNIT, Kept, balanced
+from caramel.refine.grid_of_pairs import NO_WORDS, UNBALANCED, Within, check_grid, strata
+from caramel.refine.rows import rejected
+from caramel.texts import words_only
+
+PERCENTILE = 64.5
+ALIKE = 0.999  # similarity of two texts that are as good as the same
+
+BELOW = "below the percentile of its subtype under {}"
+QUESTION = "the negative is a question"
+UNFINISHED = "the negative has no final stop"
+AS_CAPTION = "the negative is as good as its caption"
+TWICE = "the negative stands elsewhere already"
+
+
+class Selected(NamedTuple):
+    """The rows that are kept, and the others as table ``rejects``."""
+
+    rows: pd.DataFrame
+    rejects: pd.DataFrame
+
+
+def select(
+    rows: pd.DataFrame,
+    positive: Floats,
+    negative: Floats,
+    *,
+    scorers: Sequence[str],
+    cell: float,
+    within: Within,
+    seed: int,
+    percentile: float = PERCENTILE,
+) -> Selected:
+    """Return the best rows by the scores of their negatives, cleaned, and balanced on the grid of the gaps.
+
+    1. The negative's score is at or above the percentile of its subtype under every scorer.
+    2. The negative has words, is no question, ends with a stop, is not as good as its caption (``ALIKE``),
+       and does not stand in another row that came so far with a smaller pair_id.
+    3. ``balance.balanced``.
+
+    Args:
+        rows: audit rows; only pair_id, subtype, caption and negative_caption are read.
+        positive: (n, k) scores of the captions in [0, 1].
+        negative: (n, k) scores of the negatives in [0, 1].
+        scorers: k names, such as plausibility and acceptability.
+        cell: side of a grid cell.
+        within: whether each subtype has a grid of its own.
+        seed: of the grid's draw.
+        percentile: in [0, 100]; linear interpolation between ranks.
+
+    The order of the rows changes nothing but the order of the rows.
+
+    Raises:
+        ConfigError: as ``refine.check_grid``, or the percentile is not in [0, 100].
+        DataError: a score is NaN or not in [0, 1].
+    """
+    check_grid(scorers, cell)
+    if not 0 <= percentile <= 100:
+        raise ConfigError(f"percentile = {percentile!r} must be in [0, 100].")
+    _check_scores(positive, negative, scorers, len(rows))
+    rows = rows.reset_index(drop=True)
+    reasons = np.full(len(rows), "", dtype=object)
+    for column in reversed(range(len(scorers))):  # so that the first scorer's reason stands
+        low = ~_at_or_above(negative[:, column], rows["subtype"], percentile)
+        reasons[low] = BELOW.format(scorers[column])
+    left = np.flatnonzero(reasons == "")
+    reasons[left] = _text_faults(rows.iloc[left])
+    left = left[reasons[left] == ""]
+    part = rows.iloc[left]
+    gaps = np.rint((positive[left] - negative[left]) * UNIT).astype(np.int64)
+    kept = balanced(gaps, part["pair_id"].tolist(), strata(part, within), cell=cell, seed=seed)
+    reasons[left[~kept]] = UNBALANCED
+    selected = Selected(rows[reasons == ""].reset_index(drop=True), rejected(rows, reasons))
+    assert len(selected.rows) + len(selected.rejects) == len(rows)
+    return selected
+
+
+def _check_scores(positive: Floats, negative: Floats, scorers: Sequence[str], rows: int) -> None:
+    """Raise a DataError unless both are (rows, scorers) and in [0, 1]."""
+    for name, scores in (("caption", positive), ("negative", negative)):
+        if scores.shape != (rows, len(scorers)):
+            raise DataError(
+                f"Scores of the {name}s have shape {scores.shape}; {rows} rows and {len(scorers)} scorers "
+                f"need {(rows, len(scorers))}."
+            )
+        bad = ~((scores >= 0) & (scores <= 1))
+        if bad.any():
+            raise DataError(
+                f"{int(bad.sum())} scores of {name}s are not in [0, 1], the first of them "
+                f"{float(scores[bad][0])!r}. Score these texts again."
+            )
+
+
+def _at_or_above(scores: Floats, subtypes: pd.Series[str], percentile: float) -> Kept:
+    """Return which scores are at or above the percentile of their subtype. (n,)."""
+    codes, names = pd.factorize(subtypes)
+    bounds = np.array([np.percentile(scores[codes == code], percentile) for code in range(len(names))])
+    above: Kept = scores >= bounds[codes] if len(names) else np.zeros(0, dtype=np.bool_)
+    return above
+
+
+def _text_faults(rows: pd.DataFrame) -> list[str]:
+    """Return what is wrong with each row's negative, or the empty text; duplicates are looked for last. (n,)."""
+    negatives = [" ".join(words_only(text)) for text in rows["negative_caption"]]
+    written = zip(rows["negative_caption"], negatives, rows["caption"], strict=True)
+    faults = [_fault(text, words, caption) for text, words, caption in written]
+    good = [i for i, fault in enumerate(faults) if not fault]
+    names = rows["pair_id"].to_numpy(dtype=object)
+    first: dict[str, int] = {}
+    for i in sorted(good, key=lambda i: names[i]):
+        if first.setdefault(negatives[i], i) != i:
+            faults[i] = TWICE
+    return faults
+
+
+def _fault(text: str, words: str, caption: str) -> str:
+    """Return what is wrong with a negative by itself and beside its caption, or the empty text."""
+    from rapidfuzz.distance import Levenshtein
+
+    end = text.rstrip().rstrip(CLOSERS)[-1:]
+    if not words:
+        return NO_WORDS
+    if end == "?":
+        return QUESTION
+    if end != ".":
+        return UNFINISHED
+    alike = Levenshtein.normalized_similarity(words, " ".join(words_only(caption)), score_cutoff=ALIKE)
+    return AS_CAPTION if alike >= ALIKE else ""

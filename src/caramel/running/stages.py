@@ -1,0 +1,187 @@
+"""How a stage script runs: quiet, locked, timed, and with clear errors.
+
+A stage script is ``run(main)``: it parses ``params.yaml``, holds the stage's own file lock,
+calls ``main(config)`` and prints one clear message instead of a traceback when the user can
+mend the cause. Wall time and peak memory of each run are appended to ``work/timings.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from filelock import FileLock, Timeout
+
+from caramel import tables
+from caramel.config import Config, load
+from caramel.errors import CaramelError, ResourceError, printable
+from caramel.names import check_names
+from caramel.running.cluster import named_cluster
+from caramel.running.timings import Timing
+from caramel.running.tracking import store_root
+from caramel.storage.volumes import blamed, require
+
+IMAGES = "data/scenes/images.parquet"
+LOCK_WAIT = 10.0  # seconds
+SAMPLE = 0.5  # seconds between samples of the memory in use
+Outputs = Mapping[str, tables.Table | None]
+
+# Nothing phones home, and nothing waits for a network that may not be there. Who names a hub model
+# sets HF_HUB_OFFLINE=0.
+QUIET = {
+    "DVC_NO_ANALYTICS": "1",
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "DO_NOT_TRACK": "true",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_CHDIR_TO_TRIAL_DIR": "0",
+    "RAY_AIR_NEW_OUTPUT": "0",
+    "RAY_AUTH_MODE": "token",
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "GX_ANALYTICS_ENABLED": "false",
+    "TOKENIZERS_PARALLELISM": "false",
+    # Threads wait for each other spinning, but briefly: for long, a machine that others use too
+    # makes a training step many times slower; not at all, an idle one nearly twice as slow.
+    "GOMP_SPINCOUNT": "20000",
+}
+
+
+def be_quiet() -> None:
+    """Set the quiet, offline environment where the user has not set it otherwise."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
+    if not sys.stderr.isatty():  # a bar is one endless line in a log
+        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def has_images() -> bool:
+    """Return whether the source of this profile has images."""
+    return len(tables.read(tables.IMAGES, IMAGES, ["image_id"])) > 0
+
+
+def skip(outputs: Outputs, reason: str) -> None:
+    """Write every output of a stage that does not apply: empty tables, and the reason."""
+    for name, table in outputs.items():
+        path = Path(name)
+        if table is not None:
+            tables.write(table, tables.frame(table, []), path)
+        elif path.suffix == ".json":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"skipped": reason}) + "\n", encoding="utf-8")
+        elif path.suffix == ".csv":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'skipped\n"{reason}"\n', encoding="utf-8")
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "SKIPPED.txt").write_text(reason + "\n", encoding="utf-8")
+
+
+def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
+    """Run a stage: the whole of a stage script's ``__main__``.
+
+    Args:
+        main: the stage; its name is the stage's name.
+        images_needed: the outputs of a stage that needs images; in a profile without images
+            they are written empty, with the reason.
+
+    Exits with code 1 and one message on any error that the user can mend.
+    """
+    be_quiet()
+    name = main.__name__
+    try:
+        config = load()
+        check_names(config)
+        require(places(config))
+    except CaramelError as error:
+        _stop(error)
+    try:
+        lock = Path("work", "locks", f"{name}.lock")
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile):
+            if images_needed is not None and not has_images():
+                reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
+                print(reason)
+                skip(images_needed, reason)
+            else:
+                main(config)
+    except Timeout:
+        _stop(
+            ResourceError(
+                f"Stage {name!r} is already running (it holds {lock}). A killed `dvc repro` may have "
+                f"left it behind: wait for it, or end that process."
+            )
+        )
+    except ResourceError as error:
+        _stop(ResourceError(f"Stage {name!r}: {error}"))
+    except CaramelError as error:
+        _stop(error)
+    except Exception as error:
+        said = blamed(error, places(config))
+        if said is None:
+            raise
+        _stop(
+            ResourceError(
+                f"Stage {name!r}: {said} Finished shards and checkpoints are kept in work/; run `dvc repro` "
+                f"to go on."
+            )
+        )
+
+
+def places(config: Config) -> list[Path]:
+    """Return the folders that a stage writes to, each perhaps a volume of its own."""
+    found = [Path("data"), Path("work")]
+    if "CARAMEL_TRACKING_URI" not in os.environ:
+        found.append(store_root() / "mlruns")
+    if config.run.executor == "ray" and not named_cluster():
+        # Where Ray puts its logs and what does not fit into memory.
+        found.append(Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"))
+    return found
+
+
+def _stop(error: CaramelError) -> NoReturn:
+    print(printable(f"\nError: {error}"), file=sys.stderr)
+    sys.exit(1)
+
+
+@contextmanager
+def _noting(name: str, profile: str) -> Iterator[None]:
+    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` when the block ends well.
+
+    The time counts from the start of the process, imports included. The memory is the resident
+    memory of the process and all its descendants (Ray's workers) at one moment; pages that they
+    share count once for each.
+    """
+    import psutil
+
+    process, peak, done, started = psutil.Process(), 0, threading.Event(), time.monotonic()
+
+    def sample() -> None:
+        nonlocal peak
+        while not done.wait(SAMPLE):
+            used = 0
+            for member in (process, *process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    used += member.memory_info().rss
+            peak = max(peak, used)
+
+    watcher = threading.Thread(target=sample, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    peak = max(peak, process.memory_info().rss)
+    # The clock may have been set back since the process was started: the block's own time is no less.
+    seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
+    row = Timing(stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20)
+    with Path("work", "timings.jsonl").open("a", encoding="utf-8") as stream:
+        stream.write(row.model_dump_json() + "\n")

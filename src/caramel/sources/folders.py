@@ -1,0 +1,208 @@
+"""A folder of the user's as a source of pairs: public benchmark files, or images with captions.
+
+What the folder holds is found out from its files: SugarCrepe(++) JSON, which gives captions
+without images, or ``captions.csv``, ``captions.jsonl`` or ``captions.json`` (COCO) beside images.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import ConfigError, DataError, shown
+from caramel.sources.sampled import Source
+from caramel.sources.sugarcrepe_files import read_captions, subtype_files
+from caramel.storage.fields import LONGEST_NAME, brief, stays_inside, text_field
+from caramel.storage.pictures import check_picture
+from caramel.storage.records import csv_rows, json_lines, read_json
+
+STAGE = "scenes"
+
+
+def read_pairs(*, files: str, held_out: tuple[float, float], seed: int) -> Source:
+    """Return the images and pairs of a folder, split by image.
+
+    Args:
+        files: folder with SugarCrepe(++) files, or with images (in it or in its ``images/``) and
+            one captions table with the columns ``filename`` and ``caption``.
+        held_out: shares in [0, 1] of the images that go to val and to test; an image is in one split.
+        seed: of the split, which depends on this and the set of image names alone.
+
+    A row that stands twice is a reject, and so is an image without a caption in a COCO file.
+
+    Raises:
+        ConfigError: the shares are not in [0, 1] or exceed 1 together.
+        DataError: no such folder, nothing known in it, a broken row, or images that are missing or
+            do not decode (all of them in one message).
+    """
+    if min(held_out) < 0 or sum(held_out) > 1:
+        raise ConfigError(f"scenes.held_out = {held_out!r}: shares in [0, 1] that sum to 1 at most.")
+    folder = Path(files)
+    if not folder.is_dir():
+        raise DataError(f"{files!r} is no folder. Set scenes.files in params.yaml to a folder of your own.")
+    found = [name for name in READERS if (folder / name).is_file()]
+    if subtype_files(folder):
+        found.append("SugarCrepe files")
+    if len(found) != 1:
+        raise DataError(_unclear(files, found))
+    if found[0] == "SugarCrepe files":
+        return _benchmark_files(folder, held_out, seed)
+    return _captioned_images(folder, found[0], held_out, seed)
+
+
+def assign_splits(names: Sequence[str], held_out: tuple[float, float], seed: int) -> dict[str, str]:
+    """Return the split of each distinct image name, in shares rounded to whole images.
+
+    Images are ranked by a hash of seed and name, so the order of the rows does not matter.
+    """
+    ranked = sorted(set(names), key=lambda n: (hashlib.sha256(f"{seed}:{n}".encode()).digest(), n))
+    val, test = (round(share * len(ranked)) for share in held_out)
+    return {
+        name: "val" if rank < val else "test" if rank < val + test else "train"
+        for rank, name in enumerate(ranked)
+    }
+
+
+def _unclear(files: str, found: list[str]) -> str:
+    looked = ["SugarCrepe(++) files, such as replace_obj.json", *(f"{n}, with images" for n in READERS)]
+    if found:
+        return f"{files!r} holds more than one source: {', '.join(found)}. Keep one in the folder."
+    return f"{files!r} holds nothing that is known. Looked for:\n{shown(looked)}"
+
+
+def _benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> Source:
+    """Return the pairs of SugarCrepe(++) files; their images are not at hand."""
+    rows = read_captions(folder)
+    rows, rejects = _without_repeats(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
+    source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
+    pairs = _pairs(rows, assign_splits(rows["image_id"].tolist(), held_out, seed), source)
+    return Source(tables.frame(tables.IMAGES, []), pairs, tables.frame(tables.REJECTS, rejects))
+
+
+def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], seed: int) -> Source:
+    """Return the images and pairs of a captions table."""
+    captions, unused = READERS[name](folder / name)
+    # "./a.png" is "a.png": an image under two names could be in two splits.
+    rows = pd.DataFrame(
+        [(str(PurePosixPath(file)), caption) for file, caption in captions], columns=["image_id", "caption"]
+    )
+    if rows.empty:
+        raise DataError(f"{str(folder / name)!r} holds no caption.")
+    number = rows.groupby("image_id").cumcount().astype(str)
+    rows = rows.assign(pair_id=rows["image_id"] + "-" + number)
+    rows, rejects = _without_repeats(rows, ["image_id", "caption"])
+    rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
+    splits = assign_splits(rows["image_id"].tolist(), held_out, seed)
+    images = _images(folder, list(dict.fromkeys(rows["image_id"])), splits)
+    return Source(images, _pairs(rows, splits, "files"), tables.frame(tables.REJECTS, rejects))
+
+
+def _without_repeats(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+    """Return the first of equal rows, and the others as rejects."""
+    twice = rows.duplicated(columns)
+    rejects: list[dict[str, object]] = [
+        {"id": name, "stage": STAGE, "reason": "the row stands twice", "text": text}
+        for name, text in zip(rows.loc[twice, "pair_id"], rows.loc[twice, "caption"], strict=True)
+    ]
+    return rows.loc[~twice].reset_index(drop=True), rejects
+
+
+def _pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.DataFrame:
+    split = rows["image_id"].map(splits)
+    return tables.frame(tables.PAIRS, rows.assign(scene=None, split=split, source=source))
+
+
+def _images(folder: Path, names: list[str], splits: dict[str, str]) -> pd.DataFrame:
+    """Return the images table; every image is decoded once to prove that it can be."""
+    rows, broken = [], []
+    for name in names:
+        found = _decoded(folder, name)
+        if isinstance(found, str):
+            broken.append(f"{brief(name)}: {found}")
+        else:
+            data, width, height = found
+            rows.append((name, {"bytes": data, "path": name}, width, height, "files", splits[name]))
+    if broken:
+        raise DataError(
+            f"{len(broken)} of {len(names)} images in {str(folder)!r} cannot be used:\n{shown(broken)}\n"
+            f"Replace these files, or take their rows out of the captions table."
+        )
+    return pd.DataFrame(rows, columns=list(tables.IMAGES.columns))
+
+
+def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:
+    """Return the file's bytes, width and height in pixels, or what is wrong with it."""
+    if not stays_inside(name):
+        return f"must name a file inside of the folder, at most {LONGEST_NAME} bytes long"
+    try:
+        path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
+        if path is None:
+            return "missing"
+        data = path.read_bytes()
+        return data, *check_picture(data, name)
+    except DataError as error:
+        return str(error)
+    except (OSError, ValueError) as error:
+        return f"cannot be read ({error})"
+
+
+Captions = tuple[list[tuple[str, str]], list[str]]  # (file name, caption) rows; images without any
+
+
+def _row(row: Any, where: str) -> tuple[str, str]:
+    return text_field(row, "filename", where), text_field(row, "caption", where)
+
+
+def _read_csv(path: Path) -> Captions:
+    return [_row(row, where) for where, row in csv_rows(path, ("filename", "caption"))], []
+
+
+def _read_jsonl(path: Path) -> Captions:
+    return [_row(row, where) for where, row in json_lines(path)], []
+
+
+def _read_coco(path: Path) -> Captions:
+    """Read COCO's format: images with ``id`` and ``file_name``, annotations with ``image_id``."""
+    data, names = read_json(path), dict[int | str, str]()
+    for number, image in enumerate(_list(data, "images", path)):
+        where = f"{str(path)!r}, images[{number}]"
+        name = text_field(image, "file_name", where)
+        if names.setdefault(_id(image, "id", where), name) != name:
+            raise DataError(f"{where}: the id {brief(image['id'])} stands twice, for different files.")
+    rows = []
+    for number, note in enumerate(_list(data, "annotations", path)):
+        where = f"{str(path)!r}, annotations[{number}]"
+        caption, image_id = text_field(note, "caption", where), _id(note, "image_id", where)
+        if image_id not in names:
+            raise DataError(
+                f"{where}: field 'image_id' = {brief(image_id)} is the id of no image in the file."
+            )
+        rows.append((names[image_id], caption))
+    used = {name for name, _ in rows}
+    return rows, [name for name in dict.fromkeys(names.values()) if name not in used]
+
+
+def _list(data: Any, field: str, path: Path) -> list[Any]:
+    found = data.get(field) if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise DataError(f"{str(path)!r} must be an object with a list in field {field!r} (COCO format).")
+    return found
+
+
+def _id(row: Any, field: str, where: str) -> int | str:
+    value = row.get(field)
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise DataError(f"{where}: field {field!r} must be a number or text, not {brief(value)}.")
+    return value
+
+
+READERS: dict[str, Callable[[Path], Captions]] = {
+    "captions.csv": _read_csv,
+    "captions.jsonl": _read_jsonl,
+    "captions.json": _read_coco,
+}

@@ -1,0 +1,226 @@
+"""Intervals by a bootstrap clustered on the image, a t interval over seeds, and a test by sign flips.
+
+Instances of one image are not independent: its negatives share the positive similarity. So
+whole images are drawn, with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8), and
+whole images are flipped. How often the intervals hold the truth and the tests are wrong is measured by
+benchmarks/intervals.py.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.arrays import Floats
+
+LEVEL = 0.95
+Z = 1.959963984540054  # 97.5th percentile of the normal distribution
+FLIPS = 10_000  # draws of signs where there are too many clusters to take all
+EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
+_BLOCK = 2**22  # weights held at a time: 32 MB
+
+
+class Seeds(NamedTuple):
+    """Mean over training seeds, standard deviation (n - 1) and 95 % t interval of the mean."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+    n: int
+
+
+def means(values: Floats) -> Floats:
+    """Return the mean of each column over its rows that are not NaN; NaN if all are. (n, m) -> (m,)."""
+    scored = ~np.isnan(values)
+    return _divided(np.where(scored, values, 0.0).sum(axis=0), scored.sum(axis=0))
+
+
+def resampled_means(values: Floats, clusters: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
+    """Return the column means in each bootstrap sample of whole clusters, (n, m) -> (resamples, m).
+
+    Args:
+        values: (n, m); NaN is left out of its column's mean.
+        clusters: (n,) cluster of each row, in [0, k).
+        resamples: number of bootstrap samples.
+        seed: of the draw; equal seeds and clusters give equal samples, so columns are paired.
+
+    A sample that holds no value of a column has NaN there. With fewer than two clusters
+    nothing is known about the spread, and all is NaN.
+    """
+    count = int(clusters.max()) + 1 if len(clusters) else 0
+    if count < 2:
+        return np.full((resamples, values.shape[1]), np.nan)
+    scored = ~np.isnan(values)
+    sums, sizes = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
+    np.add.at(sums, clusters, np.where(scored, values, 0.0))
+    np.add.at(sizes, clusters, scored)
+    rng = np.random.default_rng(seed)
+    share = np.full(count, 1 / count)
+    block = max(1, _BLOCK // count)
+    parts = []
+    for start in range(0, resamples, block):
+        weights = rng.multinomial(count, share, size=min(block, resamples - start)).astype(float)
+        parts.append(_divided(weights @ sums, weights @ sizes))
+    return np.concatenate(parts)
+
+
+def cluster_counts(values: Floats, clusters: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
+    held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
+    np.add.at(held, clusters, ~np.isnan(values))
+    counts: npt.NDArray[np.int64] = (held > 0).sum(axis=0)
+    return counts
+
+
+def fraction_intervals(
+    values: Floats, samples: Floats, clusters: npt.NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % interval of fractions, in [0, 1]. (m,), (resamples, m), (m,) -> (m,), (m,).
+
+    The interval is Wilson's (1927) with an effective number of instances, the one by which a fraction
+    would have the standard error that the bootstrap found, and the t quantile of clusters - 1 degrees
+    of freedom (Korn & Graubard 1998; Dean & Pagano 2015; Franco et al. 2019). It holds the truth where
+    the percentile interval is too short: few images, or a fraction near 0 or 1.
+
+    Args:
+        values: the fractions.
+        samples: of the cluster bootstrap.
+        clusters: number of clusters that hold a value of each column.
+
+    Where nothing varies (all are hits, or none) the effective number is that of the clusters: it is no
+    smaller, even if the instances of an image always agree. Fewer than two clusters: NaN.
+    """
+    from scipy.stats import t
+
+    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    known = (clusters >= 2) & ~np.isnan(values)
+    p, k = values[known], clusters[known]
+    square = standard_errors(samples[:, known], k) ** 2
+    n = np.where(square > 0, p * (1 - p) / np.where(square > 0, square, 1.0), k)
+    z = t.ppf((1 + LEVEL) / 2, k - 1) ** 2
+    centre = (p * n + z / 2) / (n + z)
+    half = np.sqrt(z * (p * (1 - p) * n + z / 4)) / (n + z)
+    # Rounding must not leave the value itself outside, nor leave [0, 1].
+    low[known] = np.clip(centre - half, 0, p)
+    high[known] = np.clip(centre + half, p, 1)
+    return low, high
+
+
+def standard_errors(samples: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
+    """Return the standard error of each column from its bootstrap samples, NaN ones left out; (m,).
+
+    The bootstrap's variance is short by (k - 1) / k for k clusters, which is made good.
+    """
+    known = ~np.isnan(samples)
+    count = known.sum(axis=0)
+    centred = np.where(known, samples - means(samples), 0.0)
+    # Sums over all-equal samples may leave dust.
+    centred[np.abs(centred) < 1e-12] = 0.0
+    variance = _divided((centred**2).sum(axis=0), np.maximum(count - 1, 0))
+    return np.sqrt(variance * _divided(clusters.astype(float), np.maximum(clusters - 1, 0)))
+
+
+def sign_flip_p(totals: Floats, seed: int) -> Floats:
+    """Return the two-sided p-value of each column of paired totals, (k, m) -> (m,).
+
+    If two models are alike, the images' differences are as likely with the opposite sign: p is the
+    share of sign flips whose sum is as far from zero as the one found (Fisher's randomisation test; of
+    whole images, as in Cameron et al. 2008). With ``EXHAUSTIVE`` clusters that differ, or fewer, all flips
+    are taken; else ``FLIPS`` are drawn and the one found counts as one more, so that the level is exact
+    (Phipson & Smyth 2010). Where nothing differs p is 1.
+
+    Args:
+        totals: per cluster, what it adds to the difference of the two models.
+        seed: of the draw.
+    """
+    result = np.ones(totals.shape[1])
+    differ = totals != 0
+    few = differ.sum(axis=0) <= EXHAUSTIVE
+    for column in np.flatnonzero(few & differ.any(axis=0)):
+        result[column] = _exhaustive_p(totals[differ[:, column], column])
+    many = np.flatnonzero(~few)
+    if len(many):
+        rows = totals[differ[:, many].any(axis=1)][:, many]
+        limit = _limit(rows)
+        rng = np.random.default_rng(seed)
+        above, block = np.zeros(len(many)), max(1, _BLOCK // len(rows))
+        for start in range(0, FLIPS, block):
+            signs = rng.integers(0, 2, size=(min(block, FLIPS - start), len(rows)), dtype=np.int8)
+            above += (np.abs((2.0 * signs - 1.0) @ rows) >= limit).sum(axis=0)
+        result[many] = (above + 1) / (FLIPS + 1)
+    return result
+
+
+def holm(p: Floats) -> Floats:
+    """Return Holm's (1979) adjusted p-values, (m,); NaN stays NaN and is no test.
+
+    Rejecting where it is below 5 % makes any false claim among all tests with 5 % at most, however
+    they depend on each other.
+    """
+    adjusted = np.full(len(p), np.nan)
+    places = np.flatnonzero(~np.isnan(p))
+    order = places[np.argsort(p[places], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
+    return adjusted
+
+
+def over_seeds(values: Floats) -> Seeds:
+    """Return mean, standard deviation and t interval over the values of several seeds, shape (n,).
+
+    The interval is not clipped to [0, 1]. One seed has no spread: NaN.
+    """
+    n = len(values)
+    if n < 2:
+        return Seeds(float(values[0]) if n else np.nan, np.nan, np.nan, np.nan, n)
+    from scipy.stats import t
+
+    mean, sd = float(values.mean()), float(values.std(ddof=1))
+    half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
+    return Seeds(mean, sd, mean - half, mean + half, n)
+
+
+def variance_factor(folds: int) -> float:
+    """Return by how much folds that learn from each other may multiply the variance of an accuracy.
+
+    Nadeau & Bengio (2003); see ``attack_figures``.
+    """
+    return 1 + folds / (folds - 1)
+
+
+def wilson(hits: float, n: float) -> tuple[float, float]:
+    """Return the 95 % score interval of a share (Wilson 1927); (0, 1) where nothing was counted.
+
+    Half hits, such as ties, may be counted, and n may be an effective number.
+    """
+    if n == 0:
+        return 0.0, 1.0
+    share, spread = hits / n, Z * Z / n
+    half = Z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
+    low, high = share + spread / 2 - half, share + spread / 2 + half
+    return max(0.0, low / (1 + spread)), min(1.0, high / (1 + spread))
+
+
+def _exhaustive_p(totals: Floats) -> float:
+    """Return the p-value over all sign flips of a few totals, none of them zero. (k,)."""
+    sums = np.zeros(1)
+    for total in totals:
+        sums = np.concatenate([sums + total, sums - total])
+    return float((np.abs(sums) >= _limit(totals[:, None])[0]).mean())
+
+
+def _limit(totals: Floats) -> Floats:
+    """Return the sum of each column, as a size that equal sums reach in spite of rounding."""
+    limit: Floats = np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
+    return limit
+
+
+def _divided(sums: Floats, counts: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Floats:
+    """Return sums / counts, NaN where the count is zero."""
+    result = np.full(sums.shape, np.nan)
+    np.divide(sums, counts, out=result, where=counts > 0)
+    return result

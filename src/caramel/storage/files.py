@@ -1,0 +1,200 @@
+"""Files: written whole or not at all, named by their content, and checked before they are used again."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Callable, Container, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.storage.volumes import blamed
+
+DIGITS = 32  # of a kept file's SHA-256 that stand in its name
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Call ``write`` with a temporary name beside ``path``, then rename: all or nothing.
+
+    File and folder are synced, so that after a power cut there is the old file or the whole new one.
+    The temporary name is drawn at random: processes of two machines that share a folder can have
+    the same number. It is absolute: libraries take a relative one such as ``a:b/c`` for a URL.
+
+    Raises:
+        ResourceError: the volume is full or read-only.
+    """
+    _put(path, write, lambda _: path)
+
+
+def keep(path: Path, write: Callable[[Path], object]) -> Path:
+    """Write a result that will be used again, as ``write_atomically`` does; return where it lies.
+
+    ``folder/name.suffix`` becomes ``folder/name.HASH.suffix``. Content and checksum come into being by one
+    rename, so nothing that is killed can part them.
+
+    Raises:
+        ResourceError: the volume is full or read-only.
+    """
+    return _put(path, write, lambda t: path.with_name(f"{path.stem}.{file_hash(t)[:DIGITS]}{path.suffix}"))
+
+
+def kept(folder: Path, suffix: str, names: Container[str] | None = None) -> dict[str, Path]:
+    """Return name -> file of what ``keep`` wrote into a folder and is whole; see ``is_whole``.
+
+    Args:
+        folder: there may be no such folder.
+        suffix: of the files, with its dot.
+        names: those that are wanted; None: all.
+    """
+    found: dict[str, Path] = {}
+    for path in sorted(folder.glob(f"*{suffix}")):
+        name = path.stem.rpartition(".")[0]
+        if (names is None or name in names) and is_whole(path):
+            found[name] = path
+    return found
+
+
+def is_whole(path: Path) -> bool:
+    """Return whether a kept file is as it was written; if not, say so in a line and remove it."""
+    try:
+        if path.is_file() and file_hash(path)[:DIGITS] == path.stem.rpartition(".")[2]:
+            return True
+    except (DataError, FileNotFoundError):  # another process has just found it broken
+        return False
+    if path.exists():
+        discard(path, "it is not as it was written")
+    return False
+
+
+def check(folder: Path) -> None:
+    """Remove what ``keep`` wrote into a folder and is not whole; see ``is_whole``."""
+    for path in sorted(folder.glob("*")):
+        if _is_kept(path):
+            is_whole(path)
+
+
+def discard(path: Path, reason: str) -> None:
+    """Remove a file or folder of results, and say in a line why."""
+    print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)
+    if path.is_dir() and not path.is_symlink():
+        with suppress(FileNotFoundError):  # another process removes it too
+            shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def empty_folder(folder: Path) -> Path:
+    """Make the folder, empty, whatever an earlier run left at its place; return it."""
+    if folder.is_dir() and not folder.is_symlink():
+        shutil.rmtree(folder)
+    else:
+        folder.unlink(missing_ok=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """Return path in the folder -> SHA-256 of all files in it but those that ``keep`` wrote."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_kept(path))
+    return {str(path.relative_to(folder)): file_hash(path) for path in files}
+
+
+def _is_kept(path: Path) -> bool:
+    digits = path.stem.rpartition(".")[2]
+    return len(digits) == DIGITS and set(digits) <= set("0123456789abcdef")
+
+
+def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Path]) -> Path:
+    """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.absolute().with_name(f".{path.name}.{secrets.token_hex(6)}")
+    try:
+        write(temporary)
+        _sync(temporary)
+        final = place(temporary)
+        os.replace(temporary, final)
+        _sync(path.parent)
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
+            error.filename = str(path)  # of a write that fails, the system does not say the file
+        # Asked while what is half written is still there: without it the volume has room again.
+        if said := blamed(error, [path.parent]):
+            raise ResourceError(
+                f"{str(path)!r} was not written: {said} What was finished before is kept; run the same "
+                f"command again to go on."
+            ) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+    return final
+
+
+def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
+    """Raise if something that will be written is a file that is read, or lies in a folder that is.
+
+    A folder further inside is free where it is new, or holds nothing but what is written: no reader looks there.
+    However the paths are spelled: links are followed, and the system says what is the same file.
+
+    Raises:
+        ConfigError: nothing is written over what was read.
+    """
+    sources = [path for path in read if path.exists()]
+    targets = {target.resolve(): target for target in written}
+    for whole, target in targets.items():
+        for source in sources:
+            if whole.exists() and whole.samefile(source):
+                what = "is read"
+            elif _inside(whole, source) and not _is_room(whole.parent, source, targets):
+                what = f"lies in {str(source)!r}, which is read"
+            else:
+                continue
+            raise ConfigError(
+                f"{str(target)!r} {what}: nothing is written over an input. Give another place with --out."
+            )
+
+
+def _inside(path: Path, folder: Path) -> bool:
+    return any(place.exists() and place.samefile(folder) for place in path.parents)
+
+
+def _is_room(folder: Path, source: Path, targets: Container[Path]) -> bool:
+    """Return whether a folder inside of a source is new, or holds nothing but targets."""
+    if not folder.exists():
+        return True
+    return (
+        folder.is_dir() and not folder.samefile(source) and all(path in targets for path in folder.iterdir())
+    )
+
+
+def _sync(path: Path) -> None:
+    """Have the system write a file or the names of a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:  # some shared file systems cannot sync a folder
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP) or not path.is_dir():
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def file_hash(path: str | Path) -> str:
+    """Return the SHA-256 of a file, or of all files of a folder with their names.
+
+    Raises:
+        DataError: there is nothing of that name.
+    """
+    path = Path(path)
+    if path.is_file():
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    if not path.is_dir():
+        raise DataError(f"{str(path)!r} is missing. Run `dvc repro` to make it.")
+    names = sorted(p for p in path.rglob("*") if p.is_file())
+    listing = "".join(f"{p.relative_to(path)} {file_hash(p)}\n" for p in names)
+    return hashlib.sha256(listing.encode()).hexdigest()
