@@ -74,7 +74,7 @@ class Watch:
     @contextmanager
     def on(self, spec: str) -> Iterator[None]:
         """Watch the opened model for the block's time."""
-        from caramel.models.specs import open_model
+        from caramel.models.families.specs import open_model
 
         encoder = open_model(spec, "cpu", "fp32")
         encoder._embed_pixels = self._timed(encoder._embed_pixels, "images")
@@ -118,7 +118,7 @@ def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
     """Return the verdict of each instance and the seconds: one at a time, nothing shared."""
     import torch
 
-    from caramel.models.specs import open_model
+    from caramel.models.families.specs import open_model
 
     clip = open_model(spec, "cpu", "fp32")._clip
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (clip.mean, clip.std))

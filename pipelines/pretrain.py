@@ -25,7 +25,7 @@ def pretrain(config: Config) -> None:
     images = tables.read(tables.IMAGES, INPUTS[1])
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
-    key = fingerprint(section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
+    key = fingerprint(__name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
     with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
         curve = backend("base", section.backend)(
             pairs,

@@ -25,7 +25,9 @@ def train_generator(config: Config) -> None:
     images = tables.read(tables.IMAGES, INPUTS[1])
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
-    key = fingerprint(section.backend, settings, config.synthesize.size, [file_hash(p) for p in INPUTS])
+    key = fingerprint(
+        __name__, section.backend, settings, config.synthesize.size, [file_hash(p) for p in INPUTS]
+    )
     with tracked_training("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
         curve = backend("generator", section.backend)(
             pairs,

@@ -19,8 +19,8 @@ be_quiet()  # before anything heavy is imported: nothing in the tests may reach 
 HEAVY = "heavy"
 WITH_RAY = (
     "tests/pipeline/",
-    "tests/test_cluster.py",
-    "tests/test_parallel.py",
+    "tests/running/test_cluster.py",
+    "tests/running/test_parallel.py",
     "tests/evaluation/test_evaluate.py",
     "tests/evaluation/test_scoring.py",
 )
@@ -115,6 +115,23 @@ def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture
+def families(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The families ``counting`` and ``matching`` of encoders.py, as if they were registered."""
+    import encoders
+
+    from caramel import registry
+    from caramel.models.families.specs import open_model
+
+    for name in ("counting", "matching"):
+        monkeypatch.setitem(registry.BACKENDS["model"], name, f"encoders:{name}")
+        monkeypatch.setitem(registry.BACKENDS["model_check"], name, "encoders:nothing_missing")
+    open_model.cache_clear()
+    encoders.opened.clear()
+    yield
+    open_model.cache_clear()
+
+
+@pytest.fixture
 def mount() -> Iterator[Callable[..., Path]]:
     """Return a function that mounts a volume of its own, of some MiB in memory, at a new folder."""
     mounted: list[Path] = []
@@ -138,14 +155,15 @@ def ray_cluster() -> Iterator[None]:
     """One Ray cluster on this machine for all tests that need it."""
     import ray
 
-    sources = filter(None, [os.environ.get("PYTHONPATH")])
+    here = Path(__file__).parent
+    sources = [str(here / "running"), str(here / "support"), *filter(None, [os.environ.get("PYTHONPATH")])]
     ray.init(
         num_cpus=2,
         log_to_driver=False,
         logging_level="error",
         include_dashboard=False,
         # Workers unpickle functions of the test modules by name, with the sources that are tested.
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sources])}},
+        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}},
     )
     yield
     ray.shutdown()

@@ -83,7 +83,6 @@ def test_all_that_is_missing_is_named_at_once(folders: Path) -> None:
 def test_the_published_refinement_by_two_models_can_be_asked_for(
     folders: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent / "quality")
     small = importlib.import_module("small_language_models")
     vera, cola = small.vera_folder(folders / "vera"), small.cola_folder(folders / "cola")
     sets = {"refine__scorers": [f"vera:{vera}", f"cola:{cola}"]}

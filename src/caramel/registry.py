@@ -117,7 +117,7 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
     # What keeps a spec of the params from being loaded, said without loading it.
     "check": {
         "scorer": "caramel.blind.as_model:missing_blind",
-        "model": "caramel.models.specs:missing_of",
+        "model": "caramel.models.families.specs:missing_of",
     },
     "base": {
         "open_clip": "caramel.training.pretrain:pretrain_base",

@@ -229,7 +229,7 @@ def test_pools_too_large_to_contest_have_no_score_but_their_size(monkeypatch):
 
 
 def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
-    """Check the accuracy of every subset against ``quality.scores``, a tie being a miss; return it."""
+    """Check the accuracy of every subset against ``blind.scores``, a tie being a miss; return it."""
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
     hits = outcomes(scored(task, blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
     rows = read_captions(folder).rename(columns={"pair_id": "negative_id"})

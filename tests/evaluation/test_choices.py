@@ -30,13 +30,14 @@ from caramel.benchmarks.image_files import ImageFile, content_keys
 from caramel.benchmarks.tasks import Benchmark, Comparisons, Rankings, Task, comparisons
 from caramel.errors import BackendError
 from caramel.evaluation import replies
-from caramel.evaluation.choices import answers, summarise_answers
+from caramel.evaluation.choices import answers
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.evaluate import Source, evaluate
 from caramel.evaluation.replies import PATIENCE, ask, kept_replies
+from caramel.evaluation.results.answers import summarise_answers
 from caramel.models.families.chat import KEY
+from caramel.models.families.specs import open_model
 from caramel.models.protocols import Question, Reply
-from caramel.models.specs import open_model
 
 NAMES = list(COLOURS)
 SUBTYPES = ("replace_att", "swap_att")

@@ -12,9 +12,10 @@ from PIL import Image
 
 from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
+from caramel.evaluation import encoding
 from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.evaluate import Evaluation, Source, evaluate, logged_names, missing, source_of
-from caramel.models.specs import open_model
+from caramel.models.families.specs import open_model
 from caramel.running import parallel
 
 SETTINGS = {
@@ -118,7 +119,8 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
 
 def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     run(source, "a=counting:16")
-    monkeypatch.setattr(parallel, "code_version", lambda: "edited")
+    monkeypatch.setattr(parallel, "code_version", lambda module: "edited")
+    monkeypatch.setattr(encoding, "code_version", lambda module, **only: "edited")
     open_model.cache_clear()
     run(source, "a=counting:16")
     encoder = encoders.opened["a"]

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, benchmark, comparisons
+from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, comparisons
 from caramel.evaluation import fitness
 from caramel.evaluation.fitness import pairs_of, unfit
 

@@ -18,7 +18,7 @@ from caramel.evaluation import ranking
 from caramel.evaluation.encoding import Dual, Run
 from caramel.evaluation.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
 from caramel.evaluation.scoring import similarities
-from caramel.models.specs import open_model
+from caramel.models.families.specs import open_model
 
 # Few values, so that ties and missing scores are common.
 SCORE = st.sampled_from([-math.inf, -0.5, 0.0, 0.25, 0.25, 0.75, 0.75, math.nan])

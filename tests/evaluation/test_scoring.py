@@ -16,10 +16,10 @@ from caramel import registry, tables
 from caramel.benchmarks.image_files import ImageFile, check_images
 from caramel.benchmarks.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
 from caramel.errors import BackendError
-from caramel.evaluation import scoring
+from caramel.evaluation import encoding
 from caramel.evaluation.encoding import Dual, Run
 from caramel.evaluation.scoring import similarities
-from caramel.models.specs import open_model
+from caramel.models.families.specs import open_model
 
 PAIRS = {
     "s_c0_i0": ("caption", "image"),
@@ -97,7 +97,7 @@ def alone(encoder: CountingEncoder | CountingMatcher, text: str, image: ImageFil
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several shards and blocks for a few items."""
     for name in ("IMAGES_PER_SHARD", "TEXTS_PER_SHARD", "PAIRS_PER_SHARD", "BLOCK"):
-        monkeypatch.setattr(scoring, name, 3)
+        monkeypatch.setattr(encoding, name, 3)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_ranks_are_those_of_candidates_scored_one_by_one(
 def test_items_of_equal_embedding_tie_exactly_wherever_they_stand(
     count: int, pictures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scoring, "BLOCK", 5)
+    monkeypatch.setattr(encoding, "BLOCK", 5)
     rng = np.random.default_rng(0)
     words = rng.normal(size=(count, 37)).astype(np.float32)
     seen = rng.normal(size=(pictures, 37)).astype(np.float32)

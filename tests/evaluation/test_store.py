@@ -13,7 +13,6 @@ import pytest
 
 from caramel.errors import DataError
 from caramel.evaluation.store import Store, Vectors, _scratch, pair_key, text_key, vector_table
-from caramel.running import parallel
 from caramel.storage.files import keep
 
 MADE: list[str] = []
@@ -64,7 +63,7 @@ def texts(start: int, stop: int) -> list[str]:
 
 def test_each_item_is_made_once_and_comes_in_the_order_asked_for(tmp_path: Path) -> None:
     names = texts(0, 20)[::-1]
-    found = ask(Store(tmp_path, {"model": 1}), names)
+    found = ask(Store(tmp_path, {"model": 1}, "c"), names)
     assert sorted(MADE) == sorted(names)
     assert right(found.vectors, names)
     assert found.new == 20
@@ -72,16 +71,16 @@ def test_each_item_is_made_once_and_comes_in_the_order_asked_for(tmp_path: Path)
 
 
 def test_a_second_call_makes_nothing(tmp_path: Path) -> None:
-    ask(Store(tmp_path, {"model": 1}), texts(0, 10))
+    ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 10))
     MADE.clear()
-    found = ask(Store(tmp_path, {"model": 1}), texts(0, 10)[::-1], size=4)
+    found = ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 10)[::-1], size=4)
     assert MADE == []
     assert found.new == 0
     assert right(found.vectors, texts(0, 10)[::-1])
 
 
 def test_tasks_share_what_they_have_in_common(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 10))
     MADE.clear()
     mixed = [*texts(5, 15), "another"]
@@ -92,25 +91,25 @@ def test_tasks_share_what_they_have_in_common(tmp_path: Path) -> None:
 
 
 def test_an_interrupted_run_goes_on_with_what_is_missing(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     with pytest.raises(KeyboardInterrupt):
         ask(store, texts(0, 9), stop_at="text 4")
     assert texts(0, 3) == MADE
     assert not list(store.folder.rglob(".*")), "a file that is not whole was left"
-    found = ask(Store(tmp_path, {"model": 1}), texts(0, 9))
+    found = ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 9))
     assert texts(0, 9) == MADE
     assert found.new == 6
     assert right(found.vectors, texts(0, 9))
 
 
 def test_another_identity_is_another_folder_and_says_what_it_is(tmp_path: Path) -> None:
-    one, two = Store(tmp_path, {"weights": "a", "n": 1}), Store(tmp_path, {"weights": "b", "n": 1})
-    same = Store(tmp_path, {"n": 1, "weights": "a"})
+    one, two = Store(tmp_path, {"weights": "a", "n": 1}, "c"), Store(tmp_path, {"weights": "b", "n": 1}, "c")
+    same = Store(tmp_path, {"n": 1, "weights": "a"}, "c")
     assert one.folder == same.folder != two.folder
     assert json.loads((one.folder / "identity.json").read_text()) == {
         "weights": "a",
         "n": 1,
-        "code": parallel.code_version(),
+        "code": "c",
     }
     ask(one, texts(0, 3))
     MADE.clear()
@@ -119,7 +118,7 @@ def test_another_identity_is_another_folder_and_says_what_it_is(tmp_path: Path) 
 
 
 def test_kinds_of_items_are_kept_apart(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 3))
     MADE.clear()
     keys = [text_key(text) for text in texts(0, 3)]
@@ -136,7 +135,7 @@ def test_kinds_of_items_are_kept_apart(tmp_path: Path) -> None:
 
 
 def test_vectors_are_a_memory_map_that_leaves_no_file_and_cannot_be_written(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     found = ask(store, texts(0, 6)).vectors
     assert isinstance(found, np.memmap)
     assert [path.suffix for path in (store.folder / "texts").iterdir()] == [".parquet"] * 2
@@ -158,7 +157,7 @@ def test_a_volume_without_room_for_the_memory_map_is_an_error_and_ends_no_proces
 def test_scores_of_pairs_are_kept_to_the_last_bit(tmp_path: Path) -> None:
     scores = np.array([[1 / 3], [np.nextafter(1 / 3, 1)], [np.nan]])
     keys = [pair_key(b"i" * 16, text) for text in texts(0, 3)]
-    found = Store(tmp_path, {}).vectors(
+    found = Store(tmp_path, {}, "c").vectors(
         "pairs",
         keys,
         lambda shard: vector_table(keys, scores),
@@ -178,11 +177,10 @@ def test_keys_name_texts_and_pairs() -> None:
     assert {len(key) for key in [*keys, text_key("e")]} == {16}
 
 
-def test_edited_code_never_takes_what_other_code_made(tmp_path: Path, monkeypatch) -> None:
-    ask(Store(tmp_path, {"model": 1}), texts(0, 3))
+def test_edited_code_never_takes_what_other_code_made(tmp_path: Path) -> None:
+    ask(Store(tmp_path, {"model": 1}, "c"), texts(0, 3))
     MADE.clear()
-    monkeypatch.setattr(parallel, "code_version", lambda: "edited")
-    assert ask(Store(tmp_path, {"model": 1}), texts(0, 3)).new == 3
+    assert ask(Store(tmp_path, {"model": 1}, "d"), texts(0, 3)).new == 3
     assert texts(0, 3) == MADE
 
 
@@ -197,7 +195,7 @@ def flipped(content: bytes) -> bytes:
     [flipped, lambda content: content[:-30], lambda content: b"", lambda content: b"not a table"],
 )
 def test_a_broken_file_is_said_and_what_it_held_is_made_again(damage: Any, tmp_path: Path, capsys) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 6))
     path = sorted((store.folder / "texts").glob("*.parquet"))[0]
     path.write_bytes(damage(path.read_bytes()))
@@ -211,7 +209,7 @@ def test_a_broken_file_is_said_and_what_it_held_is_made_again(damage: Any, tmp_p
 
 
 def test_a_file_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 6))
     next((store.folder / "texts").glob("*.parquet")).unlink()
     MADE.clear()
@@ -220,7 +218,7 @@ def test_a_file_that_was_removed_is_made_again(tmp_path: Path) -> None:
 
 
 def test_vectors_of_different_sizes_are_an_error(tmp_path: Path) -> None:
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 3))
     table = vector_table([text_key("x")], np.zeros((1, WIDTH + 1), np.float32))
     keep(store.folder / "texts" / "other.parquet", lambda path: pq.write_table(table, path))
@@ -230,7 +228,7 @@ def test_vectors_of_different_sizes_are_an_error(tmp_path: Path) -> None:
 
 def test_items_that_stand_in_two_files_are_taken_once(tmp_path: Path) -> None:
     """Two runs at a time may each make the same item."""
-    store = Store(tmp_path, {"model": 1})
+    store = Store(tmp_path, {"model": 1}, "c")
     ask(store, texts(0, 3))
     other = store.folder / "texts" / "by_another_run.parquet"
     keep(other, lambda path: pq.write_table(make(texts(2, 5)), path))

@@ -154,7 +154,7 @@ def runs(names: str = "ab") -> None:
 
 def answers() -> None:
     """A run of a model that answers in words: ``answers`` and ``metrics``."""
-    from caramel.benchmarks.tasks import benchmark
+    from caramel.benchmarks.catalogue import benchmark
     from caramel.evaluation.choices import summarise_answers
 
     rows = [

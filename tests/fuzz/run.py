@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path += [str(HERE.parent / name) for name in ("models", "report", "evaluation")]
+sys.path += [str(HERE.parent / name) for name in ("support", "report")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import harness  # noqa: E402

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 from caramel import tables
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import benchmark
 from caramel.errors import DataError
 from caramel.report.paper_table import paper_table
 from caramel.report.table_styles import Style

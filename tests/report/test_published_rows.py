@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import METRICS, RECALLS
-from caramel.benchmarks.tasks import benchmark
 from caramel.report.paper_table import PUBLISHED_COLUMNS, published_rows
 
 FIVE = ["swap_obj", "swap_att", "replace_obj", "replace_att", "replace_rel"]

@@ -17,10 +17,11 @@ import pandas as pd
 from caramel import tables
 from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
 from caramel.audit.named_columns import ALL, SUFFIXES, read_named
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
-from caramel.benchmarks.tasks import ABSENT, Comparisons, Rankings, benchmark
+from caramel.benchmarks.tasks import ABSENT, Comparisons, Rankings
 from caramel.errors import DataError, shown
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief

@@ -18,7 +18,6 @@ import pandas as pd
 
 from caramel.benchmarks.image_files import ImageFile
 from caramel.errors import DataError, shown
-from caramel.registry import backend
 from caramel.storage.fields import brief, stays_inside
 
 Index = npt.NDArray[np.int64]
@@ -128,17 +127,6 @@ def _inside(path: str, folders: Sequence[Path]) -> bool:
     return any(
         whole.is_relative_to(folder) and stays_inside(str(whole.relative_to(folder))) for folder in folders
     )
-
-
-def benchmark(name: str) -> Benchmark:
-    """Return the benchmark of that name.
-
-    Raises:
-        BackendError: there is none; the message lists the choices.
-    """
-    found: Any = backend("benchmark", name)
-    assert isinstance(found, Benchmark)
-    return found
 
 
 def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:

@@ -27,12 +27,12 @@ class BlindScorer:
     def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
-        """Return the scores of n true captions and of n false ones, (n,) each; see ``quality.blind``."""
+        """Return the scores of n true captions and of n false ones, (n,) each; see ``blind.scorers``."""
         return self.scorer(positives, negatives, groups, folds=FOLDS, seed=SEED)
 
 
 def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindScorer:
-    """Return the blind scorer of a spec, see ``quality.scorer_specs``; device and precision mean nothing to it.
+    """Return the blind scorer of a spec, see ``blind.scorer_specs``; device and precision mean nothing to it.
 
     Raises:
         BackendError: there is none of that name (the message lists the choices), or not its model.

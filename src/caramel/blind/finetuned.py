@@ -87,7 +87,7 @@ class FineTuned:
                 tuned_table,
                 [{"true": true, "false": false, "asked": asked, "seed": seed}],
                 settings={"target": self.target},
-                folder=ROOT / fingerprint(identity),
+                folder=ROOT / fingerprint(__name__, identity),
                 executor="inline",
                 title="finetuned",
             )

@@ -2,8 +2,8 @@
 
     work/scorers/<fingerprint of the model>/*.parquet     columns text and vector, one file per shard
 
-The fingerprint covers the model's weights, settings and tokenizer, and caramel's own code: what was made
-by others is never taken. A shard's file is checked before it is used, and made again where it is broken.
+The fingerprint covers the model's weights, settings and tokenizer, and the code of caramel that makes them: what was made
+by other code is never taken. A shard's file is checked before it is used, and made again where it is broken.
 Texts of one shard are of like length, so that batches hold little padding.
 """
 
@@ -43,7 +43,7 @@ def text_vectors(
         identity: all that determines the vectors.
         title: of the progress bar.
     """
-    folder = ROOT / fingerprint(dict(identity))
+    folder = ROOT / fingerprint(work.__module__, dict(identity))
     files = [*kept(folder, ".parquet").values()]
     known = set().union(*(_read(path)["text"].to_pylist() for path in files))
     todo = sorted(set(texts) - known, key=lambda text: (len(text), text))

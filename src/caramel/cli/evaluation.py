@@ -128,7 +128,7 @@ def evaluate(
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
     from caramel import tables
-    from caramel.benchmarks.tasks import benchmark
+    from caramel.benchmarks.catalogue import benchmark
     from caramel.evaluation import evaluate as library
     from caramel.report.terminal import metrics_text
 
@@ -175,7 +175,7 @@ def benchmarks(name: str | None) -> None:
       caramel benchmarks
       caramel benchmarks sugarcrepe
     """
-    from caramel.benchmarks.tasks import benchmark
+    from caramel.benchmarks.catalogue import benchmark
     from caramel.registry import BACKENDS
 
     if name is None:
@@ -205,7 +205,7 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     Example:
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
     """
-    from caramel.benchmarks.tasks import benchmark as named
+    from caramel.benchmarks.catalogue import benchmark as named
     from caramel.evaluation.results.published_files import files_of, metrics_of
     from caramel.report.terminal import metrics_text
 
@@ -289,7 +289,7 @@ def table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
-    from caramel.benchmarks.tasks import benchmark as named
+    from caramel.benchmarks.catalogue import benchmark as named
     from caramel.evaluation.results.published_files import ANSWERS, run_file
     from caramel.report.paper_table import paper_table
 
@@ -364,7 +364,7 @@ def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
         ConfigError: a benchmark stands twice, or there is none.
         BackendError: there is none of that name.
     """
-    from caramel.benchmarks.tasks import benchmark
+    from caramel.benchmarks.catalogue import benchmark
     from caramel.evaluation.evaluate import source_of
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]

@@ -3,7 +3,7 @@
 A blind scorer is given pairs of a true and a false caption and learns across folds of images. Instances
 are scored stratum by stratum, since an attacker knows what kind of negative stands before him: the
 stratum is the instance's type (replace, swap, add) where one of its subsets is one, as in
-``quality.scores``, and else its first subset.
+``blind.scores``, and else its first subset.
 
 All images have the same score under a blind model. So a choice among images is always a tie, which counts
 as a miss, and an instance with two images is never won in both directions.

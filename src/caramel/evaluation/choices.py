@@ -18,12 +18,12 @@ from caramel import tables
 from caramel.benchmarks.image_files import ImageFile, encoded
 from caramel.benchmarks.tasks import ABSENT, Comparisons, Task
 from caramel.errors import BackendError
-from caramel.evaluation.encoding import Run
+from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.replies import ask
 from caramel.evaluation.store import Store, pair_key
 from caramel.evaluation.wordings import WORDINGS, Form, chosen, prompt
+from caramel.models.families.specs import open_model
 from caramel.models.protocols import Question
-from caramel.models.specs import open_model
 
 ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}
@@ -83,7 +83,8 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
         key: Question(each.prompt, partial(_read, task.images[each.image]))
         for key, each in zip(keys, asked, strict=True)
     }
-    replies = ask(model, questions, Store(run.store, model.identity).folder / "replies")
+    store = Store(run.store, model.identity, code_of(run.model))
+    replies = ask(model, questions, store.folder / "replies")
     rows = [
         {
             "instance_id": each.instance["instance_id"],

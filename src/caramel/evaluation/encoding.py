@@ -18,8 +18,9 @@ from caramel.benchmarks.image_files import ImageFile, encoded
 from caramel.benchmarks.tasks import Index
 from caramel.errors import BackendError
 from caramel.evaluation.store import Store, pair_key, text_key, vector_table
+from caramel.models.families.specs import open_model, parse_spec
 from caramel.models.protocols import DualEncoder, Matcher, TextEncoder
-from caramel.models.specs import open_model
+from caramel.running.closures import code_version
 from caramel.running.parallel import Executor
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
@@ -75,6 +76,12 @@ class Encoded(Protocol):
         ...
 
 
+def code_of(model: str) -> str:
+    """Return a hash of the code that makes vectors of the model of a spec: this, and that of its family."""
+    family = parse_spec(model).family
+    return code_version(__name__, model=family, model_check=family)
+
+
 def encode(
     images: Sequence[ImageFile],
     image_keys: Sequence[bytes],
@@ -93,7 +100,7 @@ def encode(
         run: how the model is run.
         model: the opened model.
     """
-    store = Store(run.store, model.identity)
+    store = Store(run.store, model.identity, code_of(run.model))
     distinct: dict[bytes, int] = {}
     place = np.array([distinct.setdefault(key, len(distinct)) for key in image_keys], np.int64)
     firsts: dict[bytes, ImageFile] = {}

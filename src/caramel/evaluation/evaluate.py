@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import check_images, content_keys
-from caramel.benchmarks.tasks import Rankings, Task, benchmark, limited
+from caramel.benchmarks.tasks import Rankings, Task, limited
 from caramel.errors import BackendError, CaramelError, ConfigError, DataError, shown
-from caramel.evaluation.encoding import Run
+from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.fitness import unfit
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
 from caramel.evaluation.store import check_stores
-from caramel.models.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
+from caramel.models.families.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
 from caramel.running import parallel, tracking
 from caramel.storage.fields import brief
 
@@ -132,7 +133,7 @@ def evaluate(
     ]
     alone = executor == "inline" or len(points) == 1
     if not alone:
-        check_stores(store)
+        check_stores(store, {code_of(model) for model in models})
     results = parallel.tune_grid(
         evaluate_model,
         points,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from caramel.benchmarks.metrics import METRICS
 from caramel.benchmarks.tasks import ABSENT, Benchmark, Comparisons, Task
 from caramel.evaluation.choices import askable
-from caramel.models.specs import parse_spec
+from caramel.models.families.specs import parse_spec
 
 MATCHERS = frozenset({"itm", "vqascore", "vgptscore", "vgptscore_blind", "vgptscore_noise"})
 MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125

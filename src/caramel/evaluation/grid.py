@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from caramel.benchmarks.tasks import benchmark
+from caramel.benchmarks.catalogue import benchmark
 from caramel.errors import BackendError
 from caramel.evaluation.evaluate import Source, evaluate, source_of
 from caramel.evaluation.results.comparison import compare_variants

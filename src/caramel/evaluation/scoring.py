@@ -18,8 +18,8 @@ from caramel.benchmarks.tasks import ABSENT, Comparisons, Index, Task
 from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.encoding import Run, encode
 from caramel.evaluation.ranking import rank_columns
+from caramel.models.families.specs import open_model
 from caramel.models.protocols import BlindModel
-from caramel.models.specs import open_model
 
 
 def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:

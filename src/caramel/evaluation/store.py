@@ -18,7 +18,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -52,10 +52,11 @@ class Store:
     Args:
         root: folder of all models.
         identity: of the model; see ``protocols``.
+        code: hash of the code that makes its vectors, see ``closures.code_version``.
     """
 
-    def __init__(self, root: str | Path, identity: Identity) -> None:
-        whole = {**identity, "code": parallel.code_version()}
+    def __init__(self, root: str | Path, identity: Identity, code: str) -> None:
+        whole = {**identity, "code": code}
         text = json.dumps(whole, sort_keys=True, indent=2, default=str) + "\n"
         self.folder = Path(root).resolve() / hashlib.sha256(text.encode()).hexdigest()[:32]
         path = self.folder / "identity.json"
@@ -133,10 +134,11 @@ class Store:
         return result
 
 
-def check_stores(root: str | Path) -> None:
-    """Remove what is broken of the stores that this code reads, and say so: nobody sees what a worker says."""
+def check_stores(root: str | Path, codes: Collection[str]) -> None:
+    """Remove what is broken of the stores of some code, and say so: nobody sees what a worker says."""
     for path in sorted(Path(root).glob("*/identity.json")):
-        if parallel.code_version() in path.read_text(encoding="utf-8", errors="replace"):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if any(code in text for code in codes):
             for kind in ("images", "pairs", "texts"):
                 check(path.parent / kind)
 

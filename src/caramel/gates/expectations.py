@@ -4,7 +4,7 @@ Import this module, and its expectations can be used in any suite over a pandas 
 
     import great_expectations as gx
     import pandas as pd
-    from caramel.quality import expectations as e
+    from caramel.gates import expectations as e
 
     suite = gx.ExpectationSuite(
         name="pairs",

@@ -1,14 +1,13 @@
 """The one distributed primitive: a resumable sharded map.
 
 A shard's result is one Parquet file named by the hash of its inputs, its settings and the
-code version, and by the hash of its content (``files.keep``). Done shards that are whole are
+code that makes it, and by the hash of its content (``files.keep``). Done shards that are whole are
 skipped: a killed run resumes without loss or repeat, and gives the same bytes on any number of
 workers. One machine is ``ray.init()``; a cluster is ``RAY_ADDRESS``; nothing else changes.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import json
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import ResourceError
+from caramel.running.closures import code_version
 from caramel.running.cluster import LOOK, RETRIES, ray_session
 from caramel.storage.files import check, discard, hashes, keep, kept
 from caramel.storage.volumes import blamed
@@ -35,19 +35,14 @@ _Job = tuple[Callable[..., pa.Table], Any, dict[str, Any], Path]  # work, shard,
 PER_CORE = 4  # tasks at the cluster at a time, for each of its cores: the next ones are ready, and no more
 
 
-@functools.cache
-def code_version() -> str:
-    """Return a hash over all sources of the package: edited code never reuses old shards."""
-    root = Path(__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+def fingerprint(module: str, *parts: Any) -> str:
+    """Return a hash of JSON-like values and of the code that a module reaches, as 32 hexadecimal digits.
 
-
-def fingerprint(*parts: Any) -> str:
-    """Return a hash of JSON-like values and of the code version, as 32 hexadecimal digits."""
-    text = json.dumps([code_version(), *parts], sort_keys=True, default=str)
+    Args:
+        module: name of the module or script whose results are kept; see ``closures.code_version``.
+        parts: what else they depend on.
+    """
+    text = json.dumps([code_version(module), *parts], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -78,7 +73,7 @@ def sharded_map(
         ResourceError: a worker died more than ``RETRIES`` times on one shard, or Ray was killed.
     """
     folder = _folder(folder)
-    base = [f"{work.__module__}.{work.__qualname__}", dict(settings), list(inputs)]
+    base = [work.__module__, work.__qualname__, dict(settings), list(inputs)]
     names = [fingerprint(*base, shard) for shard in shards]
     done = kept(folder, ".parquet", {*names})
     todo = {name: shard for name, shard in zip(names, shards, strict=True) if name not in done}
@@ -177,7 +172,7 @@ def tune_grid(
         ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
     """
     folder = _folder(folder)
-    base = [f"{trial.__module__}.{trial.__qualname__}", dict(settings), list(inputs)]
+    base = [trial.__module__, trial.__qualname__, dict(settings), list(inputs)]
     names = [fingerprint(*base, dict(point)) for point in points]
     done = _finished(folder, {*names})
     todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}

@@ -63,7 +63,7 @@ def finetune_trial(
     params = {**point, **settings, "train_rows": len(examples)}
     with tracking.run(
         f"finetune {name}",
-        key=fingerprint(name, scratch),
+        key=fingerprint(__name__, name, scratch),
         params=params,
         data=data,
         tags={"stage": "finetune", "variant": variant, "seed": str(seed)},

@@ -19,8 +19,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.arrays import Floats
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import Benchmark, benchmark
+from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.summary import (
     Layout,

@@ -7,12 +7,13 @@ So what the spec, the config and open_clip's own table of weights say must be so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from caramel.errors import BackendError
-from caramel.models.specs import OPTION
 
+OPTION = re.compile(r"\?(?P<key>\w+)=(?P<value>\w*)\Z")  # what a spec ends in
 QUICK = "-quickgelu"  # open_clip's ending of names
 OPENAI = "OpenAI's weights and all that were fine-tuned from them, such as NegCLIP; MetaCLIP; DFN"
 OTHERS = "LAION-2B's, DataComp's and most others"

@@ -8,7 +8,7 @@ from tiny_clips import write_json
 from caramel import registry
 from caramel.errors import BackendError
 from caramel.models.clip.activations import quick_gelu_option
-from caramel.models.specs import ModelSpec, content_of, missing_of, open_model, parse_spec
+from caramel.models.families.specs import ModelSpec, content_of, missing_of, open_model, parse_spec
 from caramel.storage.files import file_hash
 
 

@@ -163,7 +163,7 @@ def test_cut_pictures_are_errors_that_name_them() -> None:
 
 
 def test_no_other_module_opens_images() -> None:
-    sources = Path(__file__).parents[1] / "src" / "caramel"
+    sources = Path(__file__).parents[2] / "src" / "caramel"
     found = [str(path) for path in sources.rglob("*.py") if "Image.open(" in path.read_text(encoding="utf-8")]
     assert [Path(path).name for path in found] == ["pictures.py"]
 

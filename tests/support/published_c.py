@@ -21,7 +21,7 @@ from caramel.benchmarks.tasks import Benchmark, Task
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
-from caramel.models.specs import open_model
+from caramel.models.families.specs import open_model
 
 SPECS = ("counting:4", "matching:8", "patchy:3")
 Score = Callable[[Path, str], float]

@@ -13,7 +13,7 @@ from caramel.errors import DataError
 from caramel.running import stages
 from caramel.storage.files import write_atomically
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import pytest
 from caramel.blind.as_model import load_blind, missing_blind
 from caramel.draws import assign_folds
 from caramel.errors import BackendError
+from caramel.models.families.specs import missing_of, open_model
 from caramel.models.protocols import BlindModel
-from caramel.models.specs import missing_of, open_model
 from caramel.registry import BACKENDS
 
 SCORERS = tuple(BACKENDS["scorer"])

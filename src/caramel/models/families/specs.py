@@ -37,11 +37,11 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import BackendError
+from caramel.models.clip.activations import OPTION
 from caramel.registry import BACKENDS, backend
 from caramel.storage.files import file_hash
 
 CONFIG = "open_clip_config.json"
-OPTION = re.compile(r"\?(?P<key>\w+)=(?P<value>\w*)\Z")  # what a spec may end in
 _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
 
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel import tables
-from caramel.benchmarks.tasks import benchmark
+from caramel.benchmarks.catalogue import benchmark
 from caramel.errors import DataError
 from caramel.evaluation.results.published_files import metrics_of, read_runs, read_scores
 from caramel.evaluation.results.summary import summarise

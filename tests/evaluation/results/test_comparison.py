@@ -14,7 +14,7 @@ from caramel.benchmarks.tasks import Benchmark, comparisons
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
 
-SIMULATION = Path(__file__).parents[2] / "benchmarks" / "intervals.py"
+SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
 BENCHMARK = Benchmark(
     name="b",
     layout="",

@@ -13,9 +13,9 @@ from small_transformers import CAPTIONS, TEXT, bert_folder, bert_tokenizer, clip
 
 from caramel.errors import BackendError
 from caramel.models.families.sentence_modules import POOLINGS
+from caramel.models.families.specs import missing_of, open_model
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text, parse_target
 from caramel.models.protocols import DualEncoder, TextEncoder
-from caramel.models.specs import missing_of, open_model
 
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
     f"sentence_transformers.models.{name}" for name in ("Transformer", "Pooling", "Dense", "Normalize")

@@ -11,8 +11,9 @@ from small_releases import RELEASES, write_release
 
 from caramel.audit.formats import SIGNS
 from caramel.audit.inputs_of_audit import read_rows
+from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import ImageFile, check_images
-from caramel.benchmarks.tasks import Benchmark, benchmark, comparisons
+from caramel.benchmarks.tasks import Benchmark, comparisons
 from caramel.errors import DataError
 from caramel.evaluation.evaluate import Source, read_task
 from caramel.registry import BACKENDS

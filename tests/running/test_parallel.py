@@ -150,7 +150,7 @@ def test_other_settings_inputs_or_code_do_not_reuse_shards(tmp_path, monkeypatch
         title="test",
     )
     assert not set(first) & set(other)
-    monkeypatch.setattr(parallel, "code_version", lambda: "edited")
+    monkeypatch.setattr(parallel, "code_version", lambda module: "edited")
     assert not set(first) & set(run(tmp_path))
 
 
@@ -161,7 +161,8 @@ def test_a_failed_shard_leaves_the_finished_ones(tmp_path) -> None:
 
 
 def test_a_fingerprint_does_not_depend_on_the_order_of_keys() -> None:
-    assert fingerprint({"a": 1, "b": 2}) == fingerprint({"b": 2, "a": 1}) != fingerprint({"a": 2, "b": 1})
+    one, same, other = ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 1})
+    assert fingerprint(__name__, one) == fingerprint(__name__, same) != fingerprint(__name__, other)
 
 
 @pytest.mark.slow

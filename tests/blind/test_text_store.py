@@ -50,6 +50,6 @@ def test_a_file_in_which_a_bit_flipped_is_said_and_made_again(capsys: pytest.Cap
 
 def test_other_code_makes_everything_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     ask("a")
-    monkeypatch.setattr(parallel, "code_version", lambda: "edited")
+    monkeypatch.setattr(parallel, "code_version", lambda module: "edited")
     ask("a")
     assert MADE == ["a", "a"]

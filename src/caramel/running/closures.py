@@ -1,0 +1,199 @@
+"""What code a result depends on: all modules of caramel that a script or module reaches.
+
+Imports count wherever they stand, in functions too, but not under ``if TYPE_CHECKING``. Who looks up a kind of backend
+in the registry reaches all backends of that kind. Infrastructure carries the work but does not shape it, and
+does not count: an edit there reruns nothing.
+
+``dvc.yaml`` lists these files as dependencies of its stages (``running.graph``), and the keys of finished shards,
+trials and embeddings hash them (``code_version``).
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from caramel.registry import BACKENDS
+
+# Modules, and rooms whole, whose code no result depends on.
+INFRASTRUCTURE = frozenset(
+    {
+        "config",
+        "errors",
+        "names",
+        "registry",
+        "running",
+        "storage.files",
+        "storage.plain_yaml",
+        "storage.volumes",
+    }
+)
+LOOKING_UP = ("backend", "location")  # functions of the registry, and the table itself
+TABLE = "BACKENDS"
+Backends = Mapping[str, Mapping[str, str]]  # kind -> name -> "module:function"
+
+
+@dataclass(frozen=True)
+class Package:
+    """Sources of a package, what its registry names, and what carries the work but does not shape it."""
+
+    name: str
+    folder: Path  # of the package itself
+    backends: Backends
+    infrastructure: frozenset[str] = field(default=frozenset())  # modules and packages, without the name
+
+    def file(self, module: str) -> Path | None:
+        """Return where a module of the package lies; None: there is none of that name."""
+        if module.split(".")[0] != self.name:
+            return None
+        path = self.folder.joinpath(*module.split(".")[1:])
+        candidates = (path.with_suffix(".py"), path / "__init__.py")
+        return next((file for file in candidates if file.is_file()), None)
+
+    def shapes(self, module: str) -> bool:
+        """Return whether a module is one of the package and no infrastructure."""
+        inner = [prefix.removeprefix(f"{self.name}.") for prefix in with_parents(module)]
+        return self.file(module) is not None and not self.infrastructure.intersection(inner)
+
+    def modules(self, folder: Path) -> set[str]:
+        """Return the modules in a folder of the package and in those below it that hold any work."""
+        found = {
+            ".".join((self.name, *p.relative_to(self.folder).with_suffix("").parts)): p
+            for p in folder.rglob("*.py")
+        }
+        return {name.removesuffix(".__init__") for name, path in found.items() if not is_bare(path)}
+
+
+CARAMEL = Package("caramel", Path(__file__).parents[1], BACKENDS, INFRASTRUCTURE)
+
+
+def reached(
+    starts: Iterable[Path], package: Package = CARAMEL, only: Mapping[str, str] | None = None
+) -> set[str]:
+    """Return the modules of the package that some files reach, but for infrastructure and empty packages.
+
+    Args:
+        starts: scripts or modules; those of the package are among what is returned only where another reaches them.
+        package: whose modules are looked for.
+        only: kind of backend -> the one backend of that kind that is followed; other kinds are followed whole.
+    """
+    found: set[str] = set()
+    open_ = list(starts)
+    while open_:
+        for module in _named(open_.pop(), package, only or {}):
+            if module not in found and package.shapes(module):
+                found.add(module)
+                file = package.file(module)
+                assert file is not None
+                open_.append(file)
+    return {module for module in found if not is_bare(package.file(module))}
+
+
+@functools.cache
+def code_version(module: str, **only: str) -> str:
+    """Return a hash of all code that a loaded module's results depend on: its own, and what it reaches of caramel.
+
+    Args:
+        module: name of the module, or of a script: ``__main__``.
+        only: kind of backend -> the one of that kind that is used, as in ``reached``.
+    """
+    own = _source(module)
+    files = {name: CARAMEL.file(name) for name in reached([own], only=only)}
+    digest = hashlib.sha256(own.read_bytes() + b"\0")
+    for name, file in sorted(files.items()):
+        assert file is not None
+        digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _source(module: str) -> Path:
+    """Return the file of a module that is loaded or can be."""
+    loaded = getattr(sys.modules.get(module), "__file__", None)
+    spec = None if loaded else importlib.util.find_spec(module)
+    path = loaded or (spec and spec.origin)
+    assert path, f"module {module!r} has no file"
+    return Path(path)
+
+
+@functools.cache
+def _mentions(file: Path) -> tuple[tuple[str, str], ...]:
+    """Return what one file imports and looks up: (module, "") or ("", kind of backend)."""
+    found: list[tuple[str, str]] = []
+    for node in _running(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            separator = "" if module.endswith(".") else "."
+            found += [(module, ""), *((f"{module}{separator}{alias.name}", "") for alias in node.names)]
+        elif kind := _looked_up(node):
+            found.append(("", kind))
+    return tuple(found)
+
+
+def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
+    """Yield the modules that one file imports, with the packages around them, or looks up."""
+    for module, kind in _mentions(file):
+        if kind:
+            backends = package.backends.get(kind, {})
+            chosen = [backends[only[kind]]] if kind in only else backends.values()
+            for place in chosen:
+                yield from with_parents(place.partition(":")[0])
+        elif name := _absolute(module, file, package):
+            yield from with_parents(name)
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield all nodes but those that only a type checker sees."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for other in node.orelse:
+                yield other
+                yield from _running(other)
+        else:
+            yield node
+            yield from _running(node)
+
+
+def with_parents(module: str) -> Iterator[str]:
+    """Yield a module's name and those of the packages around it, outermost first."""
+    parts = module.split(".")
+    yield from (".".join(parts[: i + 1]) for i in range(len(parts)))
+
+
+def _absolute(module: str, file: Path, package: Package) -> str:
+    """Return the whole name of a module, which may be given relative to the file; "" if it is beyond the package."""
+    level = len(module) - len(module.lstrip("."))
+    if not level:
+        return module
+    if not file.is_relative_to(package.folder):
+        return ""
+    parts = (package.name, *file.relative_to(package.folder).parts)
+    return ".".join(filter(None, [*parts[:-level], module[level:]]))
+
+
+def _looked_up(node: ast.AST) -> str:
+    """Return the kind of backend that a call of the registry, or a look into its table, names."""
+    if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).split(".")[-1] in LOOKING_UP:
+        key: ast.AST = node.args[0]
+    elif isinstance(node, ast.Subscript) and ast.unparse(node.value).split(".")[-1] == TABLE:
+        key = node.slice
+    else:
+        return ""
+    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
+
+
+@functools.cache
+def is_bare(file: Path | None) -> bool:
+    """Return whether a file is a package's ``__init__`` that holds words about it and no work."""
+    assert file is not None
+    if file.name != "__init__.py":
+        return False
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    return all(isinstance(node, ast.Expr) or ast.unparse(node).startswith("__version__ = ") for node in body)
