@@ -10,13 +10,14 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := true
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help env dev repro test check fuzz chaos bench-eval ui clean
+.PHONY: help env dev repro test check graph fuzz chaos bench-eval ui clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make repro   create the environment and rebuild everything (dvc repro)"
 	@echo "make test    create the environment and run all checks and tests"
 	@echo "make check   lint, types and layers only"
+	@echo "make graph   write the source dependencies of the stages into dvc.yaml"
 	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
 	@echo "make chaos   strike the smoke graph with 100 faults at random moments; EVENTS=N, SEED=N for others"
 	@echo "make bench-eval  measure caramel eval against one instance at a time"
@@ -61,6 +62,9 @@ check: dev
 	ruff format --check .
 	mypy
 	lint-imports
+
+graph: env
+	python -m caramel.running.graph
 
 SEED ?= 0
 fuzz: dev

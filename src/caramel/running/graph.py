@@ -7,6 +7,7 @@ there as its folder. All else in ``dvc.yaml``, comments too, stays as it is.
 from __future__ import annotations
 
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,10 @@ def main() -> None:
             changed.append(name)
             graph["stages"][name]["deps"] = flow = CommentedSeq(deps)
             flow.fa.set_flow_style()  # else four in five lines would be these
-    with path.open("w", encoding="utf-8") as stream:
-        yaml.dump(graph, stream)
+    text = StringIO()
+    yaml.dump(graph, text)
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(f"dvc.yaml: {', '.join(changed) or 'nothing'} changed.", file=sys.stderr)
 
 

@@ -73,8 +73,8 @@ def sharded_map(
         ResourceError: a worker died more than ``RETRIES`` times on one shard, or Ray was killed.
     """
     folder = _folder(folder)
-    base = [work.__module__, work.__qualname__, dict(settings), list(inputs)]
-    names = [fingerprint(*base, shard) for shard in shards]
+    base = (work.__qualname__, dict(settings), list(inputs))
+    names = [fingerprint(work.__module__, *base, shard) for shard in shards]
     done = kept(folder, ".parquet", {*names})
     todo = {name: shard for name, shard in zip(names, shards, strict=True) if name not in done}
     jobs = [(work, shard, dict(settings), folder / f"{name}.parquet") for name, shard in todo.items()]
@@ -172,8 +172,8 @@ def tune_grid(
         ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
     """
     folder = _folder(folder)
-    base = [trial.__module__, trial.__qualname__, dict(settings), list(inputs)]
-    names = [fingerprint(*base, dict(point)) for point in points]
+    base = (trial.__qualname__, dict(settings), list(inputs))
+    names = [fingerprint(trial.__module__, *base, dict(point)) for point in points]
     done = _finished(folder, {*names})
     todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
     jobs = [(point, str(folder / name)) for name, point in todo.items()]
