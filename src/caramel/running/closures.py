@@ -142,11 +142,11 @@ def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[st
     for module, kind in _mentions(file):
         if kind:
             backends = package.backends.get(kind, {})
-            chosen = [backends[only[kind]]] if kind in only else backends.values()
-            for place in chosen:
-                yield from with_parents(place.partition(":")[0])
-        elif name := _absolute(module, file, package):
-            yield from with_parents(name)
+            for name, place in backends.items():
+                if only.get(kind, name) == name:
+                    yield from with_parents(place.partition(":")[0])
+        elif whole := _absolute(module, file, package):
+            yield from with_parents(whole)
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
