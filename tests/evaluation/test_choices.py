@@ -337,7 +337,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
         import sys
         from pathlib import Path
         from caramel.evaluation.replies import ask
-        from caramel.models.chat import Chat
+        from caramel.models.families.chat import Chat
         from caramel.models.protocols import Question
         image = Path(sys.argv[2]).read_bytes()
         questions = {f"key{n}": Question(f"question {n}", lambda: image) for n in range(100)}

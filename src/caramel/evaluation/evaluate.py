@@ -94,7 +94,7 @@ def evaluate(
     none. With Ray, several trials are a Ray Tune experiment; a single one spreads its own shards over the cluster.
 
     Args:
-        models: specs; see ``models/specs.py``.
+        models: specs; see ``models/families/specs.py``.
         sources: benchmarks.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.
