@@ -8,7 +8,7 @@ stay what they are, so nothing but the labels can tell.
 Beside the audit's best blind attacker stands an ideal one, who knows the property and need not learn it. It is
 right on (1 + s) / 2 of the rows, and no attacker can do better. By the normal approximation, the 95 % interval of
 its accuracy is above one half with probability Φ((s √n − z) / √(1 − s²)), z = 1.96: where that is small, there is
-not enough in the rows for anyone. The audit's intervals are wider (`intervals.variance_factor`), since it has
+not enough in the rows for anyone. The audit's intervals are wider (`statistics.variance_factor`), since it has
 to learn; in brackets is the ideal attacker's share with intervals as wide as those.
 
 Printed are, per kind and strength, the share of seeds in which the attacker raises an alarm (by its interval: the

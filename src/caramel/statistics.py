@@ -8,19 +8,22 @@ benchmarks/intervals.py.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from caramel.arrays import Floats
+from caramel.arrays import Floats, Ints
 
 LEVEL = 0.95
 Z = 1.959963984540054  # 97.5th percentile of the normal distribution
 FLIPS = 10_000  # draws of signs where there are too many clusters to take all
+GUESS_FLIPS = 1999  # of a blind attacker's guesses, of which many are tested
 EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
+Some = Floats | float
 _BLOCK = 2**22  # weights held at a time: 32 MB
+_SIGNS = 4_000_000  # signs of guesses held at a time
 
 
 class Seeds(NamedTuple):
@@ -39,7 +42,7 @@ def means(values: Floats) -> Floats:
     return _divided(np.where(scored, values, 0.0).sum(axis=0), scored.sum(axis=0))
 
 
-def resampled_means(values: Floats, clusters: npt.NDArray[np.int64], *, resamples: int, seed: int) -> Floats:
+def resampled_means(values: Floats, clusters: Ints, *, resamples: int, seed: int) -> Floats:
     """Return the column means in each bootstrap sample of whole clusters, (n, m) -> (resamples, m).
 
     Args:
@@ -68,17 +71,15 @@ def resampled_means(values: Floats, clusters: npt.NDArray[np.int64], *, resample
     return np.concatenate(parts)
 
 
-def cluster_counts(values: Floats, clusters: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def cluster_counts(values: Floats, clusters: Ints) -> Ints:
     """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
     held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
     np.add.at(held, clusters, ~np.isnan(values))
-    counts: npt.NDArray[np.int64] = (held > 0).sum(axis=0)
+    counts: Ints = (held > 0).sum(axis=0)
     return counts
 
 
-def fraction_intervals(
-    values: Floats, samples: Floats, clusters: npt.NDArray[np.int64]
-) -> tuple[Floats, Floats]:
+def fraction_intervals(values: Floats, samples: Floats, clusters: Ints) -> tuple[Floats, Floats]:
     """Return the ends of the 95 % interval of fractions, in [0, 1]. (m,), (resamples, m), (m,) -> (m,), (m,).
 
     The interval is Wilson's (1927) with an effective number of instances, the one by which a fraction
@@ -101,16 +102,13 @@ def fraction_intervals(
     p, k = values[known], clusters[known]
     square = standard_errors(samples[:, known], k) ** 2
     n = np.where(square > 0, p * (1 - p) / np.where(square > 0, square, 1.0), k)
-    z = t.ppf((1 + LEVEL) / 2, k - 1) ** 2
-    centre = (p * n + z / 2) / (n + z)
-    half = np.sqrt(z * (p * (1 - p) * n + z / 4)) / (n + z)
-    # Rounding must not leave the value itself outside, nor leave [0, 1].
-    low[known] = np.clip(centre - half, 0, p)
-    high[known] = np.clip(centre + half, p, 1)
+    below, above = wilson(p, n, t.ppf((1 + LEVEL) / 2, k - 1))
+    # Rounding must not leave the value itself outside.
+    low[known], high[known] = np.minimum(below, p), np.maximum(above, p)
     return low, high
 
 
-def standard_errors(samples: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
+def standard_errors(samples: Floats, clusters: Ints) -> Floats:
     """Return the standard error of each column from its bootstrap samples, NaN ones left out; (m,).
 
     The bootstrap's variance is short by (k - 1) / k for k clusters, which is made good.
@@ -146,13 +144,36 @@ def sign_flip_p(totals: Floats, seed: int) -> Floats:
     if len(many):
         rows = totals[differ[:, many].any(axis=1)][:, many]
         limit = _limit(rows)
-        rng = np.random.default_rng(seed)
-        above, block = np.zeros(len(many)), max(1, _BLOCK // len(rows))
-        for start in range(0, FLIPS, block):
-            signs = rng.integers(0, 2, size=(min(block, FLIPS - start), len(rows)), dtype=np.int8)
-            above += (np.abs((2.0 * signs - 1.0) @ rows) >= limit).sum(axis=0)
+        sums = _flipped(rows, np.random.default_rng(seed), FLIPS, _BLOCK)
+        above = sum((np.abs(found) >= limit).sum(axis=0) for found in sums)
         result[many] = (above + 1) / (FLIPS + 1)
     return result
+
+
+def above_half_p(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
+    """Return the one-sided p-value of each column of guesses' totals, (k, m) -> (m,).
+
+    Who cannot tell guesses right as often as wrong: p is the share of random sign flips of whole clusters whose
+    sum is as far above zero as the one found, as in ``sign_flip_p``, the spread of the flips widened by
+    the root of ``factor`` (see ``variance_factor``).
+
+    Args:
+        totals: per cluster, its weighted right guesses less its wrong ones.
+        rng: of the flips.
+        factor: by which the variance of the flips is multiplied.
+    """
+    limit = totals.sum(axis=0) - 1e-9
+    sums = _flipped(totals, rng, GUESS_FLIPS, _SIGNS)
+    reached = sum((factor**0.5 * found >= limit).sum(axis=0) for found in sums)
+    return np.asarray((reached + 1) / (GUESS_FLIPS + 1))
+
+
+def _flipped(totals: Floats, rng: np.random.Generator, flips: int, most: int) -> Iterator[Floats]:
+    """Yield sums of the totals under random signs, (flips, m) in parts of which at most so many signs are held."""
+    block = max(1, most // len(totals))
+    for start in range(0, flips, block):
+        signs = rng.integers(0, 2, size=(min(block, flips - start), len(totals)), dtype=np.int8)
+        yield (2.0 * signs - 1.0) @ totals
 
 
 def holm(p: Floats) -> Floats:
@@ -187,22 +208,48 @@ def over_seeds(values: Floats) -> Seeds:
 def variance_factor(folds: int) -> float:
     """Return by how much folds that learn from each other may multiply the variance of an accuracy.
 
-    Nadeau & Bengio (2003); see ``attack_figures``.
+    On a data set with nothing to find it is up to about twice that of independent guesses (Dietterich 1998; Bengio &
+    Grandvalet 2004); 1 + K / (K − 1) for K folds is what Nadeau & Bengio (2003) propose.
     """
     return 1 + folds / (folds - 1)
 
 
-def wilson(hits: float, n: float) -> tuple[float, float]:
-    """Return the 95 % score interval of a share (Wilson 1927); (0, 1) where nothing was counted.
+def wilson(share: Some, n: Some, z: Some = Z) -> tuple[Floats, Floats]:
+    """Return the ends of the score interval of shares (Wilson 1927), in [0, 1]; arrays of one shape, or numbers.
 
-    Half hits, such as ties, may be counted, and n may be an effective number.
+    Args:
+        share: hits by n; half hits, such as ties, may be counted.
+        n: may be an effective number; where it is 0 the interval is (0, 1).
+        z: quantile of the normal distribution, or of t where the variance behind n is an estimate.
     """
-    if n == 0:
-        return 0.0, 1.0
-    share, spread = hits / n, Z * Z / n
-    half = Z * math.sqrt(share * (1 - share) / n + spread / (4 * n))
-    low, high = share + spread / 2 - half, share + spread / 2 + half
-    return max(0.0, low / (1 + spread)), min(1.0, high / (1 + spread))
+    share, n, square = (np.asarray(each, np.float64) for each in (share, n, z**2))
+    centre = (share * n + square / 2) / (n + square)
+    half = np.sqrt(square * (share * (1 - share) * n + square / 4)) / (n + square)
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def share_interval(
+    values: Floats, strata: Ints, clusters: Ints, *, factor: float
+) -> tuple[float, float, float]:
+    """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
+
+    Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by
+    linearisation over clusters (Kish 1965, 6.5). Where v is 0, n is the number of clusters.
+
+    Args:
+        values: (n,) in [0, 1].
+        strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
+        clusters: (n,) cluster of each row, in [0, m).
+        factor: by which v is multiplied; see ``variance_factor``.
+    """
+    sizes = np.bincount(strata)
+    means = np.bincount(strata, values) / sizes
+    share = float(means.mean())
+    residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
+    variance = factor * float((np.bincount(clusters, residuals) ** 2).sum())
+    rows = share * (1 - share) / variance if variance > 1e-12 else (clusters.max() + 1) / factor
+    low, high = (float(end) for end in wilson(share, rows))
+    return share, min(share, low), max(share, high)
 
 
 def _exhaustive_p(totals: Floats) -> float:
@@ -219,7 +266,7 @@ def _limit(totals: Floats) -> Floats:
     return limit
 
 
-def _divided(sums: Floats, counts: npt.NDArray[np.float64] | npt.NDArray[np.int64]) -> Floats:
+def _divided(sums: Floats, counts: npt.NDArray[np.float64] | Ints) -> Floats:
     """Return sums / counts, NaN where the count is zero."""
     result = np.full(sums.shape, np.nan)
     np.divide(sums, counts, out=result, where=counts > 0)

@@ -5,9 +5,8 @@ import pandas as pd
 import pytest
 
 from caramel.audit import attack_figures
-from caramel.audit.attack_figures import FLIPS, figures
-from caramel.blind.scores import interval
-from caramel.statistics import variance_factor
+from caramel.audit.attack_figures import figures
+from caramel.statistics import GUESS_FLIPS, share_interval, variance_factor
 
 
 def table(types, subtypes):
@@ -40,9 +39,9 @@ def test_intervals_are_widened_for_the_folds_that_learn_from_each_other():
     gaps, groups = rng.normal(0.3, 1, 300), np.arange(300) // 3
     overall = figures(table(["t"] * 300, ["t"] * 300), {"m": gaps}, groups, folds=5, seed=0)["m"]["overall"]
     hits, zeros = (gaps > 0).astype(float), np.zeros(300, dtype=np.int64)
-    _, low, high = interval(hits, zeros, groups, factor=2.25)
+    _, low, high = share_interval(hits, zeros, groups, factor=2.25)
     assert (overall["ci_low"], overall["ci_high"]) == pytest.approx((low, high), abs=1e-6)
-    _, narrow, _ = interval(hits, zeros, groups, factor=1)
+    _, narrow, _ = share_interval(hits, zeros, groups, factor=1)
     assert low < narrow
     assert variance_factor(5) == 2.25
 
@@ -55,7 +54,7 @@ def test_the_p_value_is_that_of_all_sign_flips_of_groups():
     flips = np.array(list(itertools.product([-1, 1], repeat=12))) @ totals
     exact = (np.sqrt(2.25) * flips >= totals.sum() - 1e-9).mean()
     assert 0.02 < exact < 0.5
-    assert found["p_value"] == pytest.approx(exact, abs=4 * (exact * (1 - exact) / FLIPS) ** 0.5)
+    assert found["p_value"] == pytest.approx(exact, abs=4 * (exact * (1 - exact) / GUESS_FLIPS) ** 0.5)
 
 
 def test_what_cannot_tell_has_no_small_p_value_and_what_always_can_has_the_smallest():

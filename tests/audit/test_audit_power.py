@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from caramel.blind.probe import probe, shrunk_probe
-from caramel.blind.scores import interval
-from caramel.statistics import variance_factor
+from caramel.statistics import share_interval, variance_factor
 from caramel.texts import words_only
 
 SIMULATION = Path(__file__).parents[2] / "benchmarks" / "audit_power.py"
@@ -69,7 +68,7 @@ def test_the_ideal_attackers_power_is_that_of_drawn_hits(
     one, each = np.zeros(rows, dtype=np.int64), np.arange(rows)
     for factor in (1.0, variance_factor(simulation.FOLDS)):
         hits = rng.random((2000, rows)) < (1 + strength) / 2
-        found = np.mean([interval(h.astype(float), one, each, factor=factor)[1] > 0.5 for h in hits])
+        found = np.mean([share_interval(h.astype(float), one, each, factor=factor)[1] > 0.5 for h in hits])
         assert found == pytest.approx(simulation.ideal(strength, rows, factor=factor), abs=0.05)
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from caramel import tables
 from caramel.audit.attack_figures import figures
 from caramel.blind.scorers import share_below
-from caramel.blind.scores import blind_accuracy, interval, score_pairs
+from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.draws import assign_folds, stable_keys
 from caramel.errors import BackendError, DataError
 from caramel.gates.blind_expectation import accuracies
 from caramel.refine.rows import row_gaps
 from caramel.registry import BACKENDS, backend
-from caramel.statistics import wilson
+from caramel.statistics import share_interval, wilson
 from caramel.texts import words_only
 
 ALL = tuple(BACKENDS["scorer"])
@@ -157,15 +157,15 @@ def test_blind_accuracy_counts_ties_half_and_averages_subtypes():
 @given(st.lists(st.booleans(), min_size=2, max_size=60))
 def test_the_interval_is_wilsons_where_rows_are_independent(hits):
     values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
-    share, low, high = interval(values, zeros, np.arange(len(hits)), factor=1)
+    share, low, high = share_interval(values, zeros, np.arange(len(hits)), factor=1)
     assert share == pytest.approx(values.mean())
-    assert (low, high) == pytest.approx(wilson(float(values.sum()), len(hits)), abs=1e-9)
+    assert (low, high) == pytest.approx(wilson(values.mean(), len(hits)), abs=1e-9)
 
 
 def test_the_interval_is_wider_where_rows_of_an_image_agree():
     values, zeros = np.tile([0.0, 1.0], 50).repeat(4), np.zeros(400, dtype=np.int64)
-    _, low, high = interval(values, zeros, np.arange(400), factor=1)
-    _, wide_low, wide_high = interval(values, zeros, np.arange(400) // 4, factor=1)
+    _, low, high = share_interval(values, zeros, np.arange(400), factor=1)
+    _, wide_low, wide_high = share_interval(values, zeros, np.arange(400) // 4, factor=1)
     assert wide_low < low < 0.5 < high < wide_high
 
 
@@ -189,7 +189,7 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
         seed=0,
     )[0]
     hits, zeros = (gaps > 0) + 0.5 * (gaps == 0), np.zeros(len(rows), dtype=np.int64)
-    _, low, high = interval(hits, zeros, image, factor=1 + folds / (folds - 1))
+    _, low, high = share_interval(hits, zeros, image, factor=1 + folds / (folds - 1))
     for found in (
         (file["ci_low"], file["ci_high"]),
         (audit["ci_low"], audit["ci_high"]),

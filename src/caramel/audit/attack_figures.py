@@ -3,9 +3,7 @@
 A row's guess is right, wrong, or a tie, which counts half; so whoever cannot tell is at one half.
 
 The folds of a cross-validation are not independent: each row is learned from when others are judged, and the
-other way round. On a data set with nothing to find, the variance of the accuracy is therefore up to about twice
-that of independent guesses, and uncorrected tests raise an alarm far too often (Dietterich 1998; Bengio &
-Grandvalet 2004). As Nadeau & Bengio (2003) propose, variances are multiplied by 1 + K / (K − 1) for K folds.
+other way round; so variances are multiplied by ``statistics.variance_factor``.
 """
 
 from __future__ import annotations
@@ -14,18 +12,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.scorers import DECIMALS
-from caramel.blind.scores import in_order, interval
-from caramel.statistics import variance_factor
+from caramel.blind.scores import in_order
+from caramel.statistics import above_half_p, share_interval, variance_factor
 from caramel.tables import SUBTYPES, TYPES
 
-FLIPS = 1999  # random sign flips; the one found counts as one more
 BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as many random blocks
-_AT_ONCE = 4_000_000  # signs that are held in memory
 
 # overall: {micro, ci_low, ci_high, p_value, macro, macro_ci_low, macro_ci_high, macro_p_value, strict, n, ties};
 # by_type, by_subtype: name -> {accuracy, ci_low, ci_high, p_value, strict, n, ties}.
@@ -89,7 +84,7 @@ def _figure(guess: Floats, stratum: Ints, groups: Ints, folds: int) -> dict[str,
     inside = stratum >= 0
     guess, stratum = guess[inside], stratum[inside]
     group = np.unique(groups[inside], return_inverse=True)[1]
-    accuracy, low, high = interval((1 + guess) / 2, stratum, group, factor=variance_factor(folds))
+    accuracy, low, high = share_interval((1 + guess) / 2, stratum, group, factor=variance_factor(folds))
     strict = float((np.bincount(stratum, guess > 0) / np.bincount(stratum)).mean())
     shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
     rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
@@ -111,8 +106,7 @@ def _nested(found: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> 
 def _p_values(guesses: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
     """Return one-sided p-values by random sign flips of whole groups. (n, a), (n, s) -> (a, s).
 
-    If a scorer cannot tell, its guesses on a group are as likely all turned round. The spread of the flips is
-    widened by the root of the variance factor.
+    If a scorer cannot tell, its guesses on a group are as likely all turned round.
     """
     rng = np.random.default_rng(seed)
     count = int(groups.max()) + 1
@@ -124,11 +118,5 @@ def _p_values(guesses: Floats, weights: Floats, groups: Ints, factor: float, see
     for i, guess in enumerate(guesses.T):
         for j, weight in enumerate(weights.T):
             totals[:, i, j] = np.bincount(groups, guess * weight, minlength=count)
-    flat = totals.reshape(count, -1)
-    limit = flat.sum(axis=0) - 1e-9
-    reached = np.zeros(flat.shape[1])
-    step = max(1, _AT_ONCE // count)
-    for start in range(0, FLIPS, step):
-        signs: npt.NDArray[np.int8] = rng.integers(0, 2, (min(step, FLIPS - start), count), dtype=np.int8)
-        reached += (factor**0.5 * ((2.0 * signs - 1) @ flat) >= limit).sum(axis=0)
-    return np.asarray(((reached + 1) / (FLIPS + 1)).reshape(shape[1:]))
+    p = above_half_p(totals.reshape(count, -1), rng, factor=factor)
+    return p.reshape(shape[1:])

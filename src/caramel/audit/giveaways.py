@@ -77,7 +77,7 @@ def _properties(rows: pd.DataFrame) -> list[dict[str, Any]]:
         sides = rule.measured(rows["caption"].tolist(), rows["negative_caption"].tolist())
         more = np.sign(sides[0] - sides[1])
         share = float((1 + more).mean() / 2)
-        low, high = wilson(share * len(rows), len(rows))
+        low, high = wilson(share, len(rows))
         if low > 0.5 or high < 0.5:
             way = words[0] if share > 0.5 else words[1]
             counts = _counts(more, share - 0.5, names)

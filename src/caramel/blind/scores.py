@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from caramel import tables
-from caramel.arrays import Floats
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS, Scorer
 from caramel.errors import DataError, shown
-from caramel.statistics import variance_factor, wilson
+from caramel.statistics import share_interval, variance_factor
 
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
 
@@ -128,32 +126,8 @@ def _figures(rows: pd.DataFrame, macro: bool, factor: float) -> dict[str, float 
     stratum = subtype if macro else np.zeros(len(rows), dtype=np.int64)
     image = np.unique(rows["image_id"].to_numpy(dtype=str), return_inverse=True)[1]
     wins, ties = gap > 0, gap == 0
-    accuracy, low, high = interval(wins + 0.5 * ties, stratum, image, factor=factor)
-    strict, _, _ = interval(wins.astype(float), stratum, image, factor=factor)
+    accuracy, low, high = share_interval(wins + 0.5 * ties, stratum, image, factor=factor)
+    strict, _, _ = share_interval(wins.astype(float), stratum, image, factor=factor)
     shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
     rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
     return {**rounded, "n": len(rows), "ties": int(ties.sum())}
-
-
-def interval(
-    values: Floats, strata: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64], *, factor: float
-) -> tuple[float, float, float]:
-    """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
-
-    Wilson's interval (Wilson 1927) at n = p(1 − p)/v rows, where v is the variance of the mean by
-    linearisation over clusters (Kish 1965, 6.5). Where v is 0, n is the number of clusters.
-
-    Args:
-        values: (n,) in [0, 1].
-        strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
-        clusters: (n,) cluster of each row, in [0, m).
-        factor: by which v is multiplied; see ``variance_factor``.
-    """
-    sizes = np.bincount(strata)
-    means = np.bincount(strata, values) / sizes
-    share = float(means.mean())
-    residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
-    variance = factor * float((np.bincount(clusters, residuals) ** 2).sum())
-    rows = share * (1 - share) / variance if variance > 1e-12 else (clusters.max() + 1) / factor
-    low, high = wilson(share * rows, rows)
-    return share, min(share, low), max(share, high)

@@ -21,8 +21,7 @@ from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
 from caramel.blind.scorer_specs import scorer
-from caramel.blind.scores import interval
-from caramel.statistics import variance_factor
+from caramel.statistics import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
 MOST_SHOWN = 20  # rows, as Great Expectations' own summary
@@ -160,7 +159,7 @@ def _accuracy(
     hits = (gaps > 0) + 0.5 * (gaps == 0)
     cluster = np.unique(clusters, return_inverse=True)[1]
     stratum = np.zeros(len(at), dtype=np.int64)
-    return Accuracy(name, subset, at, gaps, *interval(hits, stratum, cluster, factor=factor))
+    return Accuracy(name, subset, at, gaps, *share_interval(hits, stratum, cluster, factor=factor))
 
 
 class ExpectBlindAccuracyToBeAtMost(BatchExpectation):

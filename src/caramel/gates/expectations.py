@@ -123,8 +123,8 @@ class _ShareAtMost(ColumnPairMapMetricProvider):
         rows = pd.DataFrame({"split": column_A, "subtype": column_B})
         of_subtype = rows.groupby(["split", "subtype"])["subtype"].transform("size")
         of_split = rows.groupby("split")["subtype"].transform("size")
-        low = [wilson(hits, n)[0] for hits, n in zip(of_subtype, of_split, strict=True)]
-        return pd.Series(low, index=rows.index, dtype="float64") <= max_share
+        low = wilson((of_subtype / of_split).to_numpy(), of_split.to_numpy())[0]
+        return pd.Series(low <= max_share, index=rows.index)
 
 
 class _ImageDecodes(ColumnPairMapMetricProvider):
