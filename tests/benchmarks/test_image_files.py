@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from caramel.benchmarks import image_files
-from caramel.benchmarks.image_files import ImageFile, check_images, content_key, content_keys, encoded
+from caramel.benchmarks.image_files import ImageFile, check_images, content_keys, encoded
 from caramel.errors import DataError
+from caramel.storage.keys import KEY_BYTES, content_key
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
@@ -146,7 +147,7 @@ def test_keys_name_the_content_and_the_box(tmp_path: Path) -> None:
     assert keys == content_keys([one, two, parquet, other, *boxed])
     assert keys[0] == keys[1] == keys[2] == content_key(data, None)
     assert len(set(keys)) == 4
-    assert all(len(key) == image_files.KEY_BYTES for key in keys)
+    assert all(len(key) == KEY_BYTES for key in keys)
 
 
 def test_keys_and_files_come_in_the_order_of_the_images(tmp_path: Path) -> None:

@@ -87,7 +87,11 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    path = keep(Path("work/scorers/model/shard.parquet"), lambda temporary: temporary.write_text("vectors"))
+    Path("work/scorers/model").mkdir(parents=True)
+    Path("work/scorers/model/identity.json").write_text("{}")
+    path = keep(
+        Path("work/scorers/model/texts/shard.parquet"), lambda temporary: temporary.write_text("vectors")
+    )
     path.write_text("broken")
     monkeypatch.setattr(sharded, "sharded_map", lambda *arguments, **keywords: [])
     sharded.sharded_scores(

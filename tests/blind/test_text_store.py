@@ -7,15 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from caramel.blind.text_store import text_vectors, vector_table
-from caramel.running import parallel
+from caramel.blind import text_store
+from caramel.blind.text_store import text_vectors
+from caramel.models.store import vector_table
+from caramel.storage.keys import text_key
 
 MADE: list[str] = []
 
 
 def lengths(texts: Sequence[str]) -> pa.Table:
     MADE.extend(texts)
-    return vector_table(texts, np.array([[len(text), 1.0] for text in texts], np.float32))
+    return vector_table(
+        [text_key(text) for text in texts], np.array([[len(text), 1.0] for text in texts], np.float32)
+    )
 
 
 def ask(*texts: str) -> list[list[float]]:
@@ -37,7 +41,7 @@ def test_each_text_is_made_once() -> None:
 def test_a_file_in_which_a_bit_flipped_is_said_and_made_again(capsys: pytest.CaptureFixture[str]) -> None:
     ask("a", "bb")
     ask("ccc")
-    path = next(p for p in Path("work/scorers").rglob("*.parquet") if b"ccc" not in p.read_bytes())
+    path = next(p for p in Path("work/scorers").rglob("*.parquet") if text_key("ccc") not in p.read_bytes())
     content = bytearray(path.read_bytes())
     content[len(content) // 3] ^= 1
     path.write_bytes(content)
@@ -50,6 +54,6 @@ def test_a_file_in_which_a_bit_flipped_is_said_and_made_again(capsys: pytest.Cap
 
 def test_other_code_makes_everything_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     ask("a")
-    monkeypatch.setattr(parallel, "code_version", lambda module: "edited")
+    monkeypatch.setattr(text_store, "code_version", lambda module: "edited")
     ask("a")
     assert MADE == ["a", "a"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import io
 import threading
 from collections.abc import Sequence
@@ -16,9 +15,9 @@ from tqdm import tqdm
 
 from caramel.errors import DataError, shown
 from caramel.running.parallel import threaded
+from caramel.storage.keys import content_key
 from caramel.storage.pictures import check_picture, max_pixels, open_picture
 
-KEY_BYTES = 16
 _SHOWN = 1000  # bad images that a message lists
 _CHECKED = 64  # images that are looked at together
 _reading = threading.Lock()  # threads that want one row group would each read it
@@ -110,16 +109,6 @@ def _checked(image: ImageFile) -> bytes | str:
     if image.box and (image.box[2] - image.box[0]) * (image.box[3] - image.box[1]) > max_pixels():
         return f"the box is too large; the image has {size[0]} × {size[1]} pixels"
     return content_key(data, image.box)
-
-
-def content_key(data: bytes, box: tuple[int, int, int, int] | None) -> bytes:
-    """Return 16 bytes that name the image by its content; no part of one image has the name of another."""
-    if box is None:
-        return hashlib.blake2b(data, digest_size=KEY_BYTES).digest()
-    # Hashed as another kind of thing, and the box before the bytes, whose end could look like one.
-    digest = hashlib.blake2b(f"{box}\n".encode(), digest_size=KEY_BYTES, person=b"part")
-    digest.update(data)
-    return digest.digest()
 
 
 def _overlaps(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:

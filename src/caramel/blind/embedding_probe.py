@@ -12,9 +12,11 @@ import numpy as np
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, pair_weights
 from caramel.blind.scorers import Scorer, places
-from caramel.blind.text_store import text_vectors, vector_table
+from caramel.blind.text_store import text_vectors
 from caramel.errors import BackendError
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text
+from caramel.models.store import vector_table
+from caramel.storage.keys import text_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,7 +73,8 @@ class EmbeddingProbe:
 
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' embeddings."""
-    return vector_table(texts, open_encoder(target).encode_texts(texts, None))
+    vectors = open_encoder(target).encode_texts(texts, None)
+    return vector_table([text_key(text) for text in texts], vectors)
 
 
 @functools.lru_cache(1)

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted
 from caramel.blind.scorers import Scorer, places
-from caramel.blind.text_store import ROOT, vector_table
+from caramel.blind.text_store import ROOT
 from caramel.errors import BackendError
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
@@ -31,7 +31,9 @@ from caramel.models.families.transformers_files import (
 )
 from caramel.models.loading import TEXT, explained
 from caramel.models.protocols import Identity
+from caramel.models.store import vector_table
 from caramel.running.parallel import fingerprint, sharded_map
+from caramel.storage.keys import text_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,7 +139,7 @@ def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
             judge = _Judge(model, head, tokenizer, device)
             judge.values([TEXT])  # files that load may still not fit together
         _train(judge, shard["true"], shard["false"])
-    return vector_table(shard["asked"], judge.values(shard["asked"])[:, None])
+    return vector_table([text_key(text) for text in shard["asked"]], judge.values(shard["asked"])[:, None])
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,11 @@ import numpy as np
 from caramel.arrays import Floats
 from caramel.blind.scorers import DECIMALS, Scorer, places, share_below
 from caramel.blind.text_models import open_model
-from caramel.blind.text_store import text_vectors, vector_table
+from caramel.blind.text_store import text_vectors
 from caramel.errors import BackendError
 from caramel.models.families.transformers_files import missing_transformers
+from caramel.models.store import vector_table
+from caramel.storage.keys import text_key
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,7 +70,8 @@ class ModelScorer:
 
 def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
     """Return the ``vector_table`` of the texts' values."""
-    return vector_table(texts, open_model(kind=kind, target=target).values(texts)[:, None])
+    values = open_model(kind=kind, target=target).values(texts)
+    return vector_table([text_key(text) for text in texts], values[:, None])
 
 
 def vera(target: str) -> Scorer:

@@ -20,10 +20,11 @@ from caramel.benchmarks.tasks import ABSENT, Comparisons, Task
 from caramel.errors import BackendError
 from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.replies import ask
-from caramel.evaluation.store import Store, pair_key
 from caramel.evaluation.wordings import WORDINGS, Form, chosen, prompt
 from caramel.models.families.specs import open_model
 from caramel.models.protocols import Question
+from caramel.models.store import Store
+from caramel.storage.keys import pair_key
 
 ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}

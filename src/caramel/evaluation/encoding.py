@@ -17,11 +17,12 @@ from caramel.arrays import Floats
 from caramel.benchmarks.image_files import ImageFile, encoded
 from caramel.benchmarks.tasks import Index
 from caramel.errors import BackendError
-from caramel.evaluation.store import Store, pair_key, text_key, vector_table
 from caramel.models.families.specs import open_model, parse_spec
 from caramel.models.protocols import DualEncoder, Matcher, TextEncoder
+from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
 from caramel.running.parallel import Executor
+from caramel.storage.keys import pair_key, text_key
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory

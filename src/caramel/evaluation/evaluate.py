@@ -23,8 +23,8 @@ from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.fitness import unfit
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
-from caramel.evaluation.store import check_stores
 from caramel.models.families.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
+from caramel.models.store import check_stores
 from caramel.running import parallel, tracking
 from caramel.storage.fields import brief
 

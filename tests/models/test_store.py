@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError
-from caramel.evaluation.store import Store, Vectors, _scratch, pair_key, text_key, vector_table
+from caramel.models.store import Store, Vectors, _scratch, vector_table
 from caramel.storage.files import keep
+from caramel.storage.keys import pair_key, text_key
 
 MADE: list[str] = []
 WIDTH = 5

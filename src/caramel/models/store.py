@@ -1,4 +1,4 @@
-"""The embedding store: what a model made of each distinct image and text, kept on disk.
+"""The vector store: what a model made of each distinct image and text, kept on disk.
 
     <root>/<hash of identity and code>/identity.json      what determines the vectors
                                           images/*.parquet  key, vector: one file per shard
@@ -28,12 +28,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from caramel.benchmarks.image_files import KEY_BYTES
 from caramel.errors import DataError
 from caramel.models.protocols import Identity
 from caramel.running import parallel
 from caramel.running.parallel import Executor
 from caramel.storage.files import check, kept, write_atomically
+from caramel.storage.keys import KEY_BYTES
 
 KEY = pa.binary(KEY_BYTES)
 Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)
@@ -134,8 +134,8 @@ class Store:
         return result
 
 
-def check_stores(root: str | Path, codes: Collection[str]) -> None:
-    """Remove what is broken of the stores of some code, and say so: nobody sees what a worker says."""
+def check_stores(root: str | Path, codes: Collection[str] = ("",)) -> None:
+    """Remove what is broken of the stores of some code, else of all; say so, since nobody sees what a worker says."""
     for path in sorted(Path(root).glob("*/identity.json")):
         text = path.read_text(encoding="utf-8", errors="replace")
         if any(code in text for code in codes):
@@ -148,16 +148,6 @@ def vector_table(keys: Sequence[bytes], vectors: Vectors) -> pa.Table:
     flat = pa.array(vectors.reshape(-1))
     column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
     return pa.table({"key": pa.array(keys, KEY), "vector": column})
-
-
-def text_key(text: str) -> bytes:
-    """Return the 16 bytes that name a text."""
-    return hashlib.blake2b(text.encode(), digest_size=KEY_BYTES).digest()
-
-
-def pair_key(image: bytes, text: str) -> bytes:
-    """Return the 16 bytes that name an image, given by its key, with a text."""
-    return hashlib.blake2b(image + text.encode(), digest_size=KEY_BYTES).digest()
 
 
 def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
