@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from caramel.blind import probe as probes
 from caramel.blind.crossfit import cross_fitted, pair_weights
 from caramel.blind.scorers import places
 from caramel.draws import assign_folds
@@ -12,19 +11,6 @@ def drawn(seed: int = 0, rows: int = 200) -> tuple[list[str], list[str], list[st
     positives = [f"p{i} q{i % 7}" for i in rng.integers(80, size=rows)]
     negatives = [f"n{i} q{i % 5}" for i in rng.integers(120, size=rows)]
     return positives, negatives, [f"i{i}" for i in rng.integers(60, size=rows)]
-
-
-def test_it_is_the_procedure_of_the_probe():
-    positives, negatives, groups = drawn()
-    texts, sides = places(positives, negatives)
-    features, _ = probes.counted(texts, probes.words_of)
-
-    def learn(learned, scored):
-        return features[scored] @ probes.learn(features, learned, probes.COST, 3)
-
-    found = cross_fitted(texts, sides, groups, learn, folds=5, seed=3, cap=probes.CAP)
-    expected = probes.probe(positives, negatives, groups, folds=5, seed=3)
-    assert [side.tolist() for side in found] == [side.tolist() for side in expected]
 
 
 def test_an_item_and_a_group_never_stand_on_both_sides():

@@ -27,6 +27,7 @@ import pandas as pd
 from caramel.arrays import Floats
 from caramel.audit.attack_figures import Figures, figures
 from caramel.audit.grouping import grouped
+from caramel.blind.crossfit import pair_weights
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS, Scorer, checked
 from caramel.blind.surface import Rule
@@ -159,7 +160,7 @@ def _attacked(
         inner = _gaps(rows[out], _calls(others, mine, max(2, folds - 1), seed))
         learned = _by_subtype(np.hstack([measured[out], inner]), subtype[out], kinds)
         judged = _by_subtype(np.hstack([measured[here], outer[here]]), subtype[here], kinds)
-        logits = (judged * signs[here, None]) @ _learned(learned, signs[out])
+        logits = (judged * signs[here, None]) @ pair_weights(learned, cost=COST, signs=signs[out])
         best[here] = np.tanh(logits / 2) * signs[here]
     oriented = _gaps(rows, _calls(rules, groups, folds, seed))
     return {**dict(zip([*others, *rules], [*outer.T, *oriented.T], strict=True)), BEST: best}
@@ -187,23 +188,3 @@ def _by_subtype(gaps: Floats, subtype: Any, kinds: Any) -> Floats:
     if len(kinds) == 1:
         return gaps
     return np.hstack([gaps, *(gaps * (subtype == kind)[:, None] for kind in kinds)])
-
-
-def _learned(features: Floats, signs: Floats) -> Floats:
-    """Return weights w with P(the first is true) = σ(w·x) where x is the first's less the second's.
-
-    Args:
-        features: (n, d), of the true caption less the negative.
-        signs: (n,) 1 where the true caption stands first, −1 where it stands second.
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    scale = np.sqrt((features**2).mean(axis=0))
-    used = scale > 0
-    weights = np.zeros(features.shape[1])
-    if not used.any() or len(set(signs.tolist())) < 2:
-        return weights
-    model = LogisticRegression(C=COST, fit_intercept=False, tol=1e-6, max_iter=1000)
-    model.fit(features[:, used] / scale[used] * signs[:, None], signs)
-    weights[used] = model.coef_[0] / scale[used]
-    return weights

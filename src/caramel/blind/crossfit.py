@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +24,13 @@ def cross_fitted(
     folds: int,
     seed: int,
     cap: int,
+    texts: Ints | None = None,
 ) -> tuple[Floats, Floats]:
     """Return scores in [0, 1] of both sides, (n,) and (n,), each learned on the other folds.
 
     A score is the share of the fold's distinct items of lower value, those of equal value counted half.
 
-    A pair of which either item is to be scored is not learned from, nor is any pair of a group that is to
+    A pair of which either text is to be scored is not learned from, nor is any pair of a group that is to
     be scored. Folds with more than ``cap`` pairs learn from a random part of them. The pairs to learn from
     come in an order that does not depend on that of the rows.
 
@@ -40,22 +42,25 @@ def cross_fitted(
         folds: number of folds.
         seed: of folds and draws.
         cap: pairs to learn from, per fold, at most.
+        texts: (items,) number of the text of each item, where several items share one; None: each is its own.
     """
     fold = assign_folds(groups, folds=folds, seed=seed)
+    text_sides = sides if texts is None else texts[sides]
     pairs = zip(groups, *sides.tolist(), strict=True)
     keys = stable_keys([f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs], seed)
     scores = np.empty(sides.shape)
     for k in np.unique(fold):
         here = fold == k
         scored = np.unique(sides[:, here])
-        usable = np.flatnonzero(~here & ~np.isin(sides, scored).any(axis=0))
+        usable = np.flatnonzero(~here & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
         drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
+        # In an order of their own, since a solver visits the rows in turn.
         learned = sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]]
         scores[:, here] = share_below(learn(learned, scored))[np.searchsorted(scored, sides[:, here])]
     return scores[0], scores[1]
 
 
-def pair_weights(differences: Floats, *, cost: float) -> Floats:
+def pair_weights(differences: Floats, *, cost: float, signs: Floats | None = None) -> Floats:
     """Return weights w (d,) with P(the first is the true one) = σ(w·(x₁ − x₂)), by logistic regression.
 
     Features are brought to a mean square of 1 first, so that the penalty is the same for all. Turning a
@@ -64,16 +69,51 @@ def pair_weights(differences: Floats, *, cost: float) -> Floats:
     Args:
         differences: (n, d), features of the true item minus those of the false one.
         cost: inverse strength of the L2 penalty.
+        signs: (n,) of each row as it is fitted, 1 or −1; None: in turn. All equal ones teach nothing.
     """
     from sklearn.linear_model import LogisticRegression
 
     scale = np.sqrt((differences**2).mean(axis=0)) if len(differences) else np.zeros(differences.shape[1])
     used = scale > 0
     weights = np.zeros(differences.shape[1])
-    if len(differences) < 2 or not used.any():
+    signs = in_turn(len(differences)) if signs is None else signs
+    if not used.any() or len(set(signs.tolist())) < 2:
         return weights
-    signs = np.where(np.arange(len(differences)) % 2, 1.0, -1.0)  # the solver wants both classes
     model = LogisticRegression(C=cost, fit_intercept=False, tol=1e-6, max_iter=1000)
     model.fit(differences[:, used] / scale[used] * signs[:, None], signs)
     weights[used] = model.coef_[0] / scale[used]
     return weights
+
+
+def sparse_pair_weights(differences: Any, *, cost: float, tolerance: float, seed: int) -> Floats:
+    """Return weights as ``pair_weights`` does, of many sparse features that are counts: they keep their scale.
+
+    Dual coordinate descent: single-threaded, without a line search that rounding could turn.
+
+    Args:
+        differences: (n, d), sparse.
+        cost: inverse strength of the L2 penalty.
+        tolerance: of the solver.
+        seed: of the order in which it visits the rows.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    if differences.shape[0] < 2:
+        return np.zeros(differences.shape[1])
+    signs = in_turn(differences.shape[0])
+    model = LogisticRegression(
+        C=cost,
+        solver="liblinear",
+        dual=True,
+        fit_intercept=False,
+        tol=tolerance,
+        max_iter=1000,
+        random_state=seed,
+    )
+    weights: Floats = model.fit(differences.multiply(signs[:, None]).tocsr(), signs).coef_[0]
+    return weights
+
+
+def in_turn(rows: int) -> Floats:
+    """Return signs by which every other pair is turned round, since a solver wants both classes. (n,)."""
+    return np.where(np.arange(rows) % 2, 1.0, -1.0)

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import places, share_below
-from caramel.draws import assign_folds, stable_keys
+from caramel.blind.crossfit import cross_fitted, sparse_pair_weights
+from caramel.blind.scorers import places
 from caramel.texts import tokens
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
@@ -138,21 +138,13 @@ def _attacked(
 ) -> tuple[Floats, Floats]:
     """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
     features, _ = counted(items.values, terms)
-    sides, text_sides = items.sides, items.text[items.sides]
-    fold = assign_folds(groups, folds=folds, seed=seed)
-    pairs = zip(groups, *sides.tolist(), strict=True)
-    keys = stable_keys([f"{g}\n{items.values[p]}\n{items.values[n]}" for g, p, n in pairs], seed)
-    scores = np.empty(sides.shape)
-    for k in np.unique(fold):
-        here = fold == k
-        scored = np.unique(sides[:, here])
-        usable = np.flatnonzero(~here & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
-        drawn = usable[np.argsort(keys[usable], kind="stable")[:CAP]]
-        # In an order of their own, since the solver visits the rows in turn.
-        learned = drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]
-        weights = learn(features, sides[:, learned], cost, seed)
-        scores[:, here] = share_below(features[scored] @ weights)[np.searchsorted(scored, sides[:, here])]
-    return scores[0], scores[1]
+
+    def values(learned: Ints, scored: Ints) -> Floats:
+        found: Floats = features[scored] @ learn(features, learned, cost, seed)
+        return found
+
+    names = [str(value) for value in items.values]
+    return cross_fitted(names, items.sides, groups, values, folds=folds, seed=seed, cap=CAP, texts=items.text)
 
 
 def counted(values: Sequence[Any], terms: Callable[[Any], list[str]]) -> tuple[Any, list[str]]:
@@ -167,24 +159,6 @@ def counted(values: Sequence[Any], terms: Callable[[Any], list[str]]) -> tuple[A
 
 
 def learn(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
-    """Return the weights (terms,) that tell the first of two items from the second. sides: (2, n).
-
-    Dual coordinate descent: single-threaded, without a line search that rounding could turn.
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    if sides.shape[1] < 2:
-        return np.zeros(features.shape[1])
-    signs = np.where(np.arange(sides.shape[1]) % 2, 1.0, -1.0)  # the solver wants both classes
-    differences = (features[sides[0]] - features[sides[1]]).multiply(signs[:, None]).tocsr()
-    model = LogisticRegression(
-        C=cost,
-        solver="liblinear",
-        dual=True,
-        fit_intercept=False,
-        tol=TOLERANCE,
-        max_iter=1000,
-        random_state=seed,
-    )
-    weights: Floats = model.fit(differences, signs).coef_[0]
-    return weights
+    """Return the weights (terms,) that tell the first of two items from the second. sides: (2, n)."""
+    differences = features[sides[0]] - features[sides[1]]
+    return sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)

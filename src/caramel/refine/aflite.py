@@ -7,19 +7,18 @@ from trained models that the paper takes, the gaps of blind scorers.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from caramel.arrays import Floats, Ints
+from caramel.blind.crossfit import sparse_pair_weights
+from caramel.blind.probe import words_of
 from caramel.draws import assign_folds, stable_keys
 from caramel.refine.balance import UNIT, Kept
-from caramel.texts import tokens
 
 PARTITIONS = 8  # random halvings per round; each pair is predicted once in each
 SLICE = 0.05  # share of the pairs that a round drops at most
@@ -103,16 +102,11 @@ def _differences(positives: pd.Series[str], negatives: pd.Series[str], gaps: Int
 
     if not len(gaps):
         return csr_array((0, gaps.shape[1]))
-    counts = CountVectorizer(analyzer=_terms, dtype=np.float64).fit_transform([*positives, *negatives])
+    counts = CountVectorizer(analyzer=words_of, dtype=np.float64).fit_transform([*positives, *negatives])
     bags = csr_array(counts[: len(gaps)] - counts[len(gaps) :])
     # On the scale of a difference of two words: far smaller gaps would be held down by the penalty.
     scale = 2 / np.maximum(np.sqrt((gaps.astype(float) ** 2).mean(axis=0)), 1 / UNIT)
     return csr_array(hstack([bags, csr_array(gaps * scale)]))
-
-
-def _terms(text: str) -> list[str]:
-    words = ["<s>", *tokens(text), "</s>"]
-    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words)), f"length {len(words)}"]
 
 
 def _predicted(features: Any, groups: Sequence[str], seed: int) -> Floats:
@@ -121,27 +115,7 @@ def _predicted(features: Any, groups: Sequence[str], seed: int) -> Floats:
     for partition in range(PARTITIONS):
         half = assign_folds(groups, folds=2, seed=seed + partition)
         for side in (0, 1):
-            lead = features[half != side] @ _learn(features[half == side])
+            weights = sparse_pair_weights(features[half == side], cost=COST, tolerance=TOLERANCE, seed=0)
+            lead = features[half != side] @ weights
             right[half != side] += 0.5 + 0.5 * np.sign(lead)
     return right / PARTITIONS
-
-
-def _learn(features: Any) -> Floats:
-    """Return the weights of a logistic regression by which each row's true caption is ahead. (features,)."""
-    from sklearn.linear_model import LogisticRegression
-
-    n = features.shape[0]
-    if n < 2:
-        return np.zeros(features.shape[1])
-    signs: npt.NDArray[np.float64] = np.where(np.arange(n) % 2, 1.0, -1.0)  # the solver wants both classes
-    model = LogisticRegression(
-        C=COST,
-        solver="liblinear",
-        dual=True,
-        fit_intercept=False,
-        tol=TOLERANCE,
-        max_iter=1000,
-        random_state=0,
-    )
-    weights: Floats = model.fit(features.multiply(signs[:, None]).tocsr(), signs).coef_[0]
-    return weights
