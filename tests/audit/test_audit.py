@@ -8,9 +8,10 @@ import pandas as pd
 import pytest
 
 from caramel.audit.attack import BEST
-from caramel.audit.audit import audit, badge, badge_svg, broken, table, write_audit
+from caramel.audit.audit import audit, badge, badge_svg, broken, write_audit
 from caramel.errors import BackendError
 from caramel.registry import BACKENDS
+from caramel.report.audit_text import audit_text
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
@@ -108,7 +109,7 @@ def test_thresholds_break_by_the_lower_end_of_the_interval_and_by_the_rows_with_
 
 
 def test_the_table_has_a_line_per_scorer_and_defect_and_what_stands_beside_it():
-    text = table(done(), beside={"add_obj": 0.8125, "all": 0.9}, beside_name="CLIP")
+    text = audit_text(done(), beside={"add_obj": 0.8125, "all": 0.9}, beside_name="CLIP")
     lines = {line.split()[0]: line.split() for line in text.splitlines() if line.strip()}
     assert (
         lines["scorer"][1:5] == ["micro", "macro", "add_obj", "swap_obj"] or lines["scorer"][3] == "swap_obj"
@@ -135,7 +136,7 @@ def test_subtypes_that_are_not_of_the_taxonomy_are_audited_alike():
     rows = benchmark().assign(type="all", subtype="all")
     result = done(rows)
     assert list(result.attack.figures[BEST]["by_subtype"]) == ["all"]
-    assert "all" in table(result)
+    assert "all" in audit_text(result)
 
 
 def test_an_unknown_scorer_is_an_error():

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from caramel.audit.attack import BEST, Attack, best_blind_attacker
@@ -17,12 +16,10 @@ from caramel.audit.defects import find_defects
 from caramel.audit.giveaways import Giveaways, giveaways
 from caramel.audit.image_shortcuts import ImageShortcuts
 from caramel.audit.leakage import leakage
-from caramel.errors import printable
 from caramel.storage.files import write_atomically
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
-WIDEST = 40  # characters of a name in the terminal
 ORDER_ONLY = "word_order_only"
 REWORDED = ("replace", "add")  # types whose negatives must have other words, not the same in another order
 
@@ -129,9 +126,9 @@ def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None
     overall = result.attack.figures[BEST]["overall"]
     if max_accuracy is not None and overall["ci_low"] > max_accuracy:
         found.append(
-            f"The best blind attacker is right on {_percent(overall['micro'])} % "
-            f"[{_percent(overall['ci_low'])}, {_percent(overall['ci_high'])}] of the rows; at most "
-            f"{_percent(max_accuracy)} % are allowed."
+            f"The best blind attacker is right on {percent(overall['micro'])} % "
+            f"[{percent(overall['ci_low'])}, {percent(overall['ci_high'])}] of the rows; at most "
+            f"{percent(max_accuracy)} % are allowed."
         )
     if max_defects is not None and result.faulty > max_defects:
         found.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
@@ -200,15 +197,15 @@ def pair_gaps(attack: Attack) -> pd.DataFrame:
 def badge(result: Audit) -> str:
     """Return the line of Markdown that shows ``badge.svg``."""
     overall = result.attack.figures[BEST]["overall"]
-    interval = f"[{_percent(overall['ci_low'])}, {_percent(overall['ci_high'])}]"
-    text = f"blind accuracy {_percent(overall['micro'])} % {interval} (chance 50 %)"
+    interval = f"[{percent(overall['ci_low'])}, {percent(overall['ci_high'])}]"
+    text = f"blind accuracy {percent(overall['micro'])} % {interval} (chance 50 %)"
     return f"![{text}](badge.svg)"
 
 
 def badge_svg(result: Audit) -> str:
     """Return a badge of the best blind attacker's accuracy: green where it may be at chance, else amber or red."""
     overall = result.attack.figures[BEST]["overall"]
-    left, right = "blind accuracy", f"{_percent(overall['micro'])} %"
+    left, right = "blind accuracy", f"{percent(overall['micro'])} %"
     low = overall["ci_low"]
     colour = "#2e7d32" if low <= 0.5 else "#b26a00" if low <= 0.6 else "#b71c1c"
     widths = [8 + 7 * len(text) for text in (left, right)]
@@ -224,97 +221,6 @@ def badge_svg(result: Audit) -> str:
     )
 
 
-def table(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
-    """Return the audit for the terminal: per cent per scorer and subtype, what gives away, defects.
-
-    Args:
-        result: of the audit.
-        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
-        beside_name: of that model.
-    """
-    figures = result.attack.figures
-    subtypes = list(figures[BEST]["by_subtype"])
-    names = ["micro", "macro", *subtypes]
-    lines = [["scorer", *names, "interval", "p", "ties"]]
-    for name in [*(n for n in figures if n != BEST), BEST]:
-        overall, parts = figures[name]["overall"], figures[name]["by_subtype"]
-        shares = [overall["micro"], overall["macro"], *(parts[s]["accuracy"] for s in subtypes)]
-        interval = f"{_percent(overall['ci_low'])}–{_percent(overall['ci_high'])}"
-        tail = [interval, f"{overall['p_value']:.4f}", str(overall["ties"])]
-        lines.append([name, *map(_percent, shares), *tail])
-    if beside:
-        shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
-        lines.append([beside_name, *("–" if v is None else _percent(v) for v in shown), "", "", ""])
-    attacked = (
-        "" if len(result.attack.rows) == len(result.rows) else f", {len(result.attack.rows)} of them attacked"
-    )
-    return "\n".join(
-        [
-            f"{len(result.rows)} rows of {result.name}{attacked}; {result.attack.groups} groups by "
-            f"{result.attack.grouped_by}",
-            "Blind accuracy in per cent (chance 50, a tie counts half), 95 % interval and p-value of micro",
-            "",
-            *_aligned(lines),
-            "",
-            *_given_away(result.giveaways),
-            "",
-            f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
-            *(f"  {name:28}{len(ids):>6}{_examples(ids)}" for name, ids in result.defects.items()),
-            *_beside_texts(result),
-        ]
-    )
-
-
-def _beside_texts(result: Audit) -> list[str]:
-    """Return lines on images and on the training corpus, where they were looked at."""
-    lines = []
-    if result.images is not None:
-        found, first = result.images.figures, result.images.features.iloc[0]
-        lines += [
-            "",
-            f"Images alone tell the true one on {_percent(found['accuracy'])} % "
-            f"[{_percent(found['ci_low'])}, {_percent(found['ci_high'])}] of {len(result.images.positive)} rows, "
-            f"p {found['p_value']:.4f}; most by {first['feature']} ({_percent(first['accuracy'])} %)",
-        ]
-    if result.leaks is not None:
-        counts = _leakage(result.leaks)
-        lines += ["", f"In the training corpus: {counts['exact']} texts exactly, {counts['near']} nearly"]
-    return lines
-
-
-def _given_away(found: Giveaways) -> list[str]:
-    """Return a line for each type: the properties, and the first terms either way."""
-    lines = ["What gives the true caption away"]
-    for kind, parts in found.items():
-        ways = [p["true_caption_is"] for p in parts["properties"][:3]]
-        terms = [f"{t['term']!r} {'+' if t['weight'] > 0 else '-'}" for t in parts["terms"][:6]]
-        lines.append(
-            f"  {_in_line(kind):12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}"
-        )
-    return lines
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines with columns aligned, the first to the left, the others to the right; long names are cut."""
-    lines = [[_in_line(cell) for cell in line] for line in lines]
-    widths = np.array([[len(cell) for cell in line] for line in lines]).max(axis=0).tolist()
-    return [
-        "  ".join(
-            cell.rjust(w) if i else cell.ljust(w)
-            for i, (cell, w) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
-
-
-def _in_line(cell: str) -> str:
-    text = printable(cell).replace("\n", "\\n")
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
-
-
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """Return a share in per cent, with one decimal."""
     return f"{100 * share:.1f}"
-
-
-def _examples(ids: Sequence[str]) -> str:
-    return f"   {', '.join(map(_in_line, ids[:3]))}{', …' if len(ids) > 3 else ''}" if ids else ""

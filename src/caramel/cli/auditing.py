@@ -98,6 +98,7 @@ def audit(
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
     from caramel.report.audit_page import PAGE, write_page
+    from caramel.report.audit_text import audit_text
 
     keep_inputs([out / name for name in (*audits.FILES, PAGE)], [path, *(p for p in (corpus, training) if p)])
     parse = None if parser is None else parsers.parser(parser)
@@ -118,7 +119,7 @@ def audit(
     )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
-    say(audits.table(result, beside=beside, beside_name=beside_name))
+    say(audit_text(result, beside=beside, beside_name=beside_name))
     audits.write_audit(result, out)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     say(f"\n{audits.badge(result)}\nWritten to {out}.")

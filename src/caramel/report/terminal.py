@@ -1,8 +1,9 @@
-"""Metrics and comparisons as text for the terminal."""
+"""Tables for the terminal: metrics and comparisons, and how any is aligned."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -26,7 +27,7 @@ def metrics_text(metrics: pd.DataFrame) -> str:
             counts = (_range([row[c] for row in of_subset]) for c in ("n", "ties", "unscored"))
             shown = {row.name[1]: _cell(row) for row in of_subset}
             lines.append([str(subset), *(shown.get(name, "") for name in names), *counts])
-        parts.append(f"{model}\n{_aligned(lines)}")
+        parts.append(f"{model}\n{aligned(lines)}")
     return "\n\n".join([*parts, "In per cent; 95 % intervals clustered on the image; ties count as misses."])
 
 
@@ -64,7 +65,7 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         "In per cent. *: significant at 5 % after Holm's correction. Detectable: the smallest difference that",
         "these instances would have shown in four of five samples.",
     ]
-    return "\n".join([_aligned(lines), "", *notes])
+    return "\n".join([aligned(lines), "", *notes])
 
 
 def _cell(row: pd.Series) -> str:
@@ -85,10 +86,9 @@ def _range(values: list[int]) -> str:
     return str(low) if low == high else f"{low}–{high}"
 
 
-def _aligned(lines: list[list[str]]) -> str:
-    """Return the lines with columns aligned, the first to the left, the others to the right."""
-    plain = [[printable(cell).replace("\n", "\\n") for cell in line] for line in lines]
-    cut = [[cell if len(cell) <= WIDEST else cell[: WIDEST - 1] + "…" for cell in line] for line in plain]
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Return the lines with columns aligned, the first to the left, the others to the right; long cells are cut."""
+    cut = [[in_line(cell) for cell in line] for line in lines]
     widths = [max(len(line[i]) for line in cut) for i in range(len(cut[0]))]
     return "\n".join(
         "  ".join(
@@ -97,3 +97,9 @@ def _aligned(lines: list[list[str]]) -> str:
         ).rstrip()
         for line in cut
     )
+
+
+def in_line(cell: str) -> str:
+    """Return a text, which may be a user's, as it can stand in a line: without signs that steer, and cut."""
+    text = printable(cell).replace("\n", "\\n")
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"

@@ -1,0 +1,84 @@
+"""The audit as text for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from caramel.audit.attack import BEST
+from caramel.audit.audit import Audit, percent
+from caramel.audit.giveaways import Giveaways
+from caramel.report.terminal import aligned, in_line
+
+
+def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
+    """Return the audit for the terminal: per cent per scorer and subtype, what gives away, defects.
+
+    Args:
+        result: of the audit.
+        beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
+        beside_name: of that model.
+    """
+    figures = result.attack.figures
+    subtypes = list(figures[BEST]["by_subtype"])
+    names = ["micro", "macro", *subtypes]
+    lines = [["scorer", *names, "interval", "p", "ties"]]
+    for name in [*(n for n in figures if n != BEST), BEST]:
+        overall, parts = figures[name]["overall"], figures[name]["by_subtype"]
+        shares = [overall["micro"], overall["macro"], *(parts[s]["accuracy"] for s in subtypes)]
+        interval = f"{percent(overall['ci_low'])}–{percent(overall['ci_high'])}"
+        tail = [interval, f"{overall['p_value']:.4f}", str(overall["ties"])]
+        lines.append([name, *map(percent, shares), *tail])
+    if beside:
+        shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
+        lines.append([beside_name, *("–" if v is None else percent(v) for v in shown), "", "", ""])
+    attacked = (
+        "" if len(result.attack.rows) == len(result.rows) else f", {len(result.attack.rows)} of them attacked"
+    )
+    return "\n".join(
+        [
+            f"{len(result.rows)} rows of {result.name}{attacked}; {result.attack.groups} groups by "
+            f"{result.attack.grouped_by}",
+            "Blind accuracy in per cent (chance 50, a tie counts half), 95 % interval and p-value of micro",
+            "",
+            aligned(lines),
+            "",
+            *_given_away(result.giveaways),
+            "",
+            f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
+            *(f"  {name:28}{len(ids):>6}{_examples(ids)}" for name, ids in result.defects.items()),
+            *_beside_texts(result),
+        ]
+    )
+
+
+def _beside_texts(result: Audit) -> list[str]:
+    """Return lines on images and on the training corpus, where they were looked at."""
+    lines = []
+    if result.images is not None:
+        found, first = result.images.figures, result.images.features.iloc[0]
+        lines += [
+            "",
+            f"Images alone tell the true one on {percent(found['accuracy'])} % "
+            f"[{percent(found['ci_low'])}, {percent(found['ci_high'])}] of {len(result.images.positive)} rows, "
+            f"p {found['p_value']:.4f}; most by {first['feature']} ({percent(first['accuracy'])} %)",
+        ]
+    if result.leaks is not None:
+        exact, near = (int((result.leaks["kind"] == kind).sum()) for kind in ("exact", "near"))
+        lines += ["", f"In the training corpus: {exact} texts exactly, {near} nearly"]
+    return lines
+
+
+def _given_away(found: Giveaways) -> list[str]:
+    """Return a line for each type: the properties, and the first terms either way."""
+    lines = ["What gives the true caption away"]
+    for kind, parts in found.items():
+        ways = [p["true_caption_is"] for p in parts["properties"][:3]]
+        terms = [f"{t['term']!r} {'+' if t['weight'] > 0 else '-'}" for t in parts["terms"][:6]]
+        lines.append(
+            f"  {in_line(kind):12}{'; '.join(ways) or 'no property'}; terms {', '.join(terms) or 'none'}"
+        )
+    return lines
+
+
+def _examples(ids: Sequence[str]) -> str:
+    return f"   {', '.join(map(in_line, ids[:3]))}{', …' if len(ids) > 3 else ''}" if ids else ""
