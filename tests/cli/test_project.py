@@ -213,6 +213,7 @@ def test_doctor_exits_with_code_one_outside_a_project(call: Call) -> None:
 
 INTERRUPT = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == sys.argv[1]:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -128,6 +129,26 @@ def test_a_raylet_that_is_killed_while_ray_starts_ends_the_run_with_what_to_do(t
         process.kill()
     assert process.returncode == 1, said
     assert "Error: Ray did not start on this machine" in said or "Ray's process 'raylet'" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_volume_that_fills_while_a_grid_runs_is_named_and_tune_adds_no_traceback(
+    tmp_path: Path, mount: Callable[..., Path]
+) -> None:
+    place = mount(tmp_path / "work", 32)
+    process = start("trials", place, tmp_path)
+    try:
+        wait_for_one("trials", place, process)
+        with suppress(OSError), (place / "others").open("wb", buffering=0) as stream:
+            while True:
+                stream.write(bytes(4096))
+        said, _ = process.communicate(timeout=240)
+    finally:
+        process.kill()
+    assert process.returncode == 1, said
+    assert f"its volume {place} has 0 MiB free" in said
     assert "Traceback" not in said
 
 

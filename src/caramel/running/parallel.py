@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 import os
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -231,9 +232,10 @@ def _run_on_tune(
     gpus: float,
 ) -> None:
     """Run the jobs as one Ray Tune experiment; raise the first error after all have ended."""
-    os.environ.setdefault("TUNE_PRINT_ALL_TRIAL_ERRORS", "0")  # with tracebacks; what they mean is said below
     with ray_session() as look:
         from ray import tune
+
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
 
         class Watch(tune.Callback):  # type: ignore[misc]
             """Looks at each turn of Tune's loop whether Ray still runs; says which trials start again."""
