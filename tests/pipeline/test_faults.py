@@ -14,7 +14,7 @@ import pytest
 
 from caramel.storage.files import file_hash
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.slow
 
 
 def start(project, stage: str) -> subprocess.Popen[bytes]:

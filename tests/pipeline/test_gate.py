@@ -13,7 +13,7 @@ from project import Project
 from caramel import tables
 from caramel.storage.plain_yaml import read_yaml
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 THINGS = ("dog", "cat", "bus", "car", "bench", "chair", "horse", "boat", "bird", "tree", "table", "bottle")
 COLOURS = ("red", "green", "blue", "black", "white", "brown", "yellow", "grey")

@@ -12,7 +12,7 @@ from project import Project
 
 from caramel import tables
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 SMALL = {
     "validate_captions.min_pairs": "5",

@@ -9,7 +9,7 @@ import pytest
 from caramel import tables
 from caramel.storage.plain_yaml import read_yaml
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 
 STAGES = [
     "scenes",
