@@ -145,3 +145,8 @@ def backend(kind: str, name: str) -> Callable[..., Any]:
     module, _, function = location(kind, name).partition(":")
     factory: Callable[..., Any] = getattr(import_module(module), function)
     return factory
+
+
+def default_scorers() -> tuple[str, ...]:
+    """Return the blind scorers that an audit is made with unless others are named: all that need no model."""
+    return (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
