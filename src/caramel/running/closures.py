@@ -1,8 +1,9 @@
 """What code a result depends on: all modules of caramel that a script or module reaches.
 
 Imports count wherever they stand, in functions too, but not under ``if TYPE_CHECKING``. Who looks up a kind of backend
-in the registry reaches all backends of that kind. Infrastructure carries the work but does not shape it, and
-does not count: an edit there reruns nothing.
+in the registry reaches all backends of that kind. Who takes a name that a package only hands on lazily reaches the
+module that has it. Infrastructure carries the work but does not shape it, and does not count: an edit there reruns
+nothing.
 
 ``dvc.yaml`` lists these files as dependencies of its stages (``running.graph``), and the keys of finished shards,
 trials and embeddings hash them (``code_version``).
@@ -36,6 +37,8 @@ INFRASTRUCTURE = frozenset(
 )
 LOOKING_UP = ("backend", "location")  # functions of the registry, and the table itself
 TABLE = "BACKENDS"
+LAZY = ("__getattr__", "__dir__")  # functions by which a package hands names on
+FINDERS = ("__future__", "importlib", "typing")  # what its own imports may be of
 Backends = Mapping[str, Mapping[str, str]]  # kind -> name -> "module:function"
 
 
@@ -125,15 +128,24 @@ def _source(module: str) -> Path:
 def _mentions(file: Path) -> tuple[tuple[str, str], ...]:
     """Return what one file imports and looks up: (module, "") or ("", kind of backend)."""
     found: list[tuple[str, str]] = []
-    for node in _running(ast.parse(file.read_text(encoding="utf-8"))):
+    nodes = list(_running(ast.parse(file.read_text(encoding="utf-8"))))
+    called: dict[str, str] = {}  # what the file calls a module -> its name
+    for node in nodes:
         if isinstance(node, ast.Import):
             found += [(alias.name, "") for alias in node.names]
+            called |= {alias.asname or alias.name: alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             separator = "" if module.endswith(".") else "."
             found += [(module, ""), *((f"{module}{separator}{alias.name}", "") for alias in node.names)]
         elif kind := _looked_up(node):
             found.append(("", kind))
+    # ``package.name``, where the package hands the name on.
+    found += [
+        (f"{called[node.value.id]}.{node.attr}", "")
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in called
+    ]
     return tuple(found)
 
 
@@ -147,6 +159,10 @@ def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[st
                     yield from with_parents(place.partition(":")[0])
         elif whole := _absolute(module, file, package):
             yield from with_parents(whole)
+            outer, _, name = whole.rpartition(".")
+            around = package.file(outer)
+            if around is not None and is_bare(around) and name in (handed := handed_on(around)):
+                yield from with_parents(handed[name])
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -191,9 +207,34 @@ def _looked_up(node: ast.AST) -> str:
 
 @functools.cache
 def is_bare(file: Path | None) -> bool:
-    """Return whether a file is a package's ``__init__`` that holds words about it and no work."""
+    """Return whether a file is a package's ``__init__`` that holds no work: words about it, and names handed on lazily.
+
+    Its imports are for type checkers, or of what finds a module by its name; its functions are ``LAZY``.
+    """
     assert file is not None
     if file.name != "__init__.py":
         return False
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    return all(isinstance(node, ast.Expr) or ast.unparse(node).startswith("__version__ = ") for node in body)
+    return all(map(_is_idle, ast.parse(file.read_text(encoding="utf-8")).body))
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    """Return whether a statement of a package's ``__init__`` does no work."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(node.test) and all(map(_is_idle, node.orelse))
+    if isinstance(node, ast.ImportFrom):
+        return node.module in FINDERS
+    if isinstance(node, ast.FunctionDef):
+        return node.name in LAZY
+    return isinstance(node, ast.Expr) or ast.unparse(node).startswith(("__version__ = ", "__all__ = "))
+
+
+@functools.cache
+def handed_on(file: Path) -> dict[str, str]:
+    """Return name -> module of what a package's ``__init__`` imports for type checkers, and hands on lazily."""
+    found: dict[str, str] = {}
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for part in node.body:
+                if isinstance(part, ast.ImportFrom) and part.module:
+                    found |= {alias.asname or alias.name: part.module for alias in part.names}
+    return found
