@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from caramel.errors import ConfigError
 
@@ -296,6 +296,8 @@ def refine_captions(
 
     from caramel.audit.inputs_of_audit import rows_of
     from caramel.refine import refining
+    from caramel.refine.grid_of_pairs import Within
+    from caramel.refine.tradeoff import METHODS
 
     settings = refining.settled(
         scorers=_names("scorers", scorers),
@@ -308,6 +310,8 @@ def refine_captions(
         folds=folds,
         seed=seed,
     )
+    _choices("methods", methods, METHODS)
+    _choices("within", [within], get_args(Within))
     _check("target", target, 0.5, 1)
     _check("rows", rows, 1, None)
     _check("folds", folds, 2, None)
@@ -356,3 +360,9 @@ def _names(what: str, names: Sequence[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise ConfigError(f"{what}={names!r} must be a list of names: [{names!r}].")
     return tuple(names)
+
+
+def _choices(what: str, given: Sequence[str], choices: Sequence[str]) -> None:
+    """Raise a ConfigError if a value is none of the choices."""
+    if wrong := [value for value in given if value not in choices]:
+        raise ConfigError(f"{what}={wrong[0]!r} is none of the choices: {', '.join(choices)}.")
