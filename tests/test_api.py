@@ -80,7 +80,9 @@ def test_all_that_is_named_is_handed_on_and_nothing_else() -> None:
         assert name in dir(caramel)
         assert "Example:" in getattr(caramel, name).__doc__
     assert set(caramel.__all__) == {
-        name for name, value in vars(api).items() if inspect.isfunction(value) and not name.startswith("_")
+        name
+        for name, value in vars(api).items()
+        if inspect.isfunction(value) and value.__module__ == api.__name__ and not name.startswith("_")
     }
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         caramel.nonsense  # type: ignore[attr-defined]  # noqa: B018
@@ -183,7 +185,6 @@ def test_an_audit_of_a_frame_is_that_of_the_command_on_its_file(tmp_path: Path) 
     assert {name: list(ids) for name, ids in found.defects.items()} == {
         name: part["rows"] for name, part in written["defects"].items()
     }
-    assert "best_blind_attacker" in str(found)
 
 
 def test_a_refinement_of_a_frame_is_that_of_the_command_on_its_file(tmp_path: Path) -> None:

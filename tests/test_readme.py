@@ -94,7 +94,6 @@ def test_the_examples_of_the_readme_run(
     said = capsys.readouterr().out
     assert len(steps) == 2000
     assert "2000 {'accuracy': " in said
-    assert "best_blind_attacker" in said
     assert len(names["rows"]) == 1
     assert not Path("mlruns").exists()
     for name in caramel.__all__:

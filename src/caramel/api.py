@@ -223,7 +223,8 @@ def audit_captions(
         training: file of a training corpus's captions: which texts stand in it?
 
     Returns:
-        The audit: print it, or look at ``best`` (micro, ci_low, ci_high in [0, 1] …), ``defects``, ``giveaways``.
+        The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``defects``, ``giveaways`` and the rest; as text, what
+        ``caramel.report.audit_text.audit_text`` makes of it.
 
     Raises:
         DataError: a column is missing, a value is not text, an id stands twice, or there is too little to attack.

@@ -59,9 +59,6 @@ class Audit:
         found: Mapping[str, Any] = self.attack.figures[BEST]["overall"]
         return found
 
-    def __str__(self) -> str:
-        return table(self)
-
 
 def audit(
     rows: pd.DataFrame,
