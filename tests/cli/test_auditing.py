@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from caramel import cli
+from caramel.blind.scorer_specs import default_scorers
 from caramel.cli import auditing as quality
 from caramel.registry import SCORERS
 
@@ -102,7 +103,7 @@ def test_an_unknown_scorer_lists_the_choices(call: Call) -> None:
 
 
 def test_all_scorers_without_a_model_are_the_default() -> None:
-    assert quality.default_scorers() == tuple(SCORERS)[: tuple(SCORERS).index("vera")]
+    assert default_scorers() == tuple(SCORERS)[: tuple(SCORERS).index("vera")]
 
 
 def test_published_figures_are_shares_by_subset() -> None:

@@ -15,7 +15,7 @@ from caramel import registry, tables
 from caramel.benchmarks.image_files import ImageFile, check_images
 from caramel.benchmarks.tasks import RANKING_COLUMNS, Rankings, limited
 from caramel.evaluation import ranking
-from caramel.evaluation.encoding import Dual, Run
+from caramel.evaluation.encoding import Dual, Run, encode
 from caramel.evaluation.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
 from caramel.evaluation.scoring import similarities
 from caramel.models.families.specs import open_model
@@ -186,7 +186,8 @@ def test_prompts_are_averaged_by_every_form_of_model(spec: str, tmp_path: Path, 
     task = Prompts().task(tmp_path)
     run = Run(spec, "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
     keys = check_images(task.images, "test")
-    found = rank_columns(task, keys, run, open_model(spec, "cpu", "fp32"))
+    model = open_model(spec, "cpu", "fp32")
+    found = rank_columns(task, lambda texts, pairs: encode(task.images, keys, texts, pairs, run, model))
     scores = scores_of(task, spec)
     scores[3], scores[4], scores[:, 3] = scores[0], scores[1], scores[:, 0]  # exactly, not but nearly
     expected = np.array(oracle(task, scores))

@@ -26,6 +26,11 @@ PLANTED = {
     ),
     "import of two more": ("from mine.low import far\n", "low.paint"),
     "package that does something": ("from mine.busy import quiet\n", "busy"),
+    "package that does something beside handing on": ("from mine.half import quiet\n", "half"),
+    "name handed on": ("from mine.shop import colour\n", "low.paint"),
+    "name handed on, of the package": ("import mine.shop as s\ns.colour\n", "low.paint"),
+    "name handed on, by its whole name": ("import mine.shop\nmine.shop.colour\n", "low.paint"),
+    "name handed on, in a function": ("def f():\n    from ..shop import colour\n", "low.paint"),
     "backend": ("from mine.registry import JUDGES\ndef f(name): JUDGES[name]()\n", "low.paint"),
     "backend in a function": (
         "def f(name):\n    from ..registry import JUDGES as j\n    j[name]\n",
@@ -37,6 +42,22 @@ PLANTED = {
     "backend of all": ("from mine.registry import *\nJUDGES['good']\n", "low.paint"),
     "what checks a kind": ("from mine.registry import JUDGES\nJUDGES.missing('x')\n", "low.looked"),
 }
+
+# A package that hands a name on at its first use, as caramel's own does.
+LAZY = """
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mine.low.paint import colour as colour
+else:
+
+    def __getattr__(name):
+        return getattr(import_module("mine.low.paint"), name)
+
+
+__all__ = ["colour"]
+"""
 
 
 @pytest.fixture
@@ -52,6 +73,10 @@ def mine(tmp_path: Path) -> Package:
         "low/far.py": "def f():\n    from mine.low.paint import colour\n",
         "busy/__init__.py": "x = 1\n",
         "busy/quiet.py": "",
+        "shop/__init__.py": LAZY,
+        "shop/quiet.py": "",
+        "half/__init__.py": f"{LAZY}\nx = 1\n",
+        "half/quiet.py": "",
         "carry/__init__.py": "",
         "carry/run.py": "from mine.low import other\n",
         "high/__init__.py": "",
@@ -114,6 +139,20 @@ def test_of_a_kind_of_which_one_backend_is_named_the_others_do_not_count(
     assert reached([tmp_path / "one.py"], mine, {"judge": "good"}) == {"mine.low.paint", "mine.low.looked"}
 
 
+def test_a_package_that_hands_names_on_is_not_in_the_closure_of_what_stands_in_it(
+    mine: Package, tmp_path: Path
+) -> None:
+    (tmp_path / "one.py").write_text("from mine.shop import quiet\n", encoding="utf-8")
+    assert reached([tmp_path / "one.py"], mine) == {"mine.shop.quiet"}
+
+
+def test_a_script_that_uses_the_functions_of_caramel_depends_on_what_they_do(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("import caramel\ncaramel.__version__\n", encoding="utf-8")
+    (tmp_path / "two.py").write_text("import caramel\ncaramel.score(1, 2)\n", encoding="utf-8")
+    assert reached([tmp_path / "one.py"]) == set()
+    assert {"caramel.api", "caramel.evaluation.in_memory"} <= reached([tmp_path / "two.py"])
+
+
 def test_a_package_that_is_reached_whole_is_its_folder_and_with_it_its_data(
     mine: Package, tmp_path: Path
 ) -> None:
@@ -162,6 +201,7 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
         "audit/audit.py",
         "report/page.py",
         "running/parallel.py",
+        "api.py",
     ):
         with (copied / path).open("a", encoding="utf-8") as stream:
             stream.write("\nEDITED = True\n")

@@ -53,6 +53,12 @@ class Audit:
     images: ImageShortcuts | None = None
     leaks: pd.DataFrame | None = None
 
+    @property
+    def best(self) -> Mapping[str, Any]:
+        """The best blind attacker over all rows: micro, macro, ci_low, ci_high in [0, 1], p_value, ties."""
+        found: Mapping[str, Any] = self.attack.figures[BEST]["overall"]
+        return found
+
 
 def audit(
     rows: pd.DataFrame,

@@ -16,7 +16,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
-from caramel.audit.named_columns import ALL, SUFFIXES, read_named
+from caramel.audit.named_columns import ALL, SUFFIXES, completed, read_named
 from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import image_folder
@@ -39,6 +39,7 @@ COLUMNS = (
     "negative_image",
 )
 NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
+FRAME = "The data frame"  # what messages call it
 OTHER = "other"  # subtype of rows that belong to none, where others do
 PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
 MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
@@ -100,7 +101,32 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         raise DataError(f"{str(path)!r} is of no known format.\n{looked_for()}")
     if found == SUGARCREPE and rows["caption2"].notna().all():
         found = SUGARCREPE_PP
-    return AuditRows(_checked(rows, path), found, files)
+    return AuditRows(_checked(rows, repr(str(path))), found, files)
+
+
+def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
+    """Return the rows of a frame with named columns, as of a file with them; see ``named_columns``.
+
+    Args:
+        frame: ``caption``, ``negative_caption``, and further columns.
+        images: folder of the images; None: they are not looked at.
+
+    Raises:
+        DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, or an
+            image lies outside of the folder.
+    """
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"Rows must be a pandas DataFrame, not {type(frame).__name__}.")
+    names = [name for name in frame.columns if isinstance(name, str)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{FRAME} has several columns {twice[0]!r}. Leave one.")
+    plain = frame[names].astype(object)
+    records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
+    places = [f"{FRAME}, row {label!r}" for label in frame.index]
+    rows = completed(names, list(zip(places, records, strict=True)), FRAME)
+    located, files = _located(rows, images) if images else (rows.assign(image=None, negative_image=None), {})
+    return AuditRows(_checked(located, FRAME), NAMED, files)
 
 
 Found = tuple[pd.DataFrame, dict[str, ImageFile]]
@@ -155,7 +181,11 @@ def _tables(path: Path, images: Path) -> Found:
 
 def _named(path: Path, images: Path) -> Found:
     """Return the rows of a file with named columns; images are paths in the folder of the images."""
-    rows = read_named(path)
+    return _located(read_named(path), images)
+
+
+def _located(rows: pd.DataFrame, images: Path) -> Found:
+    """Return rows whose columns of images are names in a folder with the keys of those that are at hand."""
     files = _at_hand(
         ImageFile(str(images / name))
         for column in ("image", "negative_image")
@@ -241,14 +271,14 @@ def _objects(values: Sequence[str | None]) -> pd.Series[Any]:
     return pd.Series(values, dtype=object)
 
 
-def _checked(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
+def _checked(rows: pd.DataFrame, where: str) -> pd.DataFrame:
     """Return the rows with the columns of the contract."""
     if rows.empty:
-        raise DataError(f"{str(path)!r} holds no row.")
+        raise DataError(f"{where} holds no row.")
     twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
     if twice:
         raise DataError(
-            f"{str(path)!r}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
+            f"{where}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
         )
     columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
     found = rows[columns].reset_index(drop=True).astype(object)

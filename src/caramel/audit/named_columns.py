@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +53,29 @@ def read_named(path: Path) -> pd.DataFrame:
         DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image lies outside of
             its folder.
     """
-    names, rows = _read(path)
+    return completed(*_read(path), repr(str(path)), "Of a benchmark's release give the folder.")
+
+
+def completed(names: Sequence[str], rows: Rows, where: str, cure: str = "") -> pd.DataFrame:
+    """Return rows as ``read_named`` does, with names, images and types where there are none.
+
+    Args:
+        names: columns that there are.
+        rows: where each stands, and its values by column.
+        where: what they are of, for messages.
+        cure: what to do where columns are missing, beside naming them so.
+
+    Raises:
+        DataError: as in ``read_named``.
+    """
     lacking = [name for name in REQUIRED if name not in names]
     if lacking:
         raise DataError(
-            f"{str(path)!r} lacks the columns {lacking}; it has {brief(names)}.\n"
-            f"Named columns are {named_columns()}. Of a benchmark's release give the folder."
+            f"{where} lacks the columns {lacking}; it has {brief(list(names))}.\n"
+            f"Named columns are {named_columns()}. {cure}".rstrip()
         )
     if not rows:
-        raise DataError(f"{str(path)!r} holds no row.")
+        raise DataError(f"{where} holds no row.")
     columns: dict[str, Texts] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
     columns |= {name: [text or "" for text in _texts(rows, name)] for name in REQUIRED}
     for name, others in OPTIONAL.items():

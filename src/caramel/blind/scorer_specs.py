@@ -52,6 +52,11 @@ def all_scorers() -> list[ScorerSpec]:
     return [SCORERS[name] for name in SCORERS]
 
 
+def default_scorers() -> tuple[str, ...]:
+    """Return the blind scorers that an audit is made with unless others are named: all that need no model."""
+    return tuple(found.name for found in all_scorers() if found.missing is None)
+
+
 def scorers_help() -> list[str]:
     """Return a line of help for each scorer: its spec, and what it looks at."""
     scorers = all_scorers()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,10 +11,6 @@ from caramel.cli.options import SEED, listing
 from caramel.cli.saying import say
 from caramel.errors import DataError
 from caramel.storage.files import keep_inputs
-
-if TYPE_CHECKING:
-    from caramel.audit.image_shortcuts import ImageShortcuts
-    from caramel.audit.inputs_of_audit import AuditRows
 
 BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
@@ -105,27 +99,24 @@ def audit(
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.audit import audit as audits
+    from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
+    from caramel.blind.scorer_specs import default_scorers
     from caramel.report.audit_page import PAGE, write_page
     from caramel.report.audit_text import audit_text
 
     keep_inputs([out / name for name in (*audits.FILES, PAGE)], [path, *(p for p in (corpus, training) if p)])
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
-    leaks = None if training is None else audits.leaks_into(found.rows, training, seed=seed)
-    result = audits.audit(
-        found.rows,
+    result = audit_data_set(
+        found,
         scorers=scorers or default_scorers(),
         folds=folds,
         seed=seed,
         name=name or path.resolve().stem,
         corpus=None if corpus is None else _lines(corpus),
-    )
-    result = replace(
-        result,
-        images=_image_shortcuts(found, folds, seed),
-        leaks=leaks,
+        training=training,
     )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
@@ -138,26 +129,6 @@ def audit(
         say(f"Threshold broken: {message}", err=True)
     if messages:
         sys.exit(1)
-
-
-def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
-    """Return what the images of rows that have both give away; None where no row has both at hand."""
-    from caramel.audit.grouping import grouped
-    from caramel.audit.image_shortcuts import image_shortcuts
-    from caramel.benchmarks.image_files import encoded
-
-    rows = found.rows.dropna(subset=["image", "negative_image"])
-    if rows.empty:
-        return None
-    files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
-    return image_shortcuts(files[0], files[1], grouped(rows).names, folds=folds, seed=seed)
-
-
-def default_scorers() -> tuple[str, ...]:
-    """Return every blind scorer that needs no model."""
-    from caramel.blind.scorer_specs import all_scorers
-
-    return tuple(found.name for found in all_scorers() if found.missing is None)
 
 
 def published(benchmark: str) -> dict[str, float]:

@@ -10,15 +10,13 @@ import click
 
 from caramel.cli.options import SEED, listing
 from caramel.cli.saying import say
-from caramel.errors import ConfigError, DataError
+from caramel.errors import ConfigError
 from caramel.storage.files import keep_inputs, write_atomically
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from caramel.evaluation.evaluate import Source
 
-METRICS, COMPARISON = ("metrics.parquet", "metrics.csv"), "comparison.csv"  # what is written
+COMPARISON = "comparison.csv"  # what is written
 MOST_RESAMPLES = 100_000  # as evaluate.bootstrap in params.yaml: more tell nothing, and take for ever
 STORE, TRIALS = "work/embeddings", "work/eval"
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -127,9 +125,8 @@ def evaluate(
         --data benchmarks/ --images coco/val2017 --out results/vit-b-32
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
-    from caramel import tables
-    from caramel.benchmarks.catalogue import benchmark
     from caramel.evaluation import evaluate as library
+    from caramel.evaluation.results import run_files
     from caramel.report.terminal import metrics_text
 
     sources = _sources(benchmarks, data, images)
@@ -137,11 +134,7 @@ def evaluate(
         lines = library.missing(models, sources, limit)
         say("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
-    kinds = (tables.SIMILARITIES, tables.ANSWERS)
-    written = [out / name for name in (*(f"{kind.name}.parquet" for kind in kinds), *METRICS)]
-    keep_inputs(written, [Path(source.data) for source in sources])
-    keep_inputs([out], [Path(source.data) for source in sources if benchmark(source.benchmark).any_folder])
-    out.mkdir(parents=True, exist_ok=True)  # before any work: it may be a place where nothing can be written
+    run_files.prepare(out, [(source.benchmark, source.data) for source in sources])
     found = library.evaluate(
         models,
         sources,
@@ -155,12 +148,7 @@ def evaluate(
         folder=TRIALS,
         limit=limit,
     )
-    for kind, rows in zip(kinds, (found.similarities, found.answers), strict=True):
-        path = out / f"{kind.name}.parquet"
-        path.unlink(missing_ok=True)  # of an earlier run
-        if len(rows):
-            tables.write(kind, rows, path)
-    _write_metrics(found.metrics, out)
+    run_files.write_run(out, found.similarities, found.answers, found.metrics)
     say(metrics_text(found.metrics))
     say(f"\nWritten to {out}.")
 
@@ -206,12 +194,15 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
     """
     from caramel.benchmarks.catalogue import benchmark as named
+    from caramel.evaluation.results import run_files
     from caramel.evaluation.results.published_files import files_of, metrics_of
     from caramel.report.terminal import metrics_text
 
-    keep_inputs([out / name for name in METRICS], [file for path in files for file in files_of(path)])
+    keep_inputs(
+        [out / name for name in run_files.METRICS], [file for path in files for file in files_of(path)]
+    )
     found = metrics_of(list(files), named(benchmark), bootstrap=bootstrap, seed=seed)
-    _write_metrics(found, out)
+    run_files.write_metrics(found, out)
     say(metrics_text(found))
     for note in found.attrs["notes"]:
         say(f"Note: {note}")
@@ -290,14 +281,17 @@ def table(
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
     from caramel.benchmarks.catalogue import benchmark as named
+    from caramel.evaluation.results import run_files
     from caramel.evaluation.results.published_files import ANSWERS, run_file
     from caramel.report.paper_table import paper_table
 
     if out is not None:
-        read = [file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / METRICS[0])]
+        read = [
+            file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
+        ]
         keep_inputs([out], read)
     text = paper_table(
-        _scored(runs),
+        run_files.scored(runs),
         named(benchmark),
         metrics=metrics,
         subsets=subsets,
@@ -305,7 +299,7 @@ def table(
         style=style,  # type: ignore[arg-type]
         resamples=bootstrap,
         seed=seed,
-        further=_answered(runs),
+        further=run_files.answered(runs),
         seeds=seeds,
         intervals=intervals,
     )
@@ -314,47 +308,6 @@ def table(
         return
     write_atomically(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
     say(f"Wrote {out}.")
-
-
-def _scored(runs: tuple[Path, ...]) -> pd.DataFrame:
-    """Return the similarities of all runs but those that hold answers alone."""
-    import pandas as pd
-
-    from caramel import tables
-    from caramel.evaluation.results.published_files import read_runs
-
-    named = [
-        str(run)
-        for run in runs
-        if (run / "similarities.parquet").exists() or not (run / "answers.parquet").exists()
-    ]
-    if not named:
-        return tables.frame(tables.SIMILARITIES, [])
-    rows = pd.concat(read_runs(named), ignore_index=True)
-    twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
-    if len(twice):
-        raise DataError(
-            f"Several runs hold the model {twice['model'].iloc[0]!r} on {twice['benchmark'].iloc[0]!r}. Give each "
-            f"model once, and models a name of their own: `caramel eval --model NAME=SPEC`."
-        )
-    return rows
-
-
-def _answered(runs: tuple[Path, ...]) -> pd.DataFrame | None:
-    """Return the metrics of models that answer in words: they have no scores; None if there are none."""
-    import pandas as pd
-
-    from caramel import tables
-
-    found = [
-        tables.read(tables.METRICS, run / "metrics.parquet")
-        for run in runs
-        if (run / "answers.parquet").exists()
-    ]
-    if not found:
-        return None
-    rows = pd.concat(found, ignore_index=True)
-    return rows[rows["metric"].str.startswith("choice_")]
 
 
 def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
@@ -373,11 +326,3 @@ def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
     for name in names:
         benchmark(name)
     return [source_of(name, data.resolve(), images.resolve() if images else None) for name in names]
-
-
-def _write_metrics(found: Any, out: Path) -> None:
-    """Write table ``metrics`` as Parquet and CSV."""
-    from caramel import tables
-
-    tables.write(tables.METRICS, found, out / METRICS[0])
-    write_atomically(out / METRICS[1], lambda path: found.to_csv(path, index=False))

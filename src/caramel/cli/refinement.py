@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +13,12 @@ import click
 
 from caramel.cli.options import SEED
 from caramel.cli.saying import say
-from caramel.errors import ConfigError, DataError
 from caramel.storage.files import keep_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from caramel.refine.tradeoff import Candidate
-
-# What refinement is fitted on and chosen by, and the further scorers that judge the result.
-FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
-FURTHER = ("kneser_ney", "char_ngram", "shrunk_probe", "final_punctuation", "casing", "digits", "articles")
-
-Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high
 
 
 @click.command()
@@ -103,73 +98,39 @@ def refine(
       caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
     """
     from caramel.audit.inputs_of_audit import read_rows
-    from caramel.refine import refined_files, tradeoff
-    from caramel.refine.rows import rejected, repair
+    from caramel.refine import refined_files, refining
 
-    fitted = scorers or FITTED
-    further = attackers or tuple(s for s in FURTHER if s not in fitted)
-    if not further or set(fitted) & set(further):
-        raise ConfigError(
-            f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: the result must be judged by one scorer "
-            f"at least that it was not refined with. Name others."
-        )
+    settings = refining.settled(
+        scorers=scorers,
+        attackers=attackers,
+        target=target,
+        rows=number,
+        methods=methods,
+        cells=cells,
+        within=within,
+        folds=folds,
+        seed=seed,
+    )
     given = read_rows(path, name=kind).rows
     keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
-    rows, rejects = repair(given)
-    if rows.empty:
-        raise DataError(f"No row of {str(path)!r} is of use: {rejects['reason'].value_counts().to_dict()}.")
-    found = tradeoff.candidates(
-        rows,
-        methods=methods or tradeoff.METHODS,
-        scorers=fitted,
-        folds=folds,
-        within=within,
-        seed=seed,
-        cells=cells or tradeoff.CELLS,
-    )
-    if number is not None:
-        found = [tradeoff.thin(c, rows, number=number, within=within, seed=seed) for c in found]
-    choosing = tradeoff.stacked(fitted, folds=folds, seed=seed + 2)
-    curve = tradeoff.tradeoff(rows, found, choosing)
-    refined_files.write_curve(curve, out)
-    say(_table(curve))
-    chosen = found[tradeoff.choose(curve, target=target, number=number)]
-    kept = rows[chosen.kept].reset_index(drop=True)
-    rejects = _together(rejects, rejected(rows, chosen.reasons))
-    refined_files.write_refined(kept, rejects, out, rows["subtype"].unique())
-    new, together = (
-        tradeoff.stacked(names, folds=folds, seed=seed + 3) for names in (further, (*fitted, *further))
-    )
-    judged = {"new_scorers": (new(rows), new(kept)), "all_scorers": (together(rows), together(kept))}
-    settings = {
-        "source": str(path),
-        "scorers": fitted,
-        "attackers": further,
-        "target": target,
-        "rows": number,
-        "methods": methods or tradeoff.METHODS,
-        "cells": cells or tradeoff.CELLS,
-    }
-    settings |= {"within": within, "folds": folds, "seed": seed}
-    refined_files.write_report(_report(settings, chosen, len(rows), len(kept), judged), out)
-    say(f"\nTaken: {_name(chosen)}, {len(kept)} of {len(rows)} rows ({len(rejects)} rejected).")
+    tried = refining.attempt(given, settings, repr(str(path)))
+    refined_files.write_curve(tried.curve, out)
+    say(_table(tried.curve))
+    found = refining.take(tried, settings)
+    refined_files.write_refined(found.rows, found.rejects, out, tried.rows["subtype"].unique())
+    found = replace(found, judged=refining.judged(tried.rows, found.rows, settings))
+    refined_files.write_report(refining.report(found, settings, len(tried.rows), str(path)), out)
+    kept = f"{len(found.rows)} of {len(tried.rows)} rows ({len(found.rejects)} rejected)"
+    say(f"\nTaken: {_name(found.chosen)}, {kept}.")
     say("Best blind attacker with other folds, before and after:")
-    for label, (before, after) in judged.items():
+    for label, (before, after) in found.judged.items():
         say(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
     say(f"Written to {out}.")
-    missed = {
-        label: after for label, (_, after) in judged.items() if target is not None and after[1] > target
-    }
+    missed = refining.missed(found, target)
     for label, after in missed.items():
         say(f"Target missed: {label.replace('_', ' ')} are right on {_percent(after)}.", err=True)
     if missed:
         sys.exit(1)
-
-
-def _together(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.concat([first, second], ignore_index=True)
 
 
 def _name(candidate: Candidate) -> str:
@@ -177,34 +138,8 @@ def _name(candidate: Candidate) -> str:
     return f"{candidate.method}{strength}"
 
 
-def _percent(figures: Figures) -> str:
+def _percent(figures: Sequence[float]) -> str:
     return f"{100 * figures[0]:.1f} % ({100 * figures[1]:.1f}–{100 * figures[2]:.1f})"
-
-
-def _report(
-    settings: dict[str, Any],
-    chosen: Candidate,
-    rows: int,
-    kept: int,
-    judged: dict[str, tuple[Figures, Figures]],
-) -> dict[str, Any]:
-    """Return what ``refine.json`` holds."""
-    names = ("accuracy", "ci_low", "ci_high")
-    strength = None if math.isnan(chosen.strength) else chosen.strength
-    return {
-        "settings": settings,
-        "method": chosen.method,
-        "strength": strength,
-        "rows_repaired": rows,
-        "rows_kept": kept,
-        "best_blind_attacker": {
-            label: {
-                "before": dict(zip(names, before, strict=True)),
-                "after": dict(zip(names, after, strict=True)),
-            }
-            for label, (before, after) in judged.items()
-        },
-    }
 
 
 def _table(curve: pd.DataFrame) -> str:

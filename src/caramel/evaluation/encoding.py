@@ -76,6 +76,11 @@ class Encoded(Protocol):
         ...
 
 
+Pairs = Callable[[], tuple[Index, Index]]
+# A task's distinct texts, and what gives the (text, image) rows that will be asked for -> a model's scores on them.
+Encode = Callable[[Sequence[str], Pairs], Encoded]
+
+
 def code_of(model: str) -> str:
     """Return a hash of the code that makes vectors of the model of a spec: this, and that of its family."""
     family = parse_spec(model).family
@@ -86,7 +91,7 @@ def encode(
     images: Sequence[ImageFile],
     image_keys: Sequence[bytes],
     texts: Sequence[str],
-    pairs: Callable[[], tuple[Index, Index]],
+    pairs: Pairs,
     run: Run,
     model: Encodable,
 ) -> Encoded:
@@ -101,11 +106,7 @@ def encode(
         model: the opened model.
     """
     store = Store(run.store, model.identity, code_of(run.model))
-    distinct: dict[bytes, int] = {}
-    place = np.array([distinct.setdefault(key, len(distinct)) for key in image_keys], np.int64)
-    firsts: dict[bytes, ImageFile] = {}
-    for key, image in zip(image_keys, images, strict=True):
-        firsts.setdefault(key, image)
+    firsts, place = distinct(images, image_keys)
     if isinstance(model, Matcher):
         text_of, image_of = pairs()
         return _matched(store, firsts, texts, text_of, place[image_of], place, run)
@@ -114,10 +115,28 @@ def encode(
             f"Model {model.name!r} answers in words and gives no scores; it is asked by choice, on "
             f"benchmarks of captions for one image."
         )
-    vectors = _checked(_texts(store, texts, run), model.name)
+    vectors = checked(_texts(store, texts, run), model.name)
     if not isinstance(model, DualEncoder):
         return _Texts(vectors, len(place))
-    return Dual(_checked(_images(store, firsts, run), model.name), place, vectors)
+    return Dual(checked(_images(store, firsts, run), model.name), place, vectors)
+
+
+def distinct(images: Sequence[ImageFile], keys: Sequence[bytes]) -> tuple[dict[bytes, ImageFile], Index]:
+    """Return the first image of each content by its key, and each image's place among them."""
+    places: dict[bytes, int] = {}
+    place = np.array([places.setdefault(key, len(places)) for key in keys], np.int64)
+    firsts: dict[bytes, ImageFile] = {}
+    for key, image in zip(keys, images, strict=True):
+        firsts.setdefault(key, image)
+    return firsts, place
+
+
+def text_shards(texts: Sequence[str]) -> list[list[str]]:
+    """Return the texts in the order and the portions in which they are encoded.
+
+    Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
+    """
+    return chunks(sorted(texts, key=lambda text: (len(text), text.casefold(), text)), TEXTS_PER_SHARD)
 
 
 @dataclass(frozen=True)
@@ -214,7 +233,7 @@ def _products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats
     return result
 
 
-def _checked(vectors: Embeddings, name: str) -> Embeddings:
+def checked(vectors: Embeddings, name: str) -> Embeddings:
     """Return the vectors if they are finite."""
     for start in range(0, len(vectors), BLOCK):
         bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
@@ -229,16 +248,11 @@ def _checked(vectors: Embeddings, name: str) -> Embeddings:
 def _texts(store: Store, texts: Sequence[str], run: Run) -> Embeddings:
     """Return the embeddings of the texts, (n, d)."""
 
-    def shards(todo: list[int]) -> list[list[str]]:
-        # Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
-        ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text.casefold(), text))
-        return _chunks(ordered, TEXTS_PER_SHARD)
-
     return store.vectors(
         "texts",
         [text_key(text) for text in texts],
         encode_texts,
-        shards,
+        lambda todo: text_shards([texts[i] for i in todo]),
         settings=run.settings,
         executor=run.executor,
         title=f"{run.model}: texts",
@@ -251,7 +265,7 @@ def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Embedd
     items = [[key.hex(), *_packed(image)] for key, image in images.items()]
 
     def shards(todo: list[int]) -> list[list[list[Any]]]:
-        return _chunks([items[i] for i in todo], IMAGES_PER_SHARD)
+        return chunks([items[i] for i in todo], IMAGES_PER_SHARD)
 
     return store.vectors(
         "images",
@@ -281,13 +295,13 @@ def _matched(
     keys = [pair_key(names[i], text) for i, text in items]
 
     def shards(todo: list[int]) -> list[list[list[Any]]]:
-        chunks = _chunks([items[k] for k in todo], PAIRS_PER_SHARD)
+        parts = chunks([items[k] for k in todo], PAIRS_PER_SHARD)
         return [
             [
                 [names[i].hex(), [text for _, text in of_image], *_packed(images[names[i]])]
                 for i, of_image in itertools.groupby(chunk, key=lambda item: item[0])
             ]
-            for chunk in chunks
+            for chunk in parts
         ]
 
     scores = store.vectors(
@@ -347,5 +361,6 @@ def _unpacked(item: list[Any]) -> ImageFile:
     return ImageFile(path, row, column, tuple(box) if box else None)
 
 
-def _chunks(items: list[Any], size: int) -> list[list[Any]]:
+def chunks(items: list[Any], size: int) -> list[list[Any]]:
+    """Return the items in portions of at most ``size``."""
     return [items[start : start + size] for start in range(0, len(items), size)]

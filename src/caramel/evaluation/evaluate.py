@@ -268,7 +268,7 @@ def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None 
     for source in sources:
         try:
             task = read_task(source, limit)
-            _check_instances(task, source)
+            check_instances(task, source)
             found += _unfit(known, source, task)
             if any(family_of(model).looks_at_images for model in known):
                 check_images(task.images, source.benchmark)
@@ -335,7 +335,7 @@ def _contents(
     problems: list[str] = []
     for source in sources:
         task = read_task(source, limit)
-        _check_instances(task, source)
+        check_instances(task, source)
         problems += _unfit(models, source, task)
         if not problems:
             instances = _digest(task)
@@ -354,7 +354,7 @@ def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
     return [reason for reason in reasons if reason]
 
 
-def _check_instances(task: Task, source: Source) -> None:
+def check_instances(task: Task, source: Source) -> None:
     """Raise DataError where two instances have one name."""
     twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
     if len(twice):

@@ -11,15 +11,14 @@ import pandas as pd
 
 from caramel.arrays import Floats
 from caramel.benchmarks.tasks import Index, Rankings
-from caramel.evaluation.encoding import Dual, Encoded, Run, encode
-from caramel.models.protocols import Encodable
+from caramel.evaluation.encoding import Dual, Encode, Encoded
 
 CELLS = 2**23  # scores held at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")
 
 
-def rank_columns(task: Rankings, keys: Sequence[bytes], run: Run, model: Encodable) -> dict[str, Floats]:
-    """Return ``s_true``, ``s_other``, ``above``, ``equal`` and ``candidates`` of each row.
+def rank_columns(task: Rankings, encode: Encode) -> dict[str, Floats]:
+    """Return ``s_true``, ``s_other``, ``above``, ``equal`` and ``candidates`` of each row, for the model that ``encode`` asks.
 
     Every place in a pool is a candidate of its own: another one with the same words or pixels ties with
     it. A row in which any candidate has NaN has NaN everywhere but in ``candidates``.
@@ -35,7 +34,7 @@ def rank_columns(task: Rankings, keys: Sequence[bytes], run: Run, model: Encodab
         texts, images = _items(task.rows, task.pools)
         return groups.of(texts), np.repeat(images, groups.sizes[texts])
 
-    return ranks(task, grouped(encode(task.images, keys, prompts, pairs, run, model), groups))
+    return ranks(task, grouped(encode(prompts, pairs), groups))
 
 
 def ranks(task: Rankings, scores: Encoded) -> dict[str, Floats]:

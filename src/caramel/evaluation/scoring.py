@@ -6,7 +6,7 @@ Every form of model is brought to two functions, the score of rows of (text, ima
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,10 @@ from caramel import tables
 from caramel.arrays import Floats
 from caramel.benchmarks.tasks import ABSENT, Comparisons, Index, Task
 from caramel.evaluation.blind_columns import blind_columns
-from caramel.evaluation.encoding import Run, encode
+from caramel.evaluation.encoding import Encode, Run, encode
 from caramel.evaluation.ranking import rank_columns
 from caramel.models.families.specs import open_model
-from caramel.models.protocols import BlindModel, Encodable
+from caramel.models.protocols import BlindModel
 
 
 def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
@@ -37,13 +37,22 @@ def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark
     model = open_model(run.model, run.device, run.precision)
     if isinstance(model, BlindModel):
         columns = blind_columns(task, model)
-    elif isinstance(task, Comparisons):
-        columns = _compared(task, image_keys, run, model)
     else:
-        columns = rank_columns(task, image_keys, run, model)
+        columns = score_columns(
+            task, lambda texts, pairs: encode(task.images, image_keys, texts, pairs, run, model)
+        )
+    return table(task, columns, model=model.name, benchmark=benchmark)
+
+
+def score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
+    """Return the score columns of a task for a model that ``encode`` asks."""
+    return _compared(task, encode) if isinstance(task, Comparisons) else rank_columns(task, encode)
+
+
+def table(task: Task, columns: Mapping[str, Floats], *, model: str, benchmark: str) -> pd.DataFrame:
+    """Return the ``similarities`` of a task's rows with these score columns."""
     rows = task.rows[["instance_id", "image_id", "subsets"]]
-    frame = rows.assign(model=model.name, benchmark=benchmark, **columns)
-    return tables.frame(tables.SIMILARITIES, frame)
+    return tables.frame(tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark, **columns))
 
 
 def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
@@ -58,7 +67,7 @@ def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
     return list(places), index
 
 
-def _compared(task: Comparisons, keys: Sequence[bytes], run: Run, model: Encodable) -> dict[str, Floats]:
+def _compared(task: Comparisons, encode: Encode) -> dict[str, Floats]:
     """Return the score columns of comparisons."""
     rows = task.rows
     texts, (c0, c1, c2) = numbered([rows[n] for n in ("caption", "negative_caption", "caption2")])
@@ -75,7 +84,7 @@ def _compared(task: Comparisons, keys: Sequence[bytes], run: Run, model: Encodab
         here = [(t[keep], i[keep]) for t, i in wanted.values() for keep in [(t != ABSENT) & (i != ABSENT)]]
         return np.concatenate([t for t, _ in here]), np.concatenate([i for _, i in here])
 
-    scores = encode(task.images, keys, texts, pairs, run, model)
+    scores = encode(texts, pairs)
     columns = {name: _where(scores.against_images, *items) for name, items in wanted.items()}
     between = {"t_p1_p2": (c0, c2), "t_p1_n": (c0, c1), "t_p2_n": (c2, c1)}
     return columns | {name: _where(scores.between_texts, *items) for name, items in between.items()}

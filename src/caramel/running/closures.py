@@ -1,8 +1,9 @@
 """What code a result depends on: all modules of caramel that a script or module reaches.
 
 Imports count wherever they stand, in functions too, but not under ``if TYPE_CHECKING``. Who mentions a table of the
-registry reaches all backends that it names. Infrastructure carries the work but does not shape it, and
-does not count: an edit there reruns nothing.
+registry reaches all backends that it names. Who takes a name that a package only hands on lazily reaches the
+module that has it. Infrastructure carries the work but does not shape it, and does not count: an edit there reruns
+nothing.
 
 ``dvc.yaml`` lists these files as dependencies of its stages (``running.graph``), and the keys of finished shards,
 trials and embeddings hash them (``code_version``).
@@ -36,6 +37,8 @@ INFRASTRUCTURE = frozenset(
     }
 )
 REGISTRY = "registry"  # module whose tables name backends
+LAZY = ("__getattr__", "__dir__")  # functions by which a package hands names on
+FINDERS = ("__future__", "importlib", "typing")  # what its own imports may be of
 Tables = Mapping[str, Kind[object]]  # name of the variable in the registry -> its table
 
 
@@ -124,23 +127,26 @@ def _source(module: str) -> Path:
 
 @functools.cache
 def _mentions(file: Path) -> tuple[str, ...]:
-    """Return what one file imports, and constants of what it imports, by their dotted names."""
+    """Return what one file imports, and what it takes of what it imports, by their dotted names."""
     found: list[str] = []
     bound: dict[str, str] = {}  # name in the file -> what was imported under it
     nodes = list(_running(ast.parse(file.read_text(encoding="utf-8"))))
     for node in nodes:
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-            bound |= {alias.asname: alias.name for alias in node.names if alias.asname}
+            for alias in node.names:  # without a name of its own it binds the outermost package
+                first = alias.name.partition(".")[0]
+                bound[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
             start = module if module.endswith(".") else f"{module}."
             found += [module, *(start + alias.name for alias in node.names)]
             bound |= {alias.asname or alias.name: start + alias.name for alias in node.names}
     for node in nodes:
-        if isinstance(node, ast.Attribute) and node.attr.isupper():
+        if isinstance(node, ast.Attribute):
             first, _, rest = ast.unparse(node).partition(".")
-            found.append(f"{bound.get(first, first)}.{rest}")
+            if first in bound and rest.replace(".", "").isidentifier():
+                found.append(f"{bound[first]}.{rest}")
     return tuple(found)
 
 
@@ -156,6 +162,10 @@ def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[st
                 places = [place for name, place in kind.places.items() if only.get(kind.name, name) == name]
                 for place in filter(None, [*places, kind.check]):
                     yield from with_parents(place.partition(":")[0])
+        outer, _, name = whole.rpartition(".")
+        around = package.file(outer)
+        if around is not None and is_bare(around) and name in (handed := handed_on(around)):
+            yield from with_parents(handed[name])
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -189,9 +199,34 @@ def _absolute(module: str, file: Path, package: Package) -> str:
 
 @functools.cache
 def is_bare(file: Path | None) -> bool:
-    """Return whether a file is a package's ``__init__`` that holds words about it and no work."""
+    """Return whether a file is a package's ``__init__`` that holds no work: words about it, and names handed on lazily.
+
+    Its imports are for type checkers, or of what finds a module by its name; its functions are ``LAZY``.
+    """
     assert file is not None
     if file.name != "__init__.py":
         return False
-    body = ast.parse(file.read_text(encoding="utf-8")).body
-    return all(isinstance(node, ast.Expr) or ast.unparse(node).startswith("__version__ = ") for node in body)
+    return all(map(_is_idle, ast.parse(file.read_text(encoding="utf-8")).body))
+
+
+def _is_idle(node: ast.stmt) -> bool:
+    """Return whether a statement of a package's ``__init__`` does no work."""
+    if isinstance(node, ast.If):
+        return "TYPE_CHECKING" in ast.unparse(node.test) and all(map(_is_idle, node.orelse))
+    if isinstance(node, ast.ImportFrom):
+        return node.module in FINDERS
+    if isinstance(node, ast.FunctionDef):
+        return node.name in LAZY
+    return isinstance(node, ast.Expr) or ast.unparse(node).startswith(("__version__ = ", "__all__ = "))
+
+
+@functools.cache
+def handed_on(file: Path) -> dict[str, str]:
+    """Return name -> module of what a package's ``__init__`` imports for type checkers, and hands on lazily."""
+    found: dict[str, str] = {}
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            for part in node.body:
+                if isinstance(part, ast.ImportFrom) and part.module:
+                    found |= {alias.asname or alias.name: part.module for alias in part.names}
+    return found

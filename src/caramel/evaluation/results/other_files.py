@@ -79,18 +79,36 @@ def read_others(path: Path, metrics: Sequence[str]) -> Scored:
         DataError: the file is missing or broken, has neither a score nor a verdict, or a value is none.
     """
     rows, places = _read(path)
-    verdicts = {name: metric for name in rows.columns if (metric := _metric(name)) is not None}
-    scores = [name for name in rows.columns if name in SCORES]
+    return scored(rows, metrics, where=repr(str(path)), name=path.stem, places=places)
+
+
+def scored(
+    rows: pd.DataFrame, metrics: Sequence[str], *, where: str, name: str, places: Sequence[str]
+) -> Scored:
+    """Return the instances of others' rows, as ``read_others`` does.
+
+    Args:
+        rows: a row per instance; at least one.
+        metrics: to compute where there are scores.
+        where: what the rows are of, for messages.
+        name: what stands for a model's name where no column gives it; a SugarCrepe subtype at its end is the subset.
+        places: where each row stands, for messages.
+
+    Raises:
+        DataError: as in ``read_others``.
+    """
+    verdicts = {column: metric for column in rows.columns if (metric := _metric(column)) is not None}
+    scores = [column for column in rows.columns if column in SCORES]
     if not verdicts and not scores:
         raise DataError(
-            f"{str(path)!r} has no column of scores or verdicts; it has {list(rows.columns)}.\n"
+            f"{where} has no column of scores or verdicts; it has {list(rows.columns)}.\n"
             f"Looked for scores: {', '.join(SCORES)}.\n"
             f"Looked for verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
         )
-    described, notes = _known(rows, path, places)
+    described, notes = _known(rows, where, name, places)
     if not scores:
-        return Scored(described, _verdicts(rows, verdicts, path, places), notes)
-    numbers = pd.DataFrame({name: _numbers(rows[name], name, places) for name in scores})
+        return Scored(described, _verdicts(rows, verdicts, where, places), notes)
+    numbers = pd.DataFrame({column: _numbers(rows[column], column, places) for column in scores})
     return Scored(described, outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics), notes)
 
 
@@ -136,23 +154,25 @@ def _metric(column: str) -> str | None:
     return ALIASES.get(low) or plain.get(low.replace("_", ""))
 
 
-def _known(rows: pd.DataFrame, path: Path, places: Sequence[str]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _known(
+    rows: pd.DataFrame, source: str, stem: str, places: Sequence[str]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
     columns = {
         name: next((rows[c] for c in others if c in rows.columns), None) for name, others in NAMES.items()
     }
     subsets = _subsets(rows, places)
-    stem, part = path.stem, ""
+    part = ""
     if subsets is None:
-        part = next((s for s in SUBTYPES if path.stem.endswith(s)), "")
-        stem = path.stem.removesuffix(part).rstrip("-_ ") or path.stem
+        part = next((s for s in SUBTYPES if stem.endswith(s)), "")
+        stem = stem.removesuffix(part).rstrip("-_ ") or stem
         subsets = [_with_type([part]) if part else []] * len(rows)
     ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
     images, notes = columns["image_id"], []
     if images is None or not images.map(_is_image).all():
         images = pd.Series([f"row {n}" for n in range(len(rows))])
         notes.append(
-            f"{str(path)!r} names no images: each instance counts as an image of its own, and the "
+            f"{source} names no images: each instance counts as an image of its own, and the "
             f"intervals are too short where images have several."
         )
     models = columns["model"]
@@ -226,15 +246,13 @@ def _with_type(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([*types, *names]))
 
 
-def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], path: Path, places: Sequence[str]) -> Outcomes:
+def _verdicts(rows: pd.DataFrame, columns: Mapping[str, str], source: str, places: Sequence[str]) -> Outcomes:
     """Return the verdicts as outcomes, without ties."""
     hits: dict[str, list[float]] = {}
     for column, metric in columns.items():
         if metric in hits:
             both = [name for name, other in columns.items() if other == metric]
-            raise DataError(
-                f"{str(path)!r} has several columns of the verdict {metric!r}: {both}. Leave one."
-            )
+            raise DataError(f"{source} has several columns of the verdict {metric!r}: {both}. Leave one.")
         hits[metric] = [
             _truth(value, column, where) for value, where in zip(rows[column], places, strict=True)
         ]

@@ -35,8 +35,7 @@ def metrics_of(
         DataError: a file is missing, broken or of another benchmark, or an instance stands twice.
     """
     parts: list[pd.DataFrame] = []
-    by_model: dict[str, list[Scored]] = {}
-    notes: list[str] = []
+    scored: list[Scored] = []
     for file in (file for path in paths for file in files_of(Path(path))):
         if _is_ours(file, tables.ANSWERS, ANSWERS):
             from caramel.evaluation.results.answers import summarise_answers
@@ -44,18 +43,32 @@ def metrics_of(
             said = _of(tables.read(tables.ANSWERS, file), benchmark, file)
             parts.append(summarise_answers(said, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed))
             continue
-        found = read_scores(file, benchmark)
-        notes += found.notes
+        scored.append(read_scores(file, benchmark))
+    parts += judged_models(scored, benchmark, bootstrap=bootstrap, seed=seed)
+    metrics = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
+    metrics.attrs["notes"] = [note for found in scored for note in found.notes]
+    return metrics
+
+
+def judged_models(
+    scored: Sequence[Scored], benchmark: Benchmark, *, bootstrap: int, seed: int
+) -> list[pd.DataFrame]:
+    """Return the metrics of each model; the instances of one may be spread over several of what was read.
+
+    Raises:
+        DataError: an instance of a model stands twice.
+    """
+    by_model: dict[str, list[Scored]] = {}
+    for found in scored:
         for model, places in found.rows.groupby("model", sort=False).groups.items():
             mine = Outcomes(found.outcomes.hits.loc[places], found.outcomes.ties.loc[places])
             by_model.setdefault(str(model), []).append(Scored(found.rows.loc[places], mine, ()))
-    for model, scored in by_model.items():
-        rows, outcome = _joined(scored, model)
+    parts = []
+    for model, of_model in by_model.items():
+        rows, outcome = _joined(of_model, model)
         judged = judge(rows, outcome, benchmark.macro, bootstrap, seed)
         parts.append(judged.assign(model=model, benchmark=benchmark.name))
-    metrics = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
-    metrics.attrs["notes"] = notes
-    return metrics
+    return parts
 
 
 def read_scores(path: str | Path, benchmark: Benchmark) -> Scored:

@@ -132,7 +132,8 @@ class ClipEncoder:
     def _inference(self) -> Iterator[None]:
         import torch
 
-        with torch.inference_mode(), autocast(self._device, self._precision):
+        # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
+        with torch.no_grad(), autocast(self._device, self._precision):
             yield
 
 

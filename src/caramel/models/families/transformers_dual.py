@@ -120,7 +120,8 @@ class TransformersDual:
         """Return unit vectors (n, d)."""
         import torch
 
-        with torch.inference_mode(), autocast(self._device, self._precision):
+        # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
+        with torch.no_grad(), autocast(self._device, self._precision):
             found = features(**{k: v.to(self._device) for k, v in inputs.items()}).pooler_output
         if self._kind == "flava":
             found = found[:, 0]  # it projects every place; its contrastive loss is on the first

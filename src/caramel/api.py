@@ -1,0 +1,369 @@
+"""caramel from Python: score a model that is in memory, audit and refine captions, read what was pinned.
+
+``import caramel`` hands these functions on, and loads this module at the first use of one. What they need is
+imported when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from caramel.errors import ConfigError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from caramel.audit.audit import Audit
+    from caramel.evaluation.in_memory import LoadedBenchmark, Scores
+    from caramel.refine.refining import Refined
+
+RESAMPLES = (100, 100_000)  # fewer give no interval, more tell nothing
+
+
+def load_benchmark(
+    name: str,
+    data: str | Path,
+    *,
+    images: str | Path | None = None,
+    limit: int | None = None,
+    **options: Any,
+) -> LoadedBenchmark:
+    """Return a benchmark for ``score``, read once: its captions, and its images looked at, all of them.
+
+    Args:
+        name: as ``caramel benchmarks`` lists them.
+        data: folder of the benchmark, or one that holds a folder of its name.
+        images: folder of the images; None: that of the benchmark.
+        limit: only the first instances; None: all.
+        options: of the benchmark's reader, such as ``split="val"`` of ``instances``.
+
+    Raises:
+        BackendError: there is no benchmark of that name.
+        ConfigError: an option or the limit is none.
+        DataError: a file is missing or broken, or images are; the message lists them.
+
+    Example:
+        >>> sugarcrepe = caramel.load_benchmark("sugarcrepe", "benchmarks/", images="coco/val2017")
+    """
+    from caramel.evaluation.in_memory import loaded
+
+    _check("limit", limit, 1, None)
+    return loaded(name, Path(data), None if images is None else Path(images), limit, options)
+
+
+def score(
+    model: Any,
+    benchmark: LoadedBenchmark,
+    *,
+    tokenizer: Any = None,
+    preprocess: Any = None,
+    processor: Any = None,
+    name: str = "model",
+    batch_size: int | None = None,
+    precision: Literal["fp32", "bf16", "fp16", "auto"] = "fp32",
+    bootstrap: int = 1000,
+    seed: int = 0,
+    out: str | Path | None = None,
+) -> Scores:
+    """Return what a model in memory does on a benchmark; the scores are those of ``caramel eval``.
+
+    Nothing is written unless ``out`` is given, and no run is tracked. The model stays on its device and is as it was
+    afterwards: the mode of each of its modules, its gradients, and the states of all random generators.
+    Each distinct image and text is encoded once.
+
+    Args:
+        model: of open_clip, with ``tokenizer`` and ``preprocess``; a dual encoder of transformers, with
+            ``processor``; or a pair of functions (encode_images, encode_texts): a list of RGB pictures (Pillow), or of
+            texts, -> vectors (n, d) of any length, a tensor or array. Functions see to their model's mode themselves.
+        benchmark: from ``load_benchmark``.
+        tokenizer: list of texts -> tokens, as of ``open_clip.get_tokenizer``.
+        preprocess: the one for evaluation, as the last of ``open_clip.create_model_and_transforms``.
+        processor: as of ``AutoProcessor.from_pretrained``. With ``backend="pil"`` its pixels are those of
+            ``caramel eval``; the one that computes with torchvision differs in the last bit of many.
+        name: what the tables call the model.
+        batch_size: items per forward pass; None: the largest that is worth it and fits.
+        precision: of the forward passes.
+        bootstrap: resamples of the intervals, from 100 to 100,000.
+        seed: of the resamples.
+        out: folder to write similarities.parquet, metrics.parquet and metrics.csv to, as ``caramel eval`` does.
+
+    Returns:
+        ``metrics`` (value, 95 % interval, n, ties by subset and metric), ``similarities`` (every score by instance),
+        and ``overall``, metric -> value in [0, 1] over all instances.
+
+    Raises:
+        BackendError: it is no model of these, or gives what are no vectors.
+        ConfigError: a part of it is missing or of no use, or an argument is out of range.
+
+    Example:
+        >>> model, _, preprocess = open_clip.create_model_and_transforms("ViT-B-32-quickgelu", "openai")
+        >>> tokenizer = open_clip.get_tokenizer("ViT-B-32-quickgelu")
+        >>> found = caramel.score(model, sugarcrepe, tokenizer=tokenizer, preprocess=preprocess)
+        >>> found.overall
+        {'accuracy': 0.76...}
+    """
+    from caramel.evaluation.in_memory import LoadedBenchmark, scores
+    from caramel.evaluation.live_models import live_model, undisturbed
+
+    if not isinstance(benchmark, LoadedBenchmark):
+        raise ConfigError(
+            f"benchmark={benchmark!r} is not loaded. Give caramel.load_benchmark(NAME, FOLDER)."
+        )
+    if not isinstance(name, str) or not name:
+        raise ConfigError(f"name={name!r} must be a text that is not empty.")
+    _check("batch_size", batch_size, 1, None)
+    _check("bootstrap", bootstrap, *RESAMPLES)
+    _check("seed", seed, 0, None)
+    with undisturbed(model):
+        live = live_model(
+            model,
+            tokenizer=tokenizer,
+            preprocess=preprocess,
+            processor=processor,
+            precision=precision,
+            name=name,
+        )
+        return scores(
+            live,
+            benchmark,
+            batch=batch_size,
+            bootstrap=bootstrap,
+            seed=seed,
+            out=None if out is None else Path(out),
+        )
+
+
+def metrics(
+    frame: pd.DataFrame, *, benchmark: str | None = None, bootstrap: int = 1000, seed: int = 0
+) -> pd.DataFrame:
+    """Return all metrics, with intervals, of per-instance results; the function behind ``caramel metrics``.
+
+    Args:
+        frame: ``similarities`` of ``score``, or a row per instance with scores or true/false columns of others,
+            named as ``caramel metrics --help`` says.
+        benchmark: that it is of; a table of similarities names its own.
+        bootstrap: resamples of the intervals, from 100 to 100,000.
+        seed: of the resamples.
+
+    Returns:
+        Table ``metrics``: fractions in [0, 1]. ``.attrs["notes"]`` lists what the frame lacks.
+
+    Raises:
+        DataError: a column is missing or holds what it must not, an instance stands twice, or there is no row.
+        ConfigError: the frame names no benchmark and none is given, or an argument is out of range.
+        BackendError: there is no benchmark of that name.
+
+    Example:
+        >>> caramel.metrics(pd.read_csv("winoground_by_others.csv"), benchmark="winoground")
+    """
+    from caramel.evaluation.results.frames import metrics_of_frame
+
+    _check("bootstrap", bootstrap, *RESAMPLES)
+    _check("seed", seed, 0, None)
+    return metrics_of_frame(frame, benchmark, bootstrap=bootstrap, seed=seed)
+
+
+def compare(
+    a: pd.DataFrame | Sequence[pd.DataFrame],
+    b: pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    bootstrap: int = 1000,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Return model a against model b on the same instances: paired, clustered on the image, Holm-corrected.
+
+    Args:
+        a: ``similarities`` of ``score``, of one model; several are training seeds of one recipe.
+        b: likewise.
+        bootstrap: resamples of the intervals, from 100 to 100,000.
+        seed: of the resamples.
+
+    Returns:
+        A row per benchmark, subset and metric: the columns of ``comparison.csv``.
+
+    Raises:
+        DataError: a frame is no table of similarities or holds several models, or the two sides did not score the
+            same instances.
+        ConfigError: an argument is out of range.
+
+    Example:
+        >>> caramel.compare(tuned.similarities, base.similarities)[["metric", "difference", "p_holm"]]
+    """
+    from caramel.evaluation.results.frames import compare_frames
+
+    _check("bootstrap", bootstrap, *RESAMPLES)
+    _check("seed", seed, 0, None)
+    return compare_frames(a, b, resamples=bootstrap, seed=seed)
+
+
+def audit_captions(
+    frame: pd.DataFrame,
+    *,
+    scorers: Sequence[str] = (),
+    folds: int = 5,
+    seed: int = 3,
+    name: str = "data frame",
+    images: str | Path | None = None,
+    corpus: Sequence[str] | None = None,
+    training: str | Path | None = None,
+) -> Audit:
+    """Return what blind models, that see no image, make of captions and hard negatives, as ``caramel audit`` does.
+
+    Args:
+        frame: ``caption`` and ``negative_caption``; optional ``caption2``, ``id``, ``image_id``, ``type``,
+            ``subtype`` and others, as ``caramel audit`` reads them from a file.
+        scorers: blind scorers; none: all that need no model.
+        folds: of the cross-validation, at least 2.
+        seed: of folds and draws.
+        name: of the data set.
+        images: folder of the images, where rows have a negative image: what do they give away?
+        corpus: texts that n-gram models learn from, instead of the other folds.
+        training: file of a training corpus's captions: which texts stand in it?
+
+    Returns:
+        The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``defects``, ``giveaways`` and the rest; as text, what
+        ``caramel.report.audit_text.audit_text`` makes of it.
+
+    Raises:
+        DataError: a column is missing, a value is not text, an id stands twice, or there is too little to attack.
+        BackendError: there is no scorer of that name.
+        ConfigError: an argument is out of range.
+
+    Example:
+        >>> found = caramel.audit_captions(pd.read_csv("captions.csv"), scorers=["length", "probe"])
+        >>> found.best["micro"]
+        0.61...
+    """
+    from caramel.audit.data_set import audit_data_set
+    from caramel.audit.inputs_of_audit import rows_of
+    from caramel.blind.scorer_specs import default_scorers
+
+    _check("folds", folds, 2, None)
+    _check("seed", seed, 0, None)
+    return audit_data_set(
+        rows_of(frame, images=None if images is None else Path(images)),
+        scorers=_names("scorers", scorers) or default_scorers(),
+        folds=folds,
+        seed=seed,
+        name=name,
+        corpus=corpus,
+        training=None if training is None else Path(training),
+    )
+
+
+def refine_captions(
+    frame: pd.DataFrame,
+    *,
+    target: float | None = None,
+    rows: int | None = None,
+    methods: Sequence[str] = (),
+    scorers: Sequence[str] = (),
+    attackers: Sequence[str] = (),
+    cells: Sequence[float] = (),
+    within: Literal["subtype", "all"] = "subtype",
+    folds: int = 5,
+    seed: int = 4,
+) -> Refined:
+    """Return a data set of which blind models can no longer tell right from wrong, as ``caramel refine`` does.
+
+    Args:
+        frame: as of ``audit_captions``.
+        target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest that is reached.
+        rows: rows to keep, or one fewer; None: as many as can be.
+        methods: length, adversarial, aflite, aflite+adversarial; none: all.
+        scorers: blind scorers to refine and choose by; none: those of the command.
+        attackers: further ones that judge the result; none: those of the command.
+        cells: sides of a grid cell, in (0, 1]; none: 1, 0.25, 0.1, 0.02.
+        within: a grid per subtype, or one over all rows as published.
+        folds: of the cross-validation, at least 2.
+        seed: of folds and draws.
+
+    Returns:
+        ``rows`` that are kept, ``rejects`` with the reason, ``chosen`` (method, strength), ``curve`` of what each
+        setting keeps, and ``judged``: accuracy and interval before and after, by scorers that had no part in it.
+
+    Raises:
+        DataError: as of ``audit_captions``, or no setting reaches the target.
+        BackendError: there is no scorer of that name.
+        ConfigError: an argument is out of range, or nobody is left to judge.
+
+    Example:
+        >>> found = caramel.refine_captions(pd.read_csv("captions.csv"), target=0.52)
+        >>> found.rows.to_csv("refined.csv")
+    """
+    from dataclasses import replace
+
+    from caramel.audit.inputs_of_audit import rows_of
+    from caramel.refine import refining
+    from caramel.refine.grid_of_pairs import Within
+    from caramel.refine.tradeoff import METHODS
+
+    settings = refining.settled(
+        scorers=_names("scorers", scorers),
+        attackers=_names("attackers", attackers),
+        target=target,
+        rows=rows,
+        methods=_names("methods", methods),
+        cells=cells,
+        within=within,
+        folds=folds,
+        seed=seed,
+    )
+    _choices("methods", methods, METHODS)
+    _choices("within", [within], get_args(Within))
+    _check("target", target, 0.5, 1)
+    _check("rows", rows, 1, None)
+    _check("folds", folds, 2, None)
+    _check("seed", seed, 0, None)
+    tried = refining.attempt(rows_of(frame).rows, settings, "the data frame")
+    found = refining.take(tried, settings)
+    return replace(found, judged=refining.judged(tried.rows, found.rows, settings))
+
+
+def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataFrame:
+    """Return a table of the data set version that a pin cites, whatever lies on disk now.
+
+    Args:
+        version: name of the pin.
+        table: its path in the project, ``data/assemble/instances.parquet``, or the end of it, ``instances``.
+        root: the project's folder, with ``pins/``.
+
+    Raises:
+        DataError: there is no such pin or table, or its rows are neither on disk nor in DVC's cache.
+
+    Example:
+        >>> caramel.read_pinned("v1.0", "assemble/instances")
+    """
+    from caramel.release.pinned_tables import read_pinned as read
+
+    return read(version, table, Path(root))
+
+
+def _check(name: str, value: object, low: float, high: float | None) -> None:
+    """Raise a ConfigError if a number is none, is out of its range, or is a fraction where its ends are not."""
+    if value is None and name not in ("folds", "seed", "bootstrap"):
+        return
+    kinds = (int, float) if isinstance(low, float) else (int,)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, kinds)
+        or not low <= value <= (float("inf") if high is None else high)
+    ):
+        kind = "number" if isinstance(low, float) else "whole number"
+        upto = "" if high is None else f" to {high:,}"
+        raise ConfigError(f"{name}={value!r} must be a {kind} from {low:,}{upto}.")
+
+
+def _names(what: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Return several names; one text is none of them."""
+    if isinstance(names, str):
+        raise ConfigError(f"{what}={names!r} must be a list of names: [{names!r}].")
+    return tuple(names)
+
+
+def _choices(what: str, given: Sequence[str], choices: Sequence[str]) -> None:
+    """Raise a ConfigError if a value is none of the choices."""
+    if wrong := [value for value in given if value not in choices]:
+        raise ConfigError(f"{what}={wrong[0]!r} is none of the choices: {', '.join(choices)}.")

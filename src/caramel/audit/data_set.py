@@ -1,0 +1,59 @@
+"""A data set, from a file or a frame, is audited with all that is at hand: texts, images, a training corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from caramel.audit.audit import Audit, audit, leaks_into
+from caramel.audit.grouping import grouped
+from caramel.audit.image_shortcuts import ImageShortcuts, image_shortcuts
+from caramel.audit.inputs_of_audit import AuditRows
+from caramel.benchmarks.image_files import encoded
+
+
+def audit_data_set(
+    found: AuditRows,
+    *,
+    scorers: Sequence[str],
+    folds: int,
+    seed: int,
+    name: str,
+    corpus: Sequence[str] | None,
+    training: Path | None,
+) -> Audit:
+    """Return the audit of a data set's texts, of its images where rows have both, and of what is in a corpus.
+
+    Args:
+        found: the data set.
+        scorers: blind scorers, see ``attack.found_scorer``.
+        folds: of the cross-validation.
+        seed: of folds and draws.
+        name: of the data set.
+        corpus: texts that n-gram models learn from, instead of the other folds.
+        training: file of a training corpus's captions; None: nothing is looked up.
+
+    Raises:
+        BackendError: there is no scorer of that name, or its model cannot be loaded.
+        DataError: the rows cannot be attacked, or a file is missing or broken.
+    """
+    leaks = None if training is None else leaks_into(found.rows, training, seed=seed)
+    result = audit(
+        found.rows,
+        scorers=scorers,
+        folds=folds,
+        seed=seed,
+        name=name,
+        corpus=corpus,
+    )
+    return replace(result, images=_image_shortcuts(found, folds, seed), leaks=leaks)
+
+
+def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts | None:
+    """Return what the images of rows that have both give away; None where no row has both at hand."""
+    rows = found.rows.dropna(subset=["image", "negative_image"])
+    if rows.empty:
+        return None
+    files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
+    return image_shortcuts(files[0], files[1], grouped(rows).names, folds=folds, seed=seed)

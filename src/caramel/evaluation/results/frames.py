@@ -1,0 +1,126 @@
+"""Per-instance results in data frames: what the commands ``metrics`` and ``compare`` make of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from caramel import tables
+from caramel.benchmarks.catalogue import benchmark
+from caramel.errors import ConfigError, DataError, shown
+from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.other_files import scored
+from caramel.evaluation.results.published_files import judged_models
+from caramel.evaluation.results.summary import summarise
+
+FRAME = "The data frame"
+
+
+def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int) -> pd.DataFrame:
+    """Return table ``metrics`` of all models in a frame; ``.attrs["notes"]`` lists what the frame lacks.
+
+    Args:
+        frame: table ``similarities``, or others' rows, see ``other_files``.
+        name: of the benchmark; None: those that table ``similarities`` names.
+        bootstrap: number of resamples.
+        seed: of the bootstrap.
+
+    Raises:
+        DataError: a column is missing or holds what it must not, an instance stands twice, or there is no row.
+        ConfigError: the frame names no benchmark, and none is given.
+        BackendError: there is no benchmark of that name.
+    """
+    rows = _frame(frame)
+    if set(rows.columns) == set(tables.SIMILARITIES.columns):
+        rows = similarities_of_frame(rows)
+        if name is not None:
+            rows = _of(rows, name)
+        found = summarise(
+            rows, {n: benchmark(n) for n in rows["benchmark"].unique()}, bootstrap=bootstrap, seed=seed
+        )
+        found.attrs["notes"] = []
+        return found
+    if name is None:
+        raise ConfigError(
+            f"{FRAME} is no table of similarities, and does not say of which benchmark it is. Give benchmark=NAME; "
+            f"`caramel benchmarks` lists them."
+        )
+    places = [f"{FRAME}, row {label!r}" for label in frame.index]
+    plain = rows.astype(object)
+    of = scored(
+        plain.where(plain.notna(), None),
+        benchmark(name).metrics,
+        where=FRAME,
+        name="model",
+        places=places,
+    )
+    parts = judged_models([of], benchmark(name), bootstrap=bootstrap, seed=seed)
+    found = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
+    found.attrs["notes"] = list(of.notes)
+    return found
+
+
+def compare_frames(
+    a: pd.DataFrame | Sequence[pd.DataFrame],
+    b: pd.DataFrame | Sequence[pd.DataFrame],
+    *,
+    resamples: int,
+    seed: int,
+) -> pd.DataFrame:
+    """Return model a against model b, each a table ``similarities``, or one per training seed; see ``comparison``.
+
+    Raises:
+        DataError: a frame is no such table, or holds several models; or as in ``comparison.compare``.
+    """
+    sides = [[similarities_of_frame(frame) for frame in _several(side)] for side in (a, b)]
+    if not all(sides):
+        raise DataError("Nothing to compare: each side needs one table of similarities at least.")
+    for frame in (frame for side in sides for frame in side):
+        models = list(dict.fromkeys(frame["model"]))
+        if len(models) > 1:
+            raise DataError(
+                f"{FRAME} of each run must hold one model; one holds {len(models)}:\n{shown([repr(m) for m in models])}\n"
+                f"Give the rows of one: frame[frame['model'] == {models[0]!r}]."
+            )
+    return compare(sides[0], sides[1], resamples=resamples, seed=seed)
+
+
+def similarities_of_frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a frame as table ``similarities``, checked.
+
+    Raises:
+        DataError: it has no row.
+        ContractError: it does not keep the contract.
+    """
+    rows = _frame(frame)
+    arrow = tables.check(tables.SIMILARITIES, rows, "the data frame")
+    checked: pd.DataFrame = arrow.to_pandas()
+    return checked
+
+
+def _several(side: pd.DataFrame | Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    return [side] if isinstance(side, pd.DataFrame) else list(side)
+
+
+def _frame(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the columns of a frame that have a name, rows numbered."""
+    if not isinstance(frame, pd.DataFrame):
+        raise DataError(f"Rows must be a pandas DataFrame, not {type(frame).__name__}.")
+    names = [name for name in frame.columns if isinstance(name, str)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{FRAME} has several columns {twice[0]!r}. Leave one.")
+    if frame.empty:
+        raise DataError(f"{FRAME} holds no row.")
+    return frame[names].reset_index(drop=True)
+
+
+def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return the rows of a benchmark."""
+    benchmark(name)
+    found = rows[rows["benchmark"] == name].reset_index(drop=True)
+    if found.empty:
+        names = list(dict.fromkeys(rows["benchmark"]))
+        raise DataError(f"{FRAME} has no instance of benchmark {name!r}; it is of {names}.")
+    return found

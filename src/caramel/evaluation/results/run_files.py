@@ -1,0 +1,83 @@
+"""The files of an evaluation in a folder: similarities, answers and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from caramel import tables
+from caramel.benchmarks.catalogue import benchmark
+from caramel.errors import DataError
+from caramel.evaluation.results.published_files import read_runs
+from caramel.storage.files import keep_inputs, write_atomically
+
+METRICS = ("metrics.parquet", "metrics.csv")
+SCORED = (tables.SIMILARITIES, tables.ANSWERS)
+
+
+def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
+    """Make the folder, before any work: it may be a place where nothing can be written.
+
+    Args:
+        out: the folder.
+        sources: name and folder of each benchmark that is read.
+
+    Raises:
+        ConfigError: what is written would lie over or among what is read.
+    """
+    written = [out / name for name in (*(f"{kind.name}.parquet" for kind in SCORED), *METRICS)]
+    keep_inputs(written, [Path(folder) for _, folder in sources])
+    keep_inputs([out], [Path(folder) for name, folder in sources if benchmark(name).any_folder])
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def write_run(out: Path, similarities: pd.DataFrame, answers: pd.DataFrame, metrics: pd.DataFrame) -> None:
+    """Write the tables of an evaluation; one without rows is not there, not even of an earlier run."""
+    for kind, rows in zip(SCORED, (similarities, answers), strict=True):
+        path = out / f"{kind.name}.parquet"
+        path.unlink(missing_ok=True)
+        if len(rows):
+            tables.write(kind, rows, path)
+    write_metrics(metrics, out)
+
+
+def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
+    """Write table ``metrics`` as Parquet and CSV."""
+    tables.write(tables.METRICS, metrics, out / METRICS[0])
+    write_atomically(out / METRICS[1], lambda path: metrics.to_csv(path, index=False))
+
+
+def scored(runs: Sequence[Path]) -> pd.DataFrame:
+    """Return the similarities of all runs but those that hold answers alone.
+
+    Raises:
+        DataError: a file is missing or broken, or several runs hold one model on one benchmark.
+    """
+    named = [
+        str(run)
+        for run in runs
+        if (run / "similarities.parquet").exists() or not (run / "answers.parquet").exists()
+    ]
+    if not named:
+        return tables.frame(tables.SIMILARITIES, [])
+    rows = pd.concat(read_runs(named), ignore_index=True)
+    twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
+    if len(twice):
+        raise DataError(
+            f"Several runs hold the model {twice['model'].iloc[0]!r} on {twice['benchmark'].iloc[0]!r}. Give each "
+            f"model once, and models a name of their own: `caramel eval --model NAME=SPEC`."
+        )
+    return rows
+
+
+def answered(runs: Sequence[Path]) -> pd.DataFrame | None:
+    """Return the metrics of models that answer in words: they have no scores; None if there are none."""
+    found = [
+        tables.read(tables.METRICS, run / METRICS[0]) for run in runs if (run / "answers.parquet").exists()
+    ]
+    if not found:
+        return None
+    rows = pd.concat(found, ignore_index=True)
+    return rows[rows["metric"].str.startswith("choice_")]

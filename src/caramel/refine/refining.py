@@ -1,0 +1,219 @@
+"""The method behind ``caramel refine``: try, take, judge.
+
+Every method is tried at several strengths, and an attacker made of the scorers that it was fitted on chooses among
+them. What is taken is then judged with other folds, by scorers that had no part in it, and by all together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from caramel.errors import ConfigError, DataError
+from caramel.refine import tradeoff
+from caramel.refine.grid_of_pairs import Within
+from caramel.refine.rows import rejected, repair
+from caramel.refine.tradeoff import Candidate
+
+# What refinement is fitted on and chosen by, and the further scorers that judge the result.
+FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
+FURTHER = ("kneser_ney", "char_ngram", "shrunk_probe", "final_punctuation", "casing", "digits", "articles")
+
+Figures = tuple[float, float, float]  # accuracy, ci_low, ci_high; all in [0, 1]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a data set is refined; what is left empty is the default.
+
+    Attributes:
+        scorers: blind scorers that refinement is fitted on and chosen by.
+        attackers: further ones, that judge the result.
+        target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest interval is taken.
+        rows: rows to keep, or one fewer; None: as many as there are.
+        methods: of ``tradeoff.METHODS``.
+        cells: sides of a grid cell.
+        within: whether each subtype has a grid of its own.
+        folds: of the cross-validation.
+        seed: of folds and draws.
+    """
+
+    scorers: Sequence[str]
+    attackers: Sequence[str]
+    target: float | None
+    rows: int | None
+    methods: Sequence[str]
+    cells: Sequence[float]
+    within: Within
+    folds: int
+    seed: int
+
+
+@dataclass(frozen=True)
+class Tried:
+    """The candidates of a data set.
+
+    Attributes:
+        rows: audit rows, repaired.
+        rejects: table ``rejects``: rows that were of no use.
+        candidates: refinements of the rows.
+        curve: a row for each of them, see ``tradeoff.tradeoff``.
+    """
+
+    rows: pd.DataFrame
+    rejects: pd.DataFrame
+    candidates: Sequence[Candidate]
+    curve: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class Refined:
+    """A refined data set.
+
+    Attributes:
+        rows: audit rows that are kept.
+        rejects: table ``rejects``: all others, with the reason.
+        chosen: the method and its strength.
+        curve: what each method and strength would have kept, and its accuracy.
+        judged: who judges -> accuracy of the blind attacker before and after.
+    """
+
+    rows: pd.DataFrame
+    rejects: pd.DataFrame
+    chosen: Candidate
+    curve: pd.DataFrame
+    judged: Mapping[str, tuple[Figures, Figures]]
+
+
+def settled(
+    *,
+    scorers: Sequence[str] = (),
+    attackers: Sequence[str] = (),
+    target: float | None,
+    rows: int | None,
+    methods: Sequence[str] = (),
+    cells: Sequence[float] = (),
+    within: Within,
+    folds: int,
+    seed: int,
+) -> Settings:
+    """Return the settings, with the defaults where a sequence is empty; see ``Settings``.
+
+    Raises:
+        ConfigError: nobody would judge the result but those that it was fitted on.
+    """
+    fitted = tuple(scorers) or FITTED
+    further = tuple(attackers) or tuple(s for s in FURTHER if s not in fitted)
+    if not further or set(fitted) & set(further):
+        raise ConfigError(
+            f"--attacker {list(further)!r} and --scorer {list(fitted)!r}: the result must be judged by one scorer "
+            f"at least that it was not refined with. Name others."
+        )
+    methods, cells = tuple(methods) or tradeoff.METHODS, tuple(cells) or tradeoff.CELLS
+    return Settings(fitted, further, target, rows, methods, cells, within, folds, seed)
+
+
+def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
+    """Return the repaired rows and all refinements of them.
+
+    Args:
+        given: audit rows, see ``rows.py``.
+        settings: how they are refined.
+        where: what they are of, for messages.
+
+    Raises:
+        DataError: no row is of use.
+        ConfigError: as ``tradeoff.candidates``.
+        BackendError: there is no scorer of that name.
+    """
+    rows, rejects = repair(given)
+    if rows.empty:
+        raise DataError(f"No row of {where} is of use: {rejects['reason'].value_counts().to_dict()}.")
+    found = tradeoff.candidates(
+        rows,
+        methods=settings.methods,
+        scorers=settings.scorers,
+        folds=settings.folds,
+        within=settings.within,
+        seed=settings.seed,
+        cells=settings.cells,
+    )
+    if settings.rows is not None:
+        found = [
+            tradeoff.thin(c, rows, number=settings.rows, within=settings.within, seed=settings.seed)
+            for c in found
+        ]
+    choosing = tradeoff.stacked(settings.scorers, folds=settings.folds, seed=settings.seed + 2)
+    return Tried(rows, rejects, found, tradeoff.tradeoff(rows, found, choosing))
+
+
+def take(tried: Tried, settings: Settings) -> Refined:
+    """Return the best refinement, not judged yet.
+
+    Raises:
+        DataError: none fits; see ``tradeoff.choose``.
+    """
+    place = tradeoff.choose(tried.curve, target=settings.target, number=settings.rows)
+    chosen = tried.candidates[place]
+    kept = tried.rows[chosen.kept].reset_index(drop=True)
+    rejects = pd.concat([tried.rejects, rejected(tried.rows, chosen.reasons)], ignore_index=True)
+    return Refined(kept, rejects, chosen, tried.curve, {})
+
+
+def judged(
+    before: pd.DataFrame, after: pd.DataFrame, settings: Settings
+) -> dict[str, tuple[Figures, Figures]]:
+    """Return who judges -> accuracy of the blind attacker before and after refinement, with folds of their own."""
+    groups = {
+        "new_scorers": settings.attackers,
+        "all_scorers": (*settings.scorers, *settings.attackers),
+    }
+    found = {}
+    for label, names in groups.items():
+        attack = tradeoff.stacked(names, folds=settings.folds, seed=settings.seed + 3)
+        found[label] = (attack(before), attack(after))
+    return found
+
+
+def missed(refined: Refined, target: float | None) -> dict[str, Figures]:
+    """Return who judges -> accuracy after refinement, where it lies wholly above the target."""
+    return {
+        label: after
+        for label, (_, after) in refined.judged.items()
+        if target is not None and after[1] > target
+    }
+
+
+def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict[str, Any]:
+    """Return what ``refine.json`` holds; ``rows`` is the number of rows that were refined."""
+    names = ("accuracy", "ci_low", "ci_high")
+    stated = {
+        "source": source,
+        "scorers": settings.scorers,
+        "attackers": settings.attackers,
+        "target": settings.target,
+        "rows": settings.rows,
+        "methods": settings.methods,
+        "cells": settings.cells,
+        "within": settings.within,
+        "folds": settings.folds,
+        "seed": settings.seed,
+    }
+    return {
+        "settings": stated,
+        "method": refined.chosen.method,
+        "strength": None if math.isnan(refined.chosen.strength) else refined.chosen.strength,
+        "rows_repaired": rows,
+        "rows_kept": len(refined.rows),
+        "best_blind_attacker": {
+            label: {
+                "before": dict(zip(names, before, strict=True)),
+                "after": dict(zip(names, after, strict=True)),
+            }
+            for label, (before, after) in refined.judged.items()
+        },
+    }

@@ -1,0 +1,63 @@
+"""Tables of a data set version that a pin cites: from the project's folder, or from DVC's cache."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pandas as pd
+
+from caramel.errors import DataError, shown
+from caramel.release.pin import dvc_hash, table_version
+from caramel.release.pin_file import Pin, TableVersion, read_pin
+from caramel.running.dvc_cache import OBJECTS
+from caramel.storage.records import parquet
+
+
+def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
+    """Return a table as it was when the version was pinned, whatever lies on disk now.
+
+    The rows are those of the pin, by their hash; their columns are those that the table had then.
+
+    Args:
+        version: name of the pin.
+        table: its path in the pin, such as ``data/assemble/instances.parquet``, or the end of it: ``instances``.
+        root: the project's folder.
+
+    Raises:
+        DataError: there is no such pin or it is broken, it has no such table or several, or its rows are
+            neither on disk nor in DVC's cache of the project.
+    """
+    pinned = read_pin(version, root)
+    path = _named(table, pinned)
+    with parquet(_file(root, path, pinned.tables[path], pinned)) as file:
+        found: pd.DataFrame = file.read().to_pandas()
+    return found
+
+
+def _named(table: str, pinned: Pin) -> str:
+    """Return the path of the one table of a pin whose path ends so."""
+    wanted = PurePosixPath(table.removesuffix(".parquet")).parts
+    ends = {path: PurePosixPath(path.removesuffix(".parquet")).parts for path in pinned.tables}
+    found = [path for path, parts in ends.items() if wanted and parts[-len(wanted) :] == wanted]
+    exact = [path for path in found if ends[path] == wanted]
+    if len(found) == 1 or exact:
+        return (exact or found)[0]
+    what = "several tables" if found else "no table"
+    raise DataError(
+        f"Pin {pinned.name!r} has {what} {table!r}. Name one of:\n{shown(found or list(pinned.tables), 100)}"
+    )
+
+
+def _file(root: Path, path: str, version: TableVersion, pinned: Pin) -> Path:
+    """Return a file that holds the pinned rows."""
+    cached = root / OBJECTS / version.md5[:2] / version.md5[2:]
+    for file in (root / path, cached):
+        if file.is_file() and dvc_hash(file) == version.md5:
+            return file
+    if (root / path).is_file() and table_version(root / path).content == version.content:
+        return root / path  # the same rows, written by other software
+    raise DataError(
+        f"The {version.rows} rows of {path!r} that version {pinned.name!r} cites are neither on disk nor in DVC's cache "
+        f"({cached}). Run `git checkout {pinned.commit} -- dvc.lock` and `dvc checkout` (`dvc pull`, where there is a "
+        f"remote), or `dvc repro`."
+    )
