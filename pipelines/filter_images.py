@@ -8,7 +8,7 @@ from caramel.config import Config
 from caramel.images.calibration import calibrate
 from caramel.images.filters import filter_images as choose
 from caramel.images.judges import Judge
-from caramel.registry import backend
+from caramel.registry import JUDGES
 from caramel.running.stages import run
 
 
@@ -17,8 +17,7 @@ def filter_images(config: Config) -> None:
     section, out = config.filter_images, Path("data/filter_images")
 
     def judge(name: str) -> Judge:
-        made: Judge = backend("judge", name)(checkpoint="data/base", device=config.run.device)
-        return made
+        return JUDGES[name](checkpoint="data/base", device=config.run.device)
 
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     decide, calibration, least = judge(section.judge), None, section.min_faithful

@@ -2,7 +2,7 @@
 
 from caramel import tables
 from caramel.config import Config
-from caramel.registry import backend
+from caramel.registry import WRITERS
 from caramel.running.stages import run
 
 
@@ -10,7 +10,7 @@ def negatives(config: Config) -> None:
     """Write data/negatives/{negatives,paraphrases,rejects}.parquet."""
     section = config.negatives
     pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
-    write = backend("negatives", section.backend)
+    write = WRITERS[section.backend]
     written = write(pairs, files=config.scenes.files, seed=section.seed, attempts=section.attempts)
     tables.write(tables.NEGATIVES, written.negatives, "data/negatives/negatives.parquet")
     tables.write(tables.PARAPHRASES, written.paraphrases, "data/negatives/paraphrases.parquet")

@@ -5,7 +5,7 @@ from pathlib import Path
 from caramel import tables
 from caramel.config import Config
 from caramel.models.devices import compute
-from caramel.registry import backend
+from caramel.registry import BASES
 from caramel.running.parallel import fingerprint
 from caramel.running.stages import run
 from caramel.storage.files import file_hash
@@ -27,7 +27,7 @@ def pretrain(config: Config) -> None:
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(__name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
     with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:
-        curve = backend("base", section.backend)(
+        curve = BASES[section.backend](
             pairs,
             images,
             [*pairs["caption"], *negatives["negative_caption"]],

@@ -2,19 +2,21 @@
 
 from caramel import tables
 from caramel.config import Config
-from caramel.registry import backend
+from caramel.registry import SOURCES
 from caramel.running.stages import run
 
 
 def scenes(config: Config) -> None:
     """Write data/scenes/{images,pairs,rejects}.parquet."""
     section = config.scenes
-    read_source = backend("source", section.source)
-    if section.source == "world":
-        counts = {"train": section.train, "val": section.val, "test": section.test}
-        source = read_source(counts=counts, objects=section.objects, prior=section.prior, seed=section.seed)
-    else:
-        source = read_source(files=section.files, held_out=section.held_out, seed=section.seed)
+    source = SOURCES[section.source](
+        counts={"train": section.train, "val": section.val, "test": section.test},
+        objects=section.objects,
+        prior=section.prior,
+        files=section.files,
+        held_out=section.held_out,
+        seed=section.seed,
+    )
     tables.write(tables.IMAGES, source.images, "data/scenes/images.parquet")
     tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
     tables.write(tables.REJECTS, source.rejects, "data/scenes/rejects.parquet")

@@ -5,7 +5,7 @@ from pathlib import Path
 from caramel import tables
 from caramel.config import Config
 from caramel.models.devices import compute
-from caramel.registry import backend
+from caramel.registry import GENERATORS
 from caramel.running.parallel import fingerprint
 from caramel.running.stages import run
 from caramel.storage.files import file_hash
@@ -29,7 +29,7 @@ def train_generator(config: Config) -> None:
         __name__, section.backend, settings, config.synthesize.size, [file_hash(p) for p in INPUTS]
     )
     with tracked_training("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
-        curve = backend("generator", section.backend)(
+        curve = GENERATORS[section.backend](
             pairs,
             images,
             [*pairs["caption"], *negatives["negative_caption"]],

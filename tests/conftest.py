@@ -119,12 +119,11 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The families ``counting`` and ``matching`` of encoders.py, as if they were registered."""
     import encoders
 
-    from caramel import registry
     from caramel.models.families.specs import open_model
+    from caramel.registry import FAMILIES
 
     for name in ("counting", "matching"):
-        monkeypatch.setitem(registry.BACKENDS["model"], name, f"encoders:{name}")
-        monkeypatch.setitem(registry.BACKENDS["model_check"], name, "encoders:nothing_missing")
+        monkeypatch.setitem(FAMILIES.places, name, f"encoders:{name.upper()}")
     open_model.cache_clear()
     encoders.opened.clear()
     yield

@@ -12,7 +12,7 @@ import pytest
 
 from caramel.config import Config, load, parse, write_profile
 from caramel.errors import ConfigError
-from caramel.registry import BACKENDS
+from caramel.registry import JUDGES, SCORERS, SOURCES, WRITERS
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -42,11 +42,11 @@ def test_params_yaml_is_the_default_profile_where_it_says_so() -> None:
 def test_every_profile_parses_and_names_itself_and_known_backends(name: str, project: Path) -> None:
     config = load(write_profile(name, {}, project))
     assert config.profile == name
-    assert config.scenes.source in BACKENDS["source"]
-    assert config.negatives.backend in BACKENDS["negatives"]
-    assert {*config.scores.scorers, *config.refine.scorers} <= set(BACKENDS["scorer"])
+    assert config.scenes.source in SOURCES
+    assert config.negatives.backend in WRITERS
+    assert {*config.scores.scorers, *config.refine.scorers} <= set(SCORERS)
     assert set(config.refine.scorers) <= set(config.scores.scorers)
-    assert config.filter_images.judge in BACKENDS["judge"]
+    assert config.filter_images.judge in JUDGES
 
 
 def test_an_unknown_key_names_the_nearest_known_one() -> None:

@@ -1,46 +1,101 @@
-"""A backend is found by name, and an unknown name lists the choices."""
+"""A backend is found by name, has the form of its kind, and an unknown name lists the choices."""
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from caramel import registry
+from caramel.audit.similarity.parses import Parser
+from caramel.benchmarks.tasks import Benchmark
+from caramel.blind.scorers import ScorerSpec
+from caramel.captions.written import Writer
 from caramel.errors import BackendError
-from caramel.registry import BACKENDS, backend
+from caramel.images.judges import JudgeMaker
+from caramel.models.protocols import Family
+from caramel.registry import SCORERS, SOURCES, Kind
+from caramel.running.closures import TABLES
+from caramel.sources.sampled import SourceReader
+from caramel.training.trainers import BaseTrainer, GeneratorTrainer
 
-NAMED = [(kind, name) for kind, names in BACKENDS.items() for name in names]
+NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
+DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark}
+CALLED = {
+    "SOURCES": SourceReader,
+    "WRITERS": Writer,
+    "GENERATORS": GeneratorTrainer,
+    "BASES": BaseTrainer,
+    "JUDGES": JudgeMaker,
+    "PARSERS": Callable[[str], Parser],
+}
 
 
-@pytest.mark.parametrize(("kind", "name"), NAMED)
-def test_every_backend_is_where_the_table_says(kind: str, name: str) -> None:
-    module, _, function = BACKENDS[kind][name].partition(":")
+@pytest.mark.parametrize(("table", "name"), NAMED)
+def test_every_backend_is_where_the_table_says(table: str, name: str) -> None:
+    module, _, entry = TABLES[table].place(name).partition(":")
     source = Path(find_spec(module).origin).read_text()
-    assert f"\ndef {function}(" in source or f"\n{function} = " in source
+    assert f"\ndef {entry}(" in source or f"\n{entry} = " in source
+
+
+@pytest.mark.parametrize(("table", "name"), NAMED)
+def test_every_backend_has_the_form_of_its_kind(table: str, name: str) -> None:
+    found = TABLES[table][name]
+    if table in DESCRIBED:
+        assert isinstance(found, DESCRIBED[table])
+        assert found.name == name
+        return
+    wanted = CALLED[table]
+    if inspect.isclass(wanted):
+        arguments = [*inspect.signature(wanted.__call__).parameters.values()][1:]
+    else:
+        arguments = [inspect.Parameter("target", inspect.Parameter.POSITIONAL_ONLY)]
+    keywords = {each.name: None for each in arguments if each.kind is each.KEYWORD_ONLY}
+    inspect.signature(found).bind(*[None] * (len(arguments) - len(keywords)), **keywords)
+
+
+def test_every_kind_is_typed_and_looked_at_here() -> None:
+    assert {*DESCRIBED, *CALLED} == set(TABLES)
+    assert set(TABLES) <= set(registry.__annotations__)
 
 
 def test_a_backend_is_a_function_that_was_imported_on_demand() -> None:
-    assert backend("source", "world").__name__ == "sample_pairs"
+    assert SOURCES["world"].__name__ == "sample_pairs"
 
 
-@pytest.mark.parametrize("kind", BACKENDS)
-def test_an_unknown_backend_lists_the_choices(kind: str) -> None:
+@pytest.mark.parametrize("kind", TABLES.values())
+def test_an_unknown_backend_lists_the_choices(kind: Kind[object]) -> None:
     with pytest.raises(BackendError) as stopped:
-        backend(kind, "wrold")
-    for name in BACKENDS[kind]:
-        assert name in str(stopped.value)
-    assert f"Unknown {kind} backend 'wrold'" in str(stopped.value)
+        kind["wrold"]
+    assert f"Unknown {kind.name} backend 'wrold'" in str(stopped.value)
+    assert str(stopped.value).endswith(f"Choices: {', '.join(kind)}.")
 
 
 def test_a_near_name_is_suggested() -> None:
     with pytest.raises(BackendError, match="Did you mean 'ngram'"):
-        backend("scorer", "ngrams")
+        SCORERS["ngrams"]
 
 
-def test_the_registry_imports_no_backend() -> None:
-    code = "import sys, caramel.registry; print([m for m in sys.modules if m.startswith('caramel.')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['caramel.errors', 'caramel.registry']"
+def modules_after(code: str) -> list[str]:
+    """Return the modules that are loaded in a process of its own after some code."""
+    code = f"import sys; {code}; print(*sys.modules)"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+def test_the_registry_imports_no_backend_and_neither_do_the_names_of_one() -> None:
+    listing = "from caramel import registry as r; [*r.FAMILIES, *r.SCORERS]; 'x' in r.JUDGES; r.BASES.place('pretrained')"
+    for code in ("import caramel.registry", listing):
+        found = [module for module in modules_after(code) if module.startswith("caramel.")]
+        assert found == ["caramel.errors", "caramel.registry"]
+
+
+def test_what_describes_models_and_scorers_is_had_without_the_packages_that_run_them() -> None:
+    code = "from caramel.registry import FAMILIES as f, SCORERS as s; [f[n] for n in f]; [s[n] for n in s]"
+    assert not {"torch", "transformers", "open_clip", "sklearn"} & set(modules_after(code))

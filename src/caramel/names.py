@@ -12,7 +12,7 @@ from pathlib import Path
 
 from caramel.config import Config
 from caramel.errors import BackendError, CaramelError, shown
-from caramel.registry import backend, location
+from caramel.registry import BASES, BENCHMARKS, FAMILIES, GENERATORS, JUDGES, SCORERS, SOURCES, WRITERS, Kind
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
 _MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
@@ -32,12 +32,12 @@ def unmet(config: Config) -> Iterator[str]:
     """Yield one line for each name in the params that cannot be used: its key, and why."""
     images, evaluate = config.filter_images, config.evaluate
     for key, kind, name in (
-        ("scenes.source", "source", config.scenes.source),
-        ("negatives.backend", "negatives", config.negatives.backend),
-        ("train_generator.backend", "generator", config.train_generator.backend),
-        ("pretrain.backend", "base", config.pretrain.backend),
-        ("filter_images.judge", "judge", images.judge),
-        ("filter_images.second_judge", "judge", images.second_judge),
+        ("scenes.source", SOURCES, config.scenes.source),
+        ("negatives.backend", WRITERS, config.negatives.backend),
+        ("train_generator.backend", GENERATORS, config.train_generator.backend),
+        ("pretrain.backend", BASES, config.pretrain.backend),
+        ("filter_images.judge", JUDGES, images.judge),
+        ("filter_images.second_judge", JUDGES, images.second_judge),
     ):
         if name is not None:
             yield from _unknown(key, kind, name)
@@ -49,11 +49,11 @@ def unmet(config: Config) -> Iterator[str]:
         ("refine.scorers", config.refine.scorers),
     ):
         for spec in scorers:
-            yield from _missing(key, "scorer", spec)
+            yield from _missing(key, SCORERS, spec)
     for spec in evaluate.models:
-        yield from _missing("evaluate.models", "model", spec)
+        yield from _missing("evaluate.models", FAMILIES, spec)
     for name in evaluate.benchmarks:
-        yield from _unknown("evaluate.benchmarks", "benchmark", name)
+        yield from _unknown("evaluate.benchmarks", BENCHMARKS, name)
     if evaluate.benchmarks and evaluate.data is None:
         yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
     for key, folder in (("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)):
@@ -69,28 +69,22 @@ def is_there(name: str) -> bool:
         return False
 
 
-def _unknown(key: str, kind: str, name: str) -> Iterator[str]:
+def _unknown(key: str, kind: Kind[object], name: str) -> Iterator[str]:
     try:
-        location(kind, name)
+        kind.place(name)
     except BackendError as error:
         yield f"{key}: {error}"
 
 
-def _missing(key: str, kind: str, spec: str) -> Iterator[str]:
+def _missing(key: str, kind: Kind[object], spec: str) -> Iterator[str]:
     """Yield what keeps the model of a spec from being loaded, without loading it.
 
     A server need not listen yet, and what a stage makes need not be there yet.
     """
-    if (kind == "model" and _CHAT.match(spec)) or _MADE.search(spec):
+    if (kind is FAMILIES and _CHAT.match(spec)) or _MADE.search(spec):
         return
-    if kind == "scorer" and ":" not in spec:
-        try:
-            location(kind, spec)
-            return
-        except BackendError:
-            pass  # the check says it better: it knows scorers with a model as well
     try:
-        for missing in backend("check", kind)(spec):
+        for missing in kind.missing(spec):
             yield f"{key} = {spec!r}: {missing}"
     except (CaramelError, OSError) as error:  # OSError: a text too long for a name of a file
         yield f"{key} = {spec!r:.200}: {error}"

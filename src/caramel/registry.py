@@ -1,65 +1,156 @@
-"""Backend name -> factory, imported only when it is asked for."""
+"""Backends by kind and name, each imported only when it is asked for.
+
+A kind is one table, whose type says what its entries are: ``JUDGES["clip"]`` is a ``JudgeMaker``. Who mentions a table
+reaches all that it names (``running.closures``).
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from caramel.errors import BackendError
 
-# kind -> name -> "module:function". Only this table knows where a backend lives.
-BACKENDS: Mapping[str, Mapping[str, str]] = {
-    "source": {
+if TYPE_CHECKING:  # the types alone: what they describe lies in rooms above, which are not imported
+    from caramel.audit.similarity.parses import Parser
+    from caramel.benchmarks.tasks import Benchmark
+    from caramel.blind.scorers import ScorerSpec
+    from caramel.captions.written import Writer
+    from caramel.images.judges import JudgeMaker
+    from caramel.models.protocols import Family
+    from caramel.sources.sampled import SourceReader
+    from caramel.training.trainers import BaseTrainer, GeneratorTrainer
+
+Entry_co = TypeVar("Entry_co", covariant=True)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Entry_co]):
+    """The backends of one kind: a container of their names, from which each is imported by its name.
+
+    Attributes:
+        name: of the kind, in messages.
+        places: name -> "module:object". Only this table knows where a backend lives.
+        check: "module:function" that says what keeps the backend of a spec, ``NAME:TARGET``, from being loaded,
+            without loading it; "" of a kind that is named without a target.
+    """
+
+    name: str
+    places: Mapping[str, str]
+    check: str = ""
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names, in their order; nothing is imported."""
+        return iter(self.places)
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a backend of that name; nothing is imported."""
+        return name in self.places
+
+    def __getitem__(self, name: str) -> Entry_co:
+        """Return the backend of that name; errors as in ``place``."""
+        found: Entry_co = _imported(self.place(name))
+        return found
+
+    def missing(self, spec: str) -> list[str]:
+        """Return what keeps the backend of a spec from being loaded, without loading it; see ``check``."""
+        check: Callable[[str], list[str]] = _imported(self.check)
+        return check(spec)
+
+    def place(self, name: str) -> str:
+        """Return where a backend lives, as ``module:object``; nothing is imported.
+
+        Raises:
+            BackendError: there is no backend of that name; the message lists the choices.
+        """
+        if name not in self.places:
+            near = difflib.get_close_matches(name, self.places, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise BackendError(f"Unknown {self.name} backend {name!r}.{hint} Choices: {', '.join(self)}.")
+        return self.places[name]
+
+
+def _imported(place: str) -> Any:
+    """Return what lies at a place, ``module:object``."""
+    module, _, entry = place.partition(":")
+    return getattr(import_module(module), entry)
+
+
+SOURCES: Kind[SourceReader] = Kind(
+    "source",
+    {
         "world": "caramel.sources.world.sampling:sample_pairs",
         "files": "caramel.sources.folders:read_pairs",
     },
-    "negatives": {
+)
+
+WRITERS: Kind[Writer] = Kind(
+    "negatives",
+    {
         "world": "caramel.captions.rules:world_negatives",
         "lexicon": "caramel.captions.lexicon:lexicon_negatives",
         "given": "caramel.captions.given:given_negatives",
     },
-    "scorer": {
-        "length": "caramel.blind.surface:length",
-        "words": "caramel.blind.surface:words",
-        "tokens": "caramel.blind.surface:tokens",
-        "final_punctuation": "caramel.blind.surface:final_punctuation",
-        "casing": "caramel.blind.surface:casing",
-        "digits": "caramel.blind.surface:digits",
-        "articles": "caramel.blind.surface:articles",
-        "rare_words": "caramel.blind.surface:rare_words",
-        "ngram": "caramel.blind.ngram:ngram",
-        "kneser_ney": "caramel.blind.kneser_ney:kneser_ney",
-        "char_ngram": "caramel.blind.char_ngram:char_ngram",
-        "probe": "caramel.blind.probe:probe",
-        "shrunk_probe": "caramel.blind.probe:shrunk_probe",
-        "char_probe": "caramel.blind.probe:char_probe",
+)
+
+SCORERS: Kind[ScorerSpec] = Kind(
+    "scorer",
+    {
+        "length": "caramel.blind.surface:LENGTH",
+        "words": "caramel.blind.surface:WORDS",
+        "tokens": "caramel.blind.surface:TOKENS",
+        "final_punctuation": "caramel.blind.surface:FINAL_PUNCTUATION",
+        "casing": "caramel.blind.surface:CASING",
+        "digits": "caramel.blind.surface:DIGITS",
+        "articles": "caramel.blind.surface:ARTICLES",
+        "rare_words": "caramel.blind.surface:RARE_WORDS",
+        "ngram": "caramel.blind.ngram:NGRAM",
+        "kneser_ney": "caramel.blind.kneser_ney:KNESER_NEY",
+        "char_ngram": "caramel.blind.char_ngram:CHAR_NGRAM",
+        "probe": "caramel.blind.probe:PROBE",
+        "shrunk_probe": "caramel.blind.probe:SHRUNK_PROBE",
+        "char_probe": "caramel.blind.probe:CHAR_PROBE",
+        "edit_probe": "caramel.blind.probe:EDIT_PROBE",
+        "vera": "caramel.blind.language_models:VERA",
+        "cola": "caramel.blind.language_models:COLA",
+        "causal_lm": "caramel.blind.language_models:CAUSAL_LM",
+        "masked_lm": "caramel.blind.language_models:MASKED_LM",
+        "embedding_probe": "caramel.blind.embedding_probe:EMBEDDING_PROBE",
+        "finetuned": "caramel.blind.finetuned:FINETUNED",
     },
-    "pair_scorer": {
-        "edit_probe": "caramel.blind.probe:edit_probe",
-    },
-    "model_scorer": {
-        "vera": "caramel.blind.language_models:vera",
-        "cola": "caramel.blind.language_models:cola",
-        "causal_lm": "caramel.blind.language_models:causal_lm",
-        "masked_lm": "caramel.blind.language_models:masked_lm",
-        "embedding_probe": "caramel.blind.embedding_probe:embedding_probe",
-        "finetuned": "caramel.blind.finetuned:finetuned",
-    },
-    "generator": {
+    check="caramel.blind.scorer_specs:missing_scorer",
+)
+
+GENERATORS: Kind[GeneratorTrainer] = Kind(
+    "generator",
+    {
         "pixart": "caramel.training.text_to_image:train_pixart",
         "pretrained": "caramel.images.pipelines:adopt_pipeline",
     },
-    "parser": {
+)
+
+PARSERS: Kind[Callable[[str], Parser]] = Kind(
+    "parser",
+    {
         "world": "caramel.audit.similarity.world_trees:world_parser",
         "given": "caramel.audit.similarity.parses:given_parser",
     },
-    "judge": {
+)
+
+JUDGES: Kind[JudgeMaker] = Kind(
+    "judge",
+    {
         "world": "caramel.images.judges:reading_judge",
         "clip": "caramel.images.judges:clip_judge",
     },
-    "benchmark": {
+)
+
+BENCHMARKS: Kind[Benchmark] = Kind(
+    "benchmark",
+    {
         "instances": "caramel.benchmarks.readers.instances:BENCHMARK",
         "sugarcrepe": "caramel.benchmarks.readers.sugarcrepe:BENCHMARK",
         "sugarcrepe_pp": "caramel.benchmarks.readers.sugarcrepe_pp:BENCHMARK",
@@ -90,58 +181,29 @@ BACKENDS: Mapping[str, Mapping[str, str]] = {
         "gqa_spatial_two": "caramel.benchmarks.readers.whatsup:GQA_SPATIAL_TWO",
         "mmvp": "caramel.benchmarks.readers.mmvp:BENCHMARK",
     },
-    "model": {
-        "open_clip": "caramel.models.clip.open_clip_models:load_open_clip",
-        "dual": "caramel.models.families.transformers_dual:load_dual",
-        "itm": "caramel.models.families.matching_heads:load_itm",
-        "text": "caramel.models.families.text_encoders:load_text",
-        "vqascore": "caramel.models.families.generative:load_vqascore",
-        "vgptscore": "caramel.models.families.generative:load_vgptscore",
-        "vgptscore_blind": "caramel.models.families.generative:load_vgptscore_blind",
-        "vgptscore_noise": "caramel.models.families.generative:load_vgptscore_noise",
-        "blind": "caramel.blind.as_model:load_blind",
-        "chat": "caramel.models.families.chat:load_chat",
+)
+
+FAMILIES: Kind[Family] = Kind(
+    "model",
+    {
+        "open_clip": "caramel.models.clip.open_clip_models:OPEN_CLIP",
+        "dual": "caramel.models.families.transformers_dual:DUAL",
+        "itm": "caramel.models.families.matching_heads:ITM",
+        "text": "caramel.models.families.text_encoders:TEXT_ENCODER",
+        "vqascore": "caramel.models.families.generative:VQASCORE",
+        "vgptscore": "caramel.models.families.generative:VGPTSCORE",
+        "vgptscore_blind": "caramel.models.families.generative:VGPTSCORE_BLIND",
+        "vgptscore_noise": "caramel.models.families.generative:VGPTSCORE_NOISE",
+        "blind": "caramel.blind.as_model:BLIND",
+        "chat": "caramel.models.families.chat:CHAT",
     },
-    "model_check": {
-        "open_clip": "caramel.models.clip.open_clip_models:missing_open_clip",
-        "dual": "caramel.models.families.transformers_dual:missing_dual",
-        "itm": "caramel.models.families.matching_heads:missing_itm",
-        "text": "caramel.models.families.text_encoders:missing_text",
-        "vqascore": "caramel.models.families.generative:missing_generative",
-        "vgptscore": "caramel.models.families.generative:missing_generative",
-        "vgptscore_blind": "caramel.models.families.generative:missing_generative",
-        "vgptscore_noise": "caramel.models.families.generative:missing_generative",
-        "blind": "caramel.blind.as_model:missing_blind",
-        "chat": "caramel.models.families.chat:missing_chat",
-    },
-    # What keeps a spec of the params from being loaded, said without loading it.
-    "check": {
-        "scorer": "caramel.blind.as_model:missing_blind",
-        "model": "caramel.models.families.specs:missing_of",
-    },
-    "base": {
+    check="caramel.models.families.specs:missing_of",
+)
+
+BASES: Kind[BaseTrainer] = Kind(
+    "base",
+    {
         "open_clip": "caramel.training.pretrain:pretrain_base",
         "pretrained": "caramel.models.clip.open_clip_models:adopt_pretrained",
     },
-}
-
-
-def location(kind: str, name: str) -> str:
-    """Return where backend ``name`` lives, as ``module:function``.
-
-    Raises:
-        BackendError: there is no backend of that name; the message lists the choices.
-    """
-    names = BACKENDS[kind]
-    if name not in names:
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        raise BackendError(f"Unknown {kind} backend {name!r}.{hint} Choices: {', '.join(names)}.")
-    return names[name]
-
-
-def backend(kind: str, name: str) -> Callable[..., Any]:
-    """Return the factory of backend ``name``; errors as in ``location``."""
-    module, _, function = location(kind, name).partition(":")
-    factory: Callable[..., Any] = getattr(import_module(module), function)
-    return factory
+)

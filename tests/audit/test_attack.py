@@ -6,12 +6,12 @@ import pytest
 
 from caramel.audit import attack as attacks
 from caramel.audit.attack import BEST, best_blind_attacker, found_scorer
+from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.surface import length
 from caramel.draws import assign_folds
 from caramel.errors import BackendError, ConfigError, DataError
-from caramel.registry import BACKENDS
 
-ALL = (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
+ALL = tuple(found.name for found in all_scorers() if found.missing is None)
 QUICK = ("length", "final_punctuation", "ngram", "probe", "edit_probe")
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from caramel.audit.attack import BEST
 from caramel.audit.audit import audit, badge, badge_svg, broken, write_audit
+from caramel.blind.scorer_specs import all_scorers
 from caramel.errors import BackendError
-from caramel.registry import BACKENDS
 from caramel.report.audit_text import audit_text
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
-ALL = (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
+ALL = tuple(found.name for found in all_scorers() if found.missing is None)
 
 
 def row(name, subtype, caption, negative, second=None, image=None):

@@ -16,7 +16,7 @@ from caramel.audit.formats import SIGNS
 from caramel.audit.inputs_of_audit import COLUMNS, read_rows
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
-from caramel.registry import BACKENDS
+from caramel.registry import BENCHMARKS
 
 DATA = os.environ.get("CARAMEL_DATA")
 DOG, CAT, BIRD = "A dog on a mat.", "A cat on a mat.", "A bird on a mat."
@@ -240,8 +240,8 @@ def test_a_benchmark_is_known_by_its_files_and_gives_its_captions_and_negatives(
 
 
 def test_every_registered_benchmark_is_known_or_cannot_be_told_from_other_files() -> None:
-    assert set(BACKENDS["benchmark"]) - set(SIGNS) == {"sugarcrepe_pp", "crepe_retrieval", "zero_shot"}
-    assert set(SIGNS) - set(BACKENDS["benchmark"]) == {"tables"}
+    assert set(BENCHMARKS) - set(SIGNS) == {"sugarcrepe_pp", "crepe_retrieval", "zero_shot"}
+    assert set(SIGNS) - set(BENCHMARKS) == {"tables"}
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 import pytest
 
-from caramel.blind.as_model import load_blind, missing_blind
+from caramel.blind.as_model import BLIND, load_blind
+from caramel.blind.scorer_specs import all_scorers
 from caramel.draws import assign_folds
 from caramel.errors import BackendError
 from caramel.models.families.specs import missing_of, open_model
 from caramel.models.protocols import BlindModel
-from caramel.registry import BACKENDS
 
-SCORERS = tuple(BACKENDS["scorer"])
+SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
 POSITIVES = [f"A dog sits by the {thing} number {i}" for i in range(20) for thing in ("sofa", "tree")]
 NEGATIVES = [
     f"A cat of steel sits by number {i} of the {thing}" for i in range(20) for thing in ("sofa", "tree")
@@ -64,4 +64,4 @@ def test_what_is_learned_for_an_image_is_learned_on_other_folds():
 def test_an_unknown_scorer_is_named_with_the_choices():
     with pytest.raises(BackendError, match=r"'lenght'.*Did you mean 'length'"):
         blind("lenght")
-    assert "Did you mean 'length'" in missing_blind("lenght")[0]
+    assert "Did you mean 'length'" in BLIND.missing("lenght")[0]

@@ -6,7 +6,7 @@ import small_language_models as small
 from small_language_models import TEXTS
 
 from caramel.blind import language_models, text_store
-from caramel.blind.language_models import causal_lm, cola, masked_lm, vera
+from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS, share_below
 from caramel.blind.text_models import open_model
 from caramel.errors import BackendError
@@ -17,8 +17,7 @@ FOLDERS = {
     "causal_lm": small.gpt2_folder,
     "masked_lm": small.masked_folder,
 }
-SCORERS = {"vera": vera, "cola": cola, "causal_lm": causal_lm, "masked_lm": masked_lm}
-KINDS = list(SCORERS)
+KINDS = list(FOLDERS)
 
 
 @pytest.fixture(scope="session")
@@ -31,12 +30,12 @@ def _own_store(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def both(scorer, positives: list[str], negatives: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    return scorer(positives, negatives, [str(i) for i in range(len(positives))], folds=5, seed=3)
+def both(scores, positives: list[str], negatives: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    return scores(positives, negatives, [str(i) for i in range(len(positives))], folds=5, seed=3)
 
 
 def scored(kind: str, folder: Path, texts: list[str]) -> np.ndarray:
-    return both(SCORERS[kind](str(folder)), texts, texts)[0]
+    return both(scorer(f"{kind}:{folder}"), texts, texts)[0]
 
 
 def published_vera(folder: Path, text: str) -> float:
@@ -118,7 +117,7 @@ def test_a_batch_gives_what_one_by_one_gives(kind, folders):
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_sides_of_a_pair_get_their_own_texts_score(kind, folders):
     one, other = TEXTS[:4], TEXTS[2:6]
-    positive, negative = both(SCORERS[kind](str(folders[kind])), one, other)
+    positive, negative = both(scorer(f"{kind}:{folders[kind]}"), one, other)
     assert positive[2:].tolist() == negative[:2].tolist()
     assert ((positive >= 0) & (positive <= 1)).all()
     assert (positive == positive.round(DECIMALS)).all()
@@ -154,7 +153,7 @@ def test_the_temperature_of_vera_divides_its_logit(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_rows_have_no_scores(kind, folders):
-    assert [len(side) for side in both(SCORERS[kind](str(folders[kind])), [], [])] == [0, 0]
+    assert [len(side) for side in both(scorer(f"{kind}:{folders[kind]}"), [], [])] == [0, 0]
 
 
 def test_every_distinct_text_is_scored_once_whatever_is_asked_later(folders, monkeypatch):
@@ -165,9 +164,9 @@ def test_every_distinct_text_is_scored_once_whatever_is_asked_later(folders, mon
         return work(texts, **settings)
 
     monkeypatch.setattr(language_models, "scored_table", scored_table)
-    scorer = cola(str(folders["cola"]))
-    first = both(scorer, TEXTS[:3], TEXTS[2:5])
-    second = both(scorer, TEXTS[:4], TEXTS[3:7])
+    cola = scorer(f"cola:{folders['cola']}")
+    first = both(cola, TEXTS[:3], TEXTS[2:5])
+    second = both(cola, TEXTS[:4], TEXTS[3:7])
     assert sorted(seen) == sorted(set(TEXTS[:7]))
     assert first[0].tolist() == second[0][:3].tolist()
 
@@ -236,7 +235,7 @@ def test_a_causal_model_is_no_masked_one(folders):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_folder_without_a_checkpoint_is_an_error_before_anything_is_scored(kind, tmp_path):
     with pytest.raises(BackendError, match=rf"{kind}:.*no weights.*save_pretrained"):
-        SCORERS[kind](str(tmp_path))
+        scorer(f"{kind}:{tmp_path}")
 
 
 def test_a_broken_file_of_the_store_is_named_and_made_again(folders, capsys):

@@ -3,18 +3,22 @@ import pandas as pd
 import pytest
 import small_language_models as small
 
-from caramel.blind.scorer_specs import scorer
+from caramel.blind.probe import edit_probe
+from caramel.blind.scorer_specs import all_scorers, scorer, scorers_help
 from caramel.blind.scores import score_pairs
 from caramel.blind.surface import length
 from caramel.errors import BackendError
-from caramel.registry import BACKENDS
+from caramel.registry import SCORERS
 
 
 def test_a_name_is_its_scorer():
     assert scorer("length").__wrapped__ is length
 
 
-@pytest.mark.parametrize("name", BACKENDS["model_scorer"])
+WITH_MODEL = [found.name for found in all_scorers() if found.missing is not None]
+
+
+@pytest.mark.parametrize("name", WITH_MODEL)
 def test_a_scorer_with_weights_wants_a_target(name):
     for spec in (name, f"{name}:"):
         with pytest.raises(BackendError, match=f"write {name}:FOLDER"):
@@ -30,8 +34,24 @@ def test_a_scorer_without_weights_takes_no_target():
 def test_an_unknown_scorer_lists_the_choices(wrong, near):
     with pytest.raises(BackendError, match=f"{wrong!r}.*Did you mean {near!r}") as stopped:
         scorer(wrong)
-    for name in (*BACKENDS["scorer"], *(f"{name}:FOLDER" for name in BACKENDS["model_scorer"])):
-        assert name in str(stopped.value)
+    plain = [name for name in SCORERS if name not in WITH_MODEL and name != "edit_probe"]
+    choices = ", ".join([*plain, *(f"{name}:FOLDER" for name in WITH_MODEL)])
+    assert str(stopped.value).endswith(f"Choices: {choices}.")
+
+
+def test_a_scorer_that_sees_both_captions_is_had_only_where_that_is_asked_for():
+    with pytest.raises(BackendError, match="Unknown scorer 'edit_probe'"):
+        scorer("edit_probe")
+    assert scorer("edit_probe", both=True).__wrapped__ is edit_probe
+
+
+def test_each_scorer_is_described_under_its_name_in_a_line():
+    assert [found.name for found in all_scorers()] == list(SCORERS)
+    lines = scorers_help()
+    assert [line.split()[0].removesuffix(":FOLDER") for line in lines] == list(SCORERS)
+    assert all(
+        found.help in line and len(line) < 75 for found, line in zip(all_scorers(), lines, strict=True)
+    )
 
 
 def test_pairs_are_scored_by_a_spec_with_a_target(tmp_path, monkeypatch):

@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from caramel import tables
 from caramel.audit.attack_figures import figures
-from caramel.blind.scorers import share_below
+from caramel.blind.scorer_specs import all_scorers
+from caramel.blind.scorers import share_below, without_model
 from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.draws import assign_folds, stable_keys
 from caramel.errors import BackendError, DataError
 from caramel.gates.blind_expectation import accuracies
 from caramel.refine.rows import row_gaps
-from caramel.registry import BACKENDS, backend
+from caramel.registry import SCORERS
 from caramel.statistics import share_interval, wilson
 from caramel.texts import words_only
 
-ALL = tuple(BACKENDS["scorer"])
+ALL = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
 DATA = os.environ.get("CARAMEL_DATA")
 NOUNS, VERBS = ["cat", "dog", "car", "bus", "cup", "hat"], ["sees", "likes", "has", "finds"]
 
@@ -60,7 +61,7 @@ def images(rows: int) -> list[str]:
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_scorer_ties_on_equal_texts(name):
-    scorer = backend("scorer", name)
+    scorer = SCORERS[name].load("")
     positive, negative = scorer(["A cat."] * 9, ["A cat."] * 9, images(9), folds=3, seed=3)
     assert (positive == negative).all()
 
@@ -210,9 +211,10 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
 )
 def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(given, said, monkeypatch):
     module = types.ModuleType("mine")
-    module.score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)
+    score = lambda positives, negatives, groups, **_: given and ([0.5] * len(positives), given)  # noqa: E731
+    module.MINE = without_model("mine", "of a test", score)
     monkeypatch.setitem(sys.modules, "mine", module)
-    monkeypatch.setitem(BACKENDS["scorer"], "mine", "mine:score")
+    monkeypatch.setitem(SCORERS.places, "mine", "mine:MINE")
     pairs, negatives = frames(3)
     negatives = negatives.assign(type="swap", negative_caption=["a", "a b", "c"])
     with pytest.raises(BackendError, match=said):

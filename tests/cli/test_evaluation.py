@@ -181,9 +181,9 @@ def test_an_unknown_benchmark_lists_the_known_ones(call: Call) -> None:
 
 
 def test_every_benchmark_says_what_to_put_where_and_what_it_was_checked_against(call: Call) -> None:
-    from caramel.registry import BACKENDS
+    from caramel.registry import BENCHMARKS
 
-    for name in BACKENDS["benchmark"]:
+    for name in BENCHMARKS:
         code, out, _ = call("benchmarks", name)
         assert code == 0
         assert "Checked against: " in out

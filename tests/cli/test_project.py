@@ -18,9 +18,11 @@ import click
 import pytest
 
 from caramel import cli
+from caramel.blind.scorer_specs import scorers_help
 from caramel.cli import commands
 from caramel.config import load
 from caramel.errors import GateError
+from caramel.models.families.specs import families_help
 from caramel.release.pin import Pin
 
 ROOT = Path(__file__).parents[2]
@@ -51,6 +53,14 @@ def test_the_help_of_every_command_has_an_example(name: str, call: Call) -> None
     code, said, _ = call(name, "--help")
     assert code == 0
     assert f"Example:\n    caramel {name}" in said
+
+
+@pytest.mark.parametrize(("name", "listed"), [("eval", families_help), ("audit", scorers_help)])
+def test_the_help_lists_what_can_be_named_as_it_describes_itself(
+    name: str, listed: Callable[[], list[str]], call: Call
+) -> None:
+    _, said, _ = call(name, "--help")
+    assert all(f"\n    {line.rstrip()}\n" in said for line in listed())
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -16,17 +16,17 @@ from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
 from caramel.blind.as_model import load_blind
+from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.evaluation import blind_columns as blind
 from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.ranking import COLUMNS
 from caramel.models.protocols import Floats
-from caramel.registry import BACKENDS
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 NAN = math.nan
-SCORERS = tuple(BACKENDS["scorer"])
+SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
 
 
 class Hashing:

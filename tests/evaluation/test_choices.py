@@ -50,10 +50,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     """A chat endpoint, and the family ``quick`` that asks it without long pauses."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(KEY, raising=False)
-    monkeypatch.setitem(registry.BACKENDS["model"], "quick", "chat_server:load_quick")
-    monkeypatch.setitem(
-        registry.BACKENDS["model_check"], "quick", "caramel.models.families.chat:missing_chat"
-    )
+    monkeypatch.setitem(registry.FAMILIES.places, "quick", "chat_server:QUICK")
     open_model.cache_clear()
     server = ChatServer()
     yield server

@@ -64,7 +64,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
-    monkeypatch.setitem(registry.BACKENDS["model"], "open_clip", "test_grid:load")
+    monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:LOADED")
     rows = [instance(n, "test" if n < 12 else "val") for n in range(14)]
     folder = Path(grid.ASSEMBLED)
     tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), folder / "instances.parquet")
@@ -83,6 +83,9 @@ def load(target: str, *, device: str, precision: str, name: str) -> encoders.Cou
 
 def refuse(target: str, **_: object) -> None:
     raise AssertionError("a finished trial was run again")
+
+
+LOADED, REFUSED = encoders.family("open_clip", load), encoders.family("open_clip", refuse)
 
 
 def test_every_model_is_scored_on_the_split_and_has_its_run(
@@ -110,7 +113,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     from caramel import registry
     from caramel.models.families.specs import open_model
 
-    monkeypatch.setitem(registry.BACKENDS["model"], "open_clip", "test_grid:refuse")
+    monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:REFUSED")
     open_model.cache_clear()
     again = grid.evaluate_models(TUNED, **SETTINGS)
     pd.testing.assert_frame_equal(again.metrics, found.metrics)

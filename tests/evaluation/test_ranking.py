@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from encoders import CountingEncoder, CountingMatcher
+from encoders import CountingEncoder, CountingMatcher, family
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
@@ -233,10 +233,13 @@ def blank(target: str, *, device: str, precision: str, name: str) -> BlankMatche
     return BlankMatcher(name)
 
 
+BLANK = family("blank", blank, "matcher")
+
+
 def test_a_candidate_without_a_score_leaves_its_queries_unscored(
     tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(registry.BACKENDS["model"], "blank", "test_ranking:blank")
+    monkeypatch.setitem(registry.FAMILIES.places, "blank", "test_ranking:BLANK")
     task = Prompts().task(tmp_path)
     run = Run("blank:x", "cpu", "fp32", 4, str(tmp_path / "store"), "inline")
     rows = similarities(task, check_images(task.images, "test"), run, benchmark="test")

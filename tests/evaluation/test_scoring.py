@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
-from encoders import CountingEncoder, CountingMatcher, opened
+from encoders import CountingEncoder, CountingMatcher, family, opened
 from PIL import Image
 
 from caramel import registry, tables
@@ -280,9 +280,12 @@ def broken(target: str, *, device: str, precision: str, name: str) -> Broken | T
     return Broken(name, what == "images", float(value))
 
 
+BROKEN = family("broken", broken)
+
+
 @pytest.fixture
 def broken_family(families: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.BACKENDS["model"], "broken", "test_scoring:broken")
+    monkeypatch.setitem(registry.FAMILIES.places, "broken", "test_scoring:BROKEN")
 
 
 @pytest.mark.parametrize("what", ["images", "texts", "texts_alone"])

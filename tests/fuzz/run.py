@@ -58,14 +58,13 @@ def prepare() -> None:
     import caramel.evaluation.evaluate
     import caramel.report.audit_page
     import caramel.report.page  # noqa: F401
-    from caramel import registry
+    from caramel.registry import FAMILIES
 
     torch.set_num_threads(1)
     _warm_up()
     for name in ("counting", "matching"):
-        registry.BACKENDS["model"][name] = f"encoders:{name}"  # type: ignore[index]
-        registry.BACKENDS["model_check"][name] = "encoders:nothing_missing"  # type: ignore[index]
-    registry.BACKENDS["model"]["chat"] = "chat_server:load_quick"  # type: ignore[index]
+        FAMILIES.places[name] = f"encoders:{name.upper()}"  # type: ignore[index]
+    FAMILIES.places["chat"] = "chat_server:QUICK"  # type: ignore[index]
 
 
 def _warm_up() -> None:

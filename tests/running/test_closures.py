@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from caramel.running.closures import Package, code_version, reached
+from caramel.registry import Kind
+from caramel.running.closures import Package, Tables, code_version, reached
 from caramel.running.graph import sources
 
 ROOT = Path(__file__).parents[2]
@@ -25,12 +26,16 @@ PLANTED = {
     ),
     "import of two more": ("from mine.low import far\n", "low.paint"),
     "package that does something": ("from mine.busy import quiet\n", "busy"),
-    "backend": ("from mine.registry import backend\ndef f(name): backend('judge', name)()\n", "low.paint"),
-    "backend's place": ("import mine.registry as r\nr.location('judge', 'x')\n", "low.paint"),
-    "backend's table": (
-        "from mine.registry import BACKENDS\nx = BACKENDS['judge']['good']\n",
+    "backend": ("from mine.registry import JUDGES\ndef f(name): JUDGES[name]()\n", "low.paint"),
+    "backend in a function": (
+        "def f(name):\n    from ..registry import JUDGES as j\n    j[name]\n",
         "low.paint",
     ),
+    "backend of a module": ("from mine import registry\nx = registry.JUDGES['good']\n", "low.paint"),
+    "backend of a module by another name": ("import mine.registry as r\nr.JUDGES.place('x')\n", "low.paint"),
+    "backend of a module by its whole name": ("import mine.registry\nmine.registry.JUDGES\n", "low.paint"),
+    "backend of all": ("from mine.registry import *\nJUDGES['good']\n", "low.paint"),
+    "what checks a kind": ("from mine.registry import JUDGES\nJUDGES.missing('x')\n", "low.looked"),
 }
 
 
@@ -39,7 +44,8 @@ def mine(tmp_path: Path) -> Package:
     """A small package, with a registry of two backends of one kind."""
     files = {
         "__init__.py": '"""Mine."""\n',
-        "registry.py": "BACKENDS = {}\n",
+        "registry.py": "JUDGES = Kind('judge', {})\n",
+        "low/looked.py": "",
         "low/__init__.py": "",
         "low/paint.py": "colour = 1\n",
         "low/other.py": "",
@@ -55,11 +61,13 @@ def mine(tmp_path: Path) -> Package:
         (tmp_path / "src/mine" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "src/mine" / name).write_text(text, encoding="utf-8")
     (tmp_path / "script.py").write_text("from mine.high import work\n", encoding="utf-8")
-    backends = {
-        "judge": {"good": "mine.low.paint:f", "bad": "mine.low.far:f"},
-        "plain": {"one": "json:dumps"},
+    tables: Tables = {
+        "JUDGES": Kind(
+            "judge", {"good": "mine.low.paint:f", "bad": "mine.low.far:f"}, check="mine.low.looked:f"
+        ),
+        "PLAIN": Kind("plain", {"one": "json:dumps"}),
     }
-    return Package("mine", tmp_path / "src" / "mine", backends, frozenset({"registry", "carry"}))
+    return Package("mine", tmp_path / "src" / "mine", tables, frozenset({"registry", "carry"}))
 
 
 @pytest.mark.parametrize("kind", PLANTED)
@@ -84,8 +92,12 @@ def test_a_module_that_is_reached_in_any_way_is_in_the_closure(
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from mine.low import paint\n",
         "from mine import registry\n",
         "from mine.carry import run\n",
-        "backend('other', 'x')\n",
-        "backend('plain', 'one')\n",
+        "from mine.registry import OTHERS\nOTHERS['x']\n",
+        "from mine.registry import PLAIN\nPLAIN['one']\n",
+        "from elsewhere import JUDGES\nJUDGES['good']\n",
+        "import elsewhere as registry\nregistry.JUDGES['good']\n",
+        "JUDGES = ()\nprint(JUDGES)\n",
+        "if TYPE_CHECKING:\n    from mine.registry import JUDGES\n",
         "from ... import low\n",
     ],
 )
@@ -97,15 +109,15 @@ def test_what_shapes_nothing_is_not_in_the_closure(text: str, mine: Package, tmp
 def test_of_a_kind_of_which_one_backend_is_named_the_others_do_not_count(
     mine: Package, tmp_path: Path
 ) -> None:
-    (tmp_path / "one.py").write_text("backend('judge', name)\n", encoding="utf-8")
-    assert reached([tmp_path / "one.py"], mine) == {"mine.low.paint", "mine.low.far"}
-    assert reached([tmp_path / "one.py"], mine, {"judge": "good"}) == {"mine.low.paint"}
+    (tmp_path / "one.py").write_text("from mine.registry import JUDGES\n", encoding="utf-8")
+    assert reached([tmp_path / "one.py"], mine) == {"mine.low.paint", "mine.low.far", "mine.low.looked"}
+    assert reached([tmp_path / "one.py"], mine, {"judge": "good"}) == {"mine.low.paint", "mine.low.looked"}
 
 
 def test_a_package_that_is_reached_whole_is_its_folder_and_with_it_its_data(
     mine: Package, tmp_path: Path
 ) -> None:
-    (tmp_path / "one.py").write_text("from mine.low import far, other\n", encoding="utf-8")
+    (tmp_path / "one.py").write_text("from mine.low import far, looked, other\n", encoding="utf-8")
     (tmp_path / "two.py").write_text("from mine.low import far\n", encoding="utf-8")
     (mine.folder / "low" / "page.html").write_text("", encoding="utf-8")
     assert sources(tmp_path / "one.py", tmp_path, mine) == ["src/mine/low"]
@@ -142,7 +154,7 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
     training, embedding = "caramel.training.finetune", "caramel.evaluation.encoding"
     before = (
         version(copied, training),
-        version(copied, embedding, ", model='open_clip', model_check='open_clip'"),
+        version(copied, embedding, ", model='open_clip'"),
     )
     for path in (
         "models/families/chat.py",
@@ -155,16 +167,16 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
             stream.write("\nEDITED = True\n")
     assert (
         version(copied, training),
-        version(copied, embedding, ", model='open_clip', model_check='open_clip'"),
+        version(copied, embedding, ", model='open_clip'"),
     ) == before
-    assert version(copied, embedding, ", model='chat', model_check='chat'") != version(
-        ROOT / "src/caramel", embedding, ", model='chat', model_check='chat'"
+    assert version(copied, embedding, ", model='chat'") != version(
+        ROOT / "src/caramel", embedding, ", model='chat'"
     )
     with (copied / "models/clip/trimming.py").open("a", encoding="utf-8") as stream:
         stream.write("\nEDITED = True\n")
     after = (
         version(copied, training),
-        version(copied, embedding, ", model='open_clip', model_check='open_clip'"),
+        version(copied, embedding, ", model='open_clip'"),
     )
     assert after[0] != before[0]
     assert after[1] != before[1]

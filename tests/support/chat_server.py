@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from caramel.models.families.chat import Chat, load_chat
+from caramel.models.families.chat import CHAT, Chat, load_chat
 
 CLOSE, HANG, DRIP, FLOOD = "close", "hang", "drip", "flood"  # instead of a response; the last two have no end
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 128, 0)}
@@ -171,3 +171,6 @@ def load_quick(target: str, *, device: str, precision: str, name: str) -> Chat:
     """The family ``chat``, without long pauses."""
     model = load_chat(target, device=device, precision=precision, name=name)
     return replace(model, pause=0.001, attempts=2, timeout=5)
+
+
+QUICK = replace(CHAT, load=load_quick)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from caramel.models.protocols import Family, Form, Loader
+
 opened: dict[str, "CountingEncoder | CountingMatcher"] = {}
 
 
@@ -74,5 +76,10 @@ def matching(target: str, *, device: str, precision: str, name: str) -> Counting
     return opened[name]  # type: ignore[return-value]
 
 
-def nothing_missing(target: str) -> list[str]:
-    return []
+def family(name: str, load: Loader, form: Form = "dual") -> Family:
+    """A family of which nothing is missing."""
+    return Family(name, form, "TARGET", "of a test", load, lambda target: [])
+
+
+COUNTING = family("counting", counting)
+MATCHING = family("matching", matching, "matcher")

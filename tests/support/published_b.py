@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from encoders import CountingEncoder, CountingMatcher
+from encoders import CountingEncoder, CountingMatcher, family
 from PIL import Image
 
 from caramel import registry, tables
@@ -50,9 +50,12 @@ def failing(target: str, *, device: str, precision: str, name: str) -> FailingMa
     return FailingMatcher(name, int(target))
 
 
+FAILING = family("failing", failing, "matcher")
+
+
 def know_failing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the family ``failing``; the fixture ``families`` does so for the others."""
-    monkeypatch.setitem(registry.BACKENDS["model"], "failing", "published_b:failing")
+    monkeypatch.setitem(registry.FAMILIES.places, "failing", "published_b:FAILING")
 
 
 def score_of(spec: str) -> Score:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from encoders import CountingEncoder, CountingMatcher
+from encoders import CountingEncoder, CountingMatcher, family
 
 from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
@@ -37,6 +37,9 @@ class PatchyMatcher(CountingMatcher):
 
 def patchy(target: str, *, device: str, precision: str, name: str) -> PatchyMatcher:
     return PatchyMatcher(name, int(target))
+
+
+PATCHY = family("patchy", patchy, "matcher")
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def scored(
     benchmark: Benchmark, task: Task, spec: str, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> pd.DataFrame:
     """Return the similarities of the fast path; the fixture ``families`` must be there."""
-    monkeypatch.setitem(registry.BACKENDS["model"], "patchy", "published_c:patchy")
+    monkeypatch.setitem(registry.FAMILIES.places, "patchy", "published_c:PATCHY")
     open_model.cache_clear()
     keys = check_images(task.images, benchmark.name)
     run = Run(spec, "cpu", "fp32", None, str(store), "inline")

@@ -29,11 +29,10 @@ from caramel.audit.attack_figures import Figures, figures
 from caramel.audit.grouping import grouped
 from caramel.blind.crossfit import pair_weights
 from caramel.blind.scorer_specs import scorer
-from caramel.blind.scorers import DECIMALS, Scorer, checked
+from caramel.blind.scorers import DECIMALS, Scorer
 from caramel.blind.surface import Rule
 from caramel.draws import assign_folds, stable_keys
 from caramel.errors import ConfigError, DataError
-from caramel.registry import BACKENDS, backend
 
 BEST = "best_blind_attacker"
 COST = 0.1  # inverse strength of the L2 penalty of the combination
@@ -110,14 +109,12 @@ def best_blind_attacker(
 
 
 def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
-    """Return the scorer of a spec (``scorer_specs``), or the one of that name that sees both captions.
+    """Return the scorer of a spec (``scorer_specs``), one that sees both captions too.
 
     Raises:
         BackendError: there is no such scorer.
     """
-    if spec in BACKENDS["pair_scorer"]:
-        return checked(spec, cast(Scorer, backend("pair_scorer", spec)))
-    found = scorer(spec)
+    found = scorer(spec, both=True)
     if corpus is not None and "corpus" in inspect.signature(found).parameters:
         return cast(Scorer, functools.partial(cast(Any, found), corpus=corpus))
     return found

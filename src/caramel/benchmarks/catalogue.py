@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from caramel.benchmarks.tasks import Benchmark
-from caramel.registry import backend
+from caramel.registry import BENCHMARKS
 
 
 def benchmark(name: str) -> Benchmark:
@@ -14,6 +12,4 @@ def benchmark(name: str) -> Benchmark:
     Raises:
         BackendError: there is none; the message lists the choices.
     """
-    found: Any = backend("benchmark", name)
-    assert isinstance(found, Benchmark)
-    return found
+    return BENCHMARKS[name]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from caramel.blind.scorer_specs import scorer
+from caramel.blind.scorer_specs import missing_scorer, scorer
 from caramel.blind.scorers import Scorer
-from caramel.errors import BackendError
-from caramel.models.protocols import Floats
+from caramel.models.protocols import Family, Floats
 
 FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
 
@@ -40,10 +39,11 @@ def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindS
     return BlindScorer(name, scorer(target))
 
 
-def missing_blind(target: str) -> list[str]:
-    """Return what keeps the scorer from being loaded: there is none of that name, or not its model."""
-    try:
-        scorer(target)
-    except BackendError as error:
-        return [str(error)]
-    return []
+BLIND = Family(
+    "blind",
+    "blind",
+    "SCORER",
+    "without the image; see `caramel audit --help`",
+    load=load_blind,
+    missing=missing_scorer,
+)

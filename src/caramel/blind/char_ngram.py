@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from caramel.arrays import Floats
 from caramel.blind.kneser_ney import likelihoods
+from caramel.blind.scorers import without_model
 
 ORDER = 6
 
@@ -26,3 +27,6 @@ def char_ngram(
     return likelihoods(
         positives, negatives, groups, folds=folds, seed=seed, split=list, order=ORDER, corpus=corpus
     )
+
+
+CHAR_NGRAM = without_model("char_ngram", "Kneser–Ney model of six signs", char_ngram)

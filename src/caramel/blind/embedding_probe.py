@@ -11,9 +11,8 @@ import numpy as np
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, pair_weights
-from caramel.blind.scorers import Scorer, places
+from caramel.blind.scorers import ScorerSpec, places
 from caramel.blind.text_store import text_vectors
-from caramel.errors import BackendError
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text
 from caramel.models.store import vector_table
 from caramel.storage.keys import text_key
@@ -83,16 +82,10 @@ def open_encoder(target: str) -> SentenceEncoder:
     return load_text(target, device="auto", precision="fp32", name="embedding_probe")
 
 
-def embedding_probe(target: str) -> Scorer:
-    """Return the probe over a text encoder.
-
-    Raises:
-        BackendError: there is no encoder at the target.
-    """
-    missing = missing_text(target)
-    if missing:
-        raise BackendError(
-            f"Scorer embedding_probe:{target} cannot be loaded: {'; '.join(missing)}. Give the folder of a "
-            f"sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub."
-        )
-    return EmbeddingProbe(target)
+EMBEDDING_PROBE = ScorerSpec(
+    "embedding_probe",
+    "learned on embeddings; takes what text: takes",
+    load=EmbeddingProbe,
+    missing=missing_text,
+    cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",
+)

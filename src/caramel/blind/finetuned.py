@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,9 +19,8 @@ import pyarrow.parquet as pq
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted
-from caramel.blind.scorers import Scorer, places
+from caramel.blind.scorers import ScorerSpec, places
 from caramel.blind.text_store import ROOT
-from caramel.errors import BackendError
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import (
@@ -103,21 +103,6 @@ class FineTuned:
         device = resolve_device("auto")
         parts = [load_tokenizer(self.target)]
         return identity_of("finetuned", _load(self.target, "cpu"), parts, precision="fp32", device=device)
-
-
-def finetuned(target: str) -> Scorer:
-    """Return the fine-tuned attacker over an encoder.
-
-    Raises:
-        BackendError: there is no encoder at the target.
-    """
-    missing = missing_transformers(target, images=False)
-    if missing:
-        raise BackendError(
-            f"Scorer finetuned:{target} cannot be loaded: {'; '.join(missing)}. Give the folder of a small "
-            f"encoder of transformers, or OWNER/REPO on the hub."
-        )
-    return FineTuned(target)
 
 
 def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
@@ -208,3 +193,12 @@ def _load(target: str, device: str) -> Any:
     from transformers import AutoModel
 
     return load_pretrained(AutoModel, target, device=device, unneeded=("pooler.",))
+
+
+FINETUNED = ScorerSpec(
+    "finetuned",
+    "an encoder, fine-tuned on the pairs; slow",
+    load=FineTuned,
+    missing=partial(missing_transformers, images=False),
+    cure="Give the folder of a small encoder of transformers, or OWNER/REPO on the hub.",
+)

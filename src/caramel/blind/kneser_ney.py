@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import places, share_below
+from caramel.blind.scorers import places, share_below, without_model
 from caramel.draws import assign_folds, stable_keys
 from caramel.texts import tokens
 
@@ -254,3 +254,6 @@ class Model:
         grams, at = np.unique(corpus.grams(which), return_inverse=True)
         logs = np.log(self.probability(grams))[at]
         return np.asarray(np.add.reduceat(logs, corpus.starts(which)) / corpus.lengths[which])
+
+
+KNESER_NEY = without_model("kneser_ney", "modified Kneser–Ney trigram model of words", kneser_ney)

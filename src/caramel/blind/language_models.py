@@ -4,6 +4,17 @@ Nothing is learned on the data set, so folds, groups and seed mean nothing to th
 scored once, in batches of like length, in single precision; texts that are equal to the tokenizer have
 equal scores, bit for bit, so that they tie. What was scored is kept (``text_store``).
 
+    vera       plausibility by Vera (Liu et al. 2023): the calibrated sigmoid of a layer on T5's encoder. As its
+               authors compute it: hidden state of the last token, linear layer, logit divided by the temperature,
+               sigmoid.
+    cola       P(acceptable) by a classifier trained on CoLA, such as textattack/distilbert-base-uncased-CoLA, as
+               SugarCrepe (Hsieh et al. 2023) uses it.
+    causal_lm  mean log-likelihood per token by a causal language model. A text stands behind the token that
+               begins a text (where there is none, behind the one that ends it), so that its first token counts as
+               well. The end of the text does not count.
+    masked_lm  mean pseudo-log-likelihood per token by a masked language model (Salazar et al. 2020): each token
+               in turn is masked, alone, and predicted from all others.
+
 ``vera`` and ``cola`` give probabilities, which are the scores. A log-likelihood has no natural range: there
 the score is the share of the distinct texts of the call that are less likely, those that are equally
 likely counted half (``blind.share_below``), so that its order is kept. A text of no token is the least likely.
@@ -13,15 +24,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from caramel.arrays import Floats
-from caramel.blind.scorers import DECIMALS, Scorer, places, share_below
+from caramel.blind.scorers import DECIMALS, ScorerSpec, places, share_below
 from caramel.blind.text_models import open_model
 from caramel.blind.text_store import text_vectors
-from caramel.errors import BackendError
 from caramel.models.families.transformers_files import missing_transformers
 from caramel.models.store import vector_table
 from caramel.storage.keys import text_key
@@ -74,47 +85,18 @@ def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
     return vector_table([text_key(text) for text in texts], values[:, None])
 
 
-def vera(target: str) -> Scorer:
-    """Return plausibility by Vera (Liu et al. 2023): the calibrated sigmoid of a layer on T5's encoder.
-
-    As its authors compute it: hidden state of the last token, linear layer, logit divided by the
-    temperature, sigmoid.
-    """
-    return _checked("vera", target)
-
-
-def cola(target: str) -> Scorer:
-    """Return P(acceptable) by a classifier trained on CoLA, as SugarCrepe (Hsieh et al. 2023) uses it."""
-    return _checked("cola", target)
+def _described(name: str, help: str) -> ScorerSpec:
+    """Return the description of a scorer of a kind in ``text_models.OPEN``."""
+    return ScorerSpec(
+        name,
+        help,
+        load=partial(ModelScorer, name),
+        missing=partial(missing_transformers, images=False),
+        cure="Give a checkpoint's folder with its tokenizer, as save_pretrained() writes it, or OWNER/REPO on the hub.",
+    )
 
 
-def causal_lm(target: str) -> Scorer:
-    """Return the mean log-likelihood per token by a causal language model.
-
-    A text stands behind the token that begins a text (where there is none, behind the one that ends
-    it), so that its first token counts as well. The end of the text does not count.
-    """
-    return _checked("causal_lm", target)
-
-
-def masked_lm(target: str) -> Scorer:
-    """Return the mean pseudo-log-likelihood per token by a masked language model (Salazar et al. 2020).
-
-    Each token in turn is masked, alone, and predicted from all others.
-    """
-    return _checked("masked_lm", target)
-
-
-def _checked(kind: str, target: str) -> Scorer:
-    """Return the scorer.
-
-    Raises:
-        BackendError: files of the checkpoint are missing: this is said before others have been scored.
-    """
-    missing = missing_transformers(target, images=False)
-    if missing:
-        raise BackendError(
-            f"Scorer {kind}:{target} cannot be loaded: {'; '.join(missing)}. Give a checkpoint's folder with its "
-            f"tokenizer, as save_pretrained() writes it, or OWNER/REPO on the hub."
-        )
-    return ModelScorer(kind, target)
+VERA = _described("vera", "plausibility by Vera (liujch1998/vera)")
+COLA = _described("cola", "grammar: P(acceptable) of a CoLA classifier")
+CAUSAL_LM = _described("causal_lm", "mean log-likelihood per token")
+MASKED_LM = _described("masked_lm", "mean pseudo-log-likelihood per token")

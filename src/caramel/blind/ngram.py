@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from caramel.arrays import Floats
 from caramel.blind.kneser_ney import ORDER, likelihoods
+from caramel.blind.scorers import without_model
 from caramel.texts import tokens
 
 DISCOUNT = 0.75  # the customary absolute discount
@@ -32,3 +33,6 @@ def ngram(
         discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
         corpus=corpus,
     )
+
+
+NGRAM = without_model("ngram", "trigram model of words, one discount", ngram)

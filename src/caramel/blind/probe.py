@@ -19,7 +19,7 @@ import numpy as np
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, sparse_pair_weights
-from caramel.blind.scorers import places
+from caramel.blind.scorers import places, without_model
 from caramel.texts import tokens
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
@@ -162,3 +162,11 @@ def learn(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
     """Return the weights (terms,) that tell the first of two items from the second. sides: (2, n)."""
     differences = features[sides[0]] - features[sides[1]]
     return sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
+
+
+PROBE = without_model("probe", "learned on words and pairs of neighbouring words", probe)
+SHRUNK_PROBE = without_model("shrunk_probe", "the same, the better of small sets", shrunk_probe)
+CHAR_PROBE = without_model("char_probe", "learned on runs of signs", char_probe)
+EDIT_PROBE = without_model(
+    "edit_probe", "learned on where and how the two captions differ", edit_probe, sees_both=True
+)

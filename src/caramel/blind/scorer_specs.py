@@ -1,45 +1,73 @@
 """``--scorer SPEC``: a blind scorer's name, or ``NAME:TARGET`` for one that needs a model.
 
-    length, probe, …             the names in ``BACKENDS["scorer"]``
-    vera:FOLDER                  plausibility by Vera (liujch1998/vera)
-    cola:FOLDER                  grammar: P(acceptable) of a CoLA classifier, such as the
-                                 textattack/distilbert-base-uncased-CoLA of SugarCrepe
-    causal_lm:FOLDER             mean log-likelihood per token under a causal language model
-    masked_lm:FOLDER             mean pseudo-log-likelihood per token under a masked language model
-    embedding_probe:FOLDER       logistic regression on sentence embeddings; takes what ``text:`` takes
-    finetuned:FOLDER             an encoder, fine-tuned on the pairs of the other folds
-
-FOLDER is a checkpoint in the format of transformers, or OWNER/REPO on the Hugging Face hub.
+The names are those in ``SCORERS``; TARGET is a checkpoint's folder in the format of transformers, or OWNER/REPO on the
+Hugging Face hub.
 """
 
 from __future__ import annotations
 
 import difflib
-from typing import cast
+from collections.abc import Sequence
 
-from caramel.blind.scorers import Scorer, checked
+from caramel.blind.scorers import Scorer, ScorerSpec, checked
 from caramel.errors import BackendError
-from caramel.registry import BACKENDS, backend
+from caramel.registry import SCORERS
 
 
-def scorer(spec: str) -> Scorer:
+def scorer(spec: str, *, both: bool = False) -> Scorer:
     """Return the blind scorer of a spec, which raises where a score is none (``blind.checked``).
+
+    Args:
+        spec: name, or name and target.
+        both: whether it may be one that sees both captions.
 
     Raises:
         BackendError: there is no such scorer (the message lists the choices), a target is missing or
             too much, or there is no checkpoint at the target.
     """
     name, colon, target = spec.partition(":")
-    plain, with_target = BACKENDS["scorer"], BACKENDS["model_scorer"]
-    if name in with_target:
-        if not target:
-            raise BackendError(f"Scorer {spec!r} needs a model: write {name}:FOLDER or {name}:OWNER/REPO.")
-        return checked(spec, cast(Scorer, backend("model_scorer", name)(target)))
-    if name in plain and colon:
+    if name not in SCORERS or (SCORERS[name].sees_both and not both):
+        raise _unknown(spec, both)
+    found = SCORERS[name]
+    if found.missing is None and colon:
         raise BackendError(f"Scorer {name!r} takes no target, but {spec!r} gives one: write {name}.")
-    if name in plain:
-        return checked(spec, cast(Scorer, backend("scorer", name)))
-    names = [*plain, *(f"{name}:FOLDER" for name in with_target)]
-    near = difflib.get_close_matches(name, [*plain, *with_target], n=1)
+    if found.missing is not None and not target:
+        raise BackendError(f"Scorer {spec!r} needs a model: write {name}:FOLDER or {name}:OWNER/REPO.")
+    if found.missing is not None and (missing := found.missing(target)):
+        raise BackendError(f"Scorer {spec} cannot be loaded: {'; '.join(missing)}. {found.cure}")
+    return checked(spec, found.load(target))
+
+
+def missing_scorer(spec: str) -> list[str]:
+    """Return what keeps the scorer of a spec from being loaded: there is none of that name, or not its model."""
+    try:
+        scorer(spec)
+    except BackendError as error:
+        return [str(error)]
+    return []
+
+
+def all_scorers() -> list[ScorerSpec]:
+    """Return what describes each scorer, those first that need no model."""
+    return [SCORERS[name] for name in SCORERS]
+
+
+def scorers_help() -> list[str]:
+    """Return a line of help for each scorer: its spec, and what it looks at."""
+    scorers = all_scorers()
+    specs = _specs(scorers)
+    width = max(map(len, specs))
+    return [f"{spec:{width}}  {found.help}" for spec, found in zip(specs, scorers, strict=True)]
+
+
+def _specs(scorers: Sequence[ScorerSpec]) -> list[str]:
+    """Return how each is written."""
+    return [found.name if found.missing is None else f"{found.name}:FOLDER" for found in scorers]
+
+
+def _unknown(spec: str, both: bool) -> BackendError:
+    """Return the error that lists the choices."""
+    choices = [found for found in all_scorers() if both or not found.sees_both]
+    near = difflib.get_close_matches(spec.partition(":")[0], [found.name for found in choices], n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise BackendError(f"Unknown scorer {spec!r}.{hint} Choices: {', '.join(names)}.")
+    return BackendError(f"Unknown scorer {spec!r}.{hint} Choices: {', '.join(_specs(choices))}.")

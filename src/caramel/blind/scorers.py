@@ -1,9 +1,10 @@
-"""What the blind text scorers share: their form, and the range of their scores."""
+"""What the blind text scorers share: their form, how each is described, and the range of their scores."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +40,33 @@ class Scorer(Protocol):
         The order of the rows changes nothing.
         """
         ...
+
+
+@dataclass(frozen=True)
+class ScorerSpec:
+    """What a blind scorer is called, how it is had, and what it needs.
+
+    Attributes:
+        name: as in a spec, ``NAME`` or ``NAME:TARGET``.
+        help: what it looks at, in a line of `caramel audit --help`.
+        load: target -> scorer; "" for one that needs no model.
+        missing: target -> what keeps its model from being loaded, without loading it; None: it needs no model.
+        cure: what to give where the model is missing.
+        sees_both: unlike a ``Scorer`` it scores each text of a pair by the other one too, as whoever takes the
+            test may: an attacker, and no scorer of texts.
+    """
+
+    name: str
+    help: str
+    load: Callable[[str], Scorer]
+    missing: Callable[[str], list[str]] | None = None
+    cure: str = ""
+    sees_both: bool = False
+
+
+def without_model(name: str, help: str, scorer: Scorer, *, sees_both: bool = False) -> ScorerSpec:
+    """Return the description of a scorer that is there without any model."""
+    return ScorerSpec(name, help, lambda target: scorer, sees_both=sees_both)
 
 
 def checked(name: str, scorer: Scorer) -> Scorer:

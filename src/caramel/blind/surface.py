@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import DECIMALS, places, share_below
+from caramel.blind.scorers import DECIMALS, places, share_below, without_model
 from caramel.draws import assign_folds
 from caramel.texts import tokens as token_list
 from caramel.texts import words_only
 
-ARTICLES = frozenset({"a", "an", "the"})
+_ARTICLES = frozenset({"a", "an", "the"})
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def _digits(text: str) -> float:
 def _articles(text: str) -> float:
     """Return the share of articles among the words."""
     words = words_only(text)
-    return sum(word in ARTICLES for word in words) / max(1, len(words))
+    return sum(word in _ARTICLES for word in words) / max(1, len(words))
 
 
 length = Rule(lambda text: _brevity(len(text.strip()), 100))
@@ -127,3 +127,13 @@ def rare_words(
         mean = totals[scored] / np.maximum(lengths[scored], 1)
         scores[:, here] = share_below(mean)[np.searchsorted(scored, sides[:, here])]
     return oriented(scores, fold)
+
+
+LENGTH = without_model("length", "number of signs", length)
+WORDS = without_model("words", "number of words", words)
+TOKENS = without_model("tokens", "number of words and marks", tokens)
+FINAL_PUNCTUATION = without_model("final_punctuation", "the last sign", final_punctuation)
+CASING = without_model("casing", "capital letters that are out of place", casing)
+DIGITS = without_model("digits", "number of digits", digits)
+ARTICLES = without_model("articles", "share of articles", articles)
+RARE_WORDS = without_model("rare_words", "how common the words are", rare_words)

@@ -1,8 +1,8 @@
-"""What a backend that writes captions returns."""
+"""What a backend that writes captions is, and what it returns."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 
@@ -13,3 +13,21 @@ class Written(NamedTuple):
     negatives: pd.DataFrame
     paraphrases: pd.DataFrame
     rejects: pd.DataFrame
+
+
+class Writer(Protocol):
+    """Writes hard negatives of the seven subtypes and one paraphrase for each pair, where they can be made."""
+
+    def __call__(self, pairs: pd.DataFrame, *, files: str, seed: int, attempts: int) -> Written:
+        """Return what was written of the pairs; equal arguments give equal tables.
+
+        Args:
+            pairs: table ``pairs``.
+            files: folder of the user's that the pairs were read from.
+            seed: a draw depends on this, the pair's name and the subtype alone.
+            attempts: draws of a negative at most.
+
+        Raises:
+            DataError: the pairs are of another source than this writer knows, or the files are broken.
+        """
+        ...

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from caramel.cli.options import SEED
+from caramel.cli.options import SEED, listing
 from caramel.cli.saying import say
 from caramel.errors import DataError
 from caramel.storage.files import keep_inputs
@@ -22,7 +22,13 @@ BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
 
 
-@click.command()
+def _scorers() -> list[str]:
+    from caramel.blind.scorer_specs import scorers_help
+
+    return scorers_help()
+
+
+@click.command(cls=listing(_scorers))
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
     "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
@@ -33,7 +39,7 @@ RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases t
     "--scorer",
     "scorers",
     multiple=True,
-    help="Blind scorer, repeatable: a name, or NAME:FOLDER for one with a model. All that need none if left out.",
+    help="Blind scorer, repeatable; see below. All that need no model if left out.",
 )
 @click.option(
     "--corpus",
@@ -87,6 +93,10 @@ def audit(
 
     Writes audit.json, audit.html, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1
     where a threshold that was given is broken, so that it can stand in a test.
+
+    \b
+    Scorers:
+      LINES
 
     \b
     Example:
@@ -144,10 +154,10 @@ def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts 
 
 
 def default_scorers() -> tuple[str, ...]:
-    """Return every blind scorer that the registry knows and that needs no model."""
-    from caramel.registry import BACKENDS
+    """Return every blind scorer that needs no model."""
+    from caramel.blind.scorer_specs import all_scorers
 
-    return (*BACKENDS["scorer"], *BACKENDS["pair_scorer"])
+    return tuple(found.name for found in all_scorers() if found.missing is None)
 
 
 def published(benchmark: str) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from caramel.cli.options import SEED
+from caramel.cli.options import SEED, listing
 from caramel.cli.saying import say
 from caramel.errors import ConfigError, DataError
 from caramel.storage.files import keep_inputs, write_atomically
@@ -44,7 +44,13 @@ class _BatchSize(click.ParamType):  # type: ignore[type-arg]
         return int(click.IntRange(1).convert(value, param, ctx))
 
 
-@click.command("eval")
+def _families() -> list[str]:
+    from caramel.models.families.specs import families_help
+
+    return families_help()
+
+
+@click.command("eval", cls=listing(_families))
 @click.option(
     "--model", "models", required=True, multiple=True, metavar="SPEC", help="Model, repeatable; see below."
 )
@@ -113,13 +119,7 @@ def evaluate(
 
     \b
     SPEC is FAMILY:TARGET, or LABEL=FAMILY:TARGET to name the model in tables:
-      open_clip:NAME:TAG, open_clip:NAME:FILE, open_clip:FOLDER, open_clip:hf-hub:OWNER/REPO
-      dual:FOLDER        transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA
-      itm:FOLDER         matching heads: BLIP, BLIP-2, ViLT
-      vqascore:FOLDER    generative: LLaVA, InstructBLIP, Qwen-VL; also vgptscore:, vgptscore_blind:
-      text:FOLDER        text encoders, for the text-only score of SugarCrepe++
-      chat:MODEL@URL     a chat endpoint of OpenAI's form, asked to choose
-      blind:SCORER       without the image: length, final_punctuation, casing, ngram, probe
+      LINES
 
     \b
     Example:
@@ -176,10 +176,10 @@ def benchmarks(name: str | None) -> None:
       caramel benchmarks sugarcrepe
     """
     from caramel.benchmarks.catalogue import benchmark
-    from caramel.registry import BACKENDS
+    from caramel.registry import BENCHMARKS
 
     if name is None:
-        for known in BACKENDS["benchmark"]:
+        for known in BENCHMARKS:
             say(f"{known:22}{', '.join(benchmark(known).metrics)}")
         return
     found = benchmark(name)

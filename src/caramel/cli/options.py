@@ -1,8 +1,24 @@
-"""Types of options that several commands have."""
+"""What several commands have: types of options, and help that lists backends."""
 
 from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
 
 import click
 
 # What is drawn takes seeds of 32 bits, and some draws of a command take the next ones.
 SEED = click.IntRange(0, 2**32 - 100)
+LINES = "LINES"  # in a command's docstring: where they go
+
+
+def listing(lines: Callable[[], Sequence[str]]) -> type[click.Command]:
+    """Return the class of a command in whose help some lines stand, which are asked for only when it is shown."""
+
+    class Listing(click.Command):
+        def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+            assert self.help
+            self.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(lines()))
+            super().format_help_text(ctx, formatter)
+
+    return Listing

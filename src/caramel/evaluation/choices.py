@@ -22,7 +22,7 @@ from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.replies import ask
 from caramel.evaluation.wordings import WORDINGS, Form, chosen, prompt
 from caramel.models.families.specs import open_model
-from caramel.models.protocols import Question
+from caramel.models.protocols import Chooser, Question
 from caramel.models.store import Store
 from caramel.storage.keys import pair_key
 
@@ -78,6 +78,7 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
         DataError: an image cannot be read.
     """
     model = open_model(run.model, run.device, run.precision)
+    assert isinstance(model, Chooser)
     asked = list(_asked(_compared(task, benchmark)))
     keys = [pair_key(image_keys[each.image], each.prompt).hex() for each in asked]
     questions = {

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from caramel.benchmarks.image_files import ImageFile, encoded
 from caramel.benchmarks.tasks import Index
 from caramel.errors import BackendError
 from caramel.models.families.specs import open_model, parse_spec
-from caramel.models.protocols import DualEncoder, Matcher, TextEncoder
+from caramel.models.protocols import DualEncoder, Encodable, Matcher, TextEncoder
 from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
 from caramel.running.parallel import Executor
@@ -80,7 +80,7 @@ class Encoded(Protocol):
 def code_of(model: str) -> str:
     """Return a hash of the code that makes vectors of the model of a spec: this, and that of its family."""
     family = parse_spec(model).family
-    return code_version(__name__, model=family, model_check=family)
+    return code_version(__name__, model=family)
 
 
 def encode(
@@ -89,7 +89,7 @@ def encode(
     texts: Sequence[str],
     pairs: Callable[[], tuple[Index, Index]],
     run: Run,
-    model: Any,
+    model: Encodable,
 ) -> Encoded:
     """Return the model's scores on these items; what the store lacks is computed now.
 
@@ -306,7 +306,10 @@ def _matched(
 
 def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
     """Return keys and embeddings of one shard of texts."""
-    vectors = open_model(model, device, precision).encode_texts(shard, batch)
+    encoder = cast(
+        TextEncoder, open_model(model, device, precision)
+    )  # only of such a model texts are encoded
+    vectors = encoder.encode_texts(shard, batch)
     return vector_table([text_key(text) for text in shard], vectors)
 
 
@@ -315,7 +318,7 @@ def encode_images(
 ) -> pa.Table:
     """Return keys and embeddings of one shard of images."""
     files = encoded([_unpacked(item[1:]) for item in shard])
-    vectors = open_model(model, device, precision).encode_images(files, batch)
+    vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch)
     return vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
 
 
@@ -325,7 +328,7 @@ def match_pairs(
     """Return keys and scores of one shard: images, each with its texts."""
     pairs = [(place, text) for place, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
-    scores = open_model(model, device, precision).match(
+    scores = cast(Matcher, open_model(model, device, precision)).match(
         encoded([_unpacked(item[2:]) for item in shard]),
         list(numbers),
         np.array([place for place, _ in pairs], np.int64),

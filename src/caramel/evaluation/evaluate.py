@@ -23,7 +23,7 @@ from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.fitness import unfit
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
-from caramel.models.families.specs import content_of, looks_at_images, missing_of, open_model, parse_spec
+from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
 from caramel.models.store import check_stores
 from caramel.running import parallel, tracking
 from caramel.storage.fields import brief
@@ -126,7 +126,7 @@ def evaluate(
             "weights": weights[model],
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
             "source": asdict(source),
-            "content": contents[source.benchmark, looks_at_images(model)],
+            "content": contents[source.benchmark, family_of(model).looks_at_images],
         }
         for model in models
         for source in sources
@@ -208,7 +208,7 @@ def evaluate_model(
     source = Source(**point["source"])
     found = benchmark(source.benchmark)
     task = read_task(source, limit)
-    keys = _keys(task, looks_at_images(point["model"]))
+    keys = _keys(task, family_of(point["model"]).looks_at_images)
     run = Run(point["model"], device, precision, batch, store, executor)
     model = open_model(run.model, device, precision)
     paths: dict[str, str | None] = {"similarities": None, "answers": None}
@@ -270,7 +270,7 @@ def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None 
             task = read_task(source, limit)
             _check_instances(task, source)
             found += _unfit(known, source, task)
-            if any(map(looks_at_images, known)):
+            if any(family_of(model).looks_at_images for model in known):
                 check_images(task.images, source.benchmark)
         except CaramelError as error:
             found.append(f"benchmark {source.benchmark!r}: {error}")
@@ -330,7 +330,7 @@ def _contents(
         DataError: captions or images are missing or broken.
         BackendError: a model cannot be scored on a benchmark.
     """
-    with_images = {looks_at_images(model) for model in models}
+    with_images = {family_of(model).looks_at_images for model in models}
     found: dict[tuple[str, bool], str] = {}
     problems: list[str] = []
     for source in sources:

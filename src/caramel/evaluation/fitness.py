@@ -5,9 +5,8 @@ from __future__ import annotations
 from caramel.benchmarks.metrics import METRICS
 from caramel.benchmarks.tasks import ABSENT, Benchmark, Comparisons, Task
 from caramel.evaluation.choices import askable
-from caramel.models.families.specs import parse_spec
+from caramel.models.families.specs import family_of
 
-MATCHERS = frozenset({"itm", "vqascore", "vgptscore", "vgptscore_blind", "vgptscore_noise"})
 MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125
 
 
@@ -17,16 +16,16 @@ def unfit(model: str, benchmark: Benchmark, task: Task) -> str | None:
     Raises:
         BackendError: the spec's family cannot be told.
     """
-    family = parse_spec(model).family
+    form = family_of(model).form
     reason = None
-    if family == "chat" and not askable(task):
+    if form == "chooser" and not askable(task):
         reason = (
             "it is asked to choose among captions, and not all instances are an image, a caption and a "
             "negative caption"
         )
-    if family == "text" and not _has_texts_alone(benchmark, task):
+    if form == "text" and not _has_texts_alone(benchmark, task):
         reason = "it scores texts with texts, and no metric there is of texts alone"
-    if family in MATCHERS and (count := pairs_of(task)) > MOST_PAIRS:
+    if form == "matcher" and (count := pairs_of(task)) > MOST_PAIRS:
         reason = (
             f"it looks at each image with each text, which are {count:,} pairs, more than {MOST_PAIRS:,}; "
             f"a lower --limit has fewer"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,12 +12,13 @@ import pandas as pd
 from caramel.arrays import Floats
 from caramel.benchmarks.tasks import Index, Rankings
 from caramel.evaluation.encoding import Dual, Encoded, Run, encode
+from caramel.models.protocols import Encodable
 
 CELLS = 2**23  # scores held at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")
 
 
-def rank_columns(task: Rankings, keys: Sequence[bytes], run: Run, model: Any) -> dict[str, Floats]:
+def rank_columns(task: Rankings, keys: Sequence[bytes], run: Run, model: Encodable) -> dict[str, Floats]:
     """Return ``s_true``, ``s_other``, ``above``, ``equal`` and ``candidates`` of each row.
 
     Every place in a pool is a candidate of its own: another one with the same words or pixels ties with

@@ -7,7 +7,6 @@ Every form of model is brought to two functions, the score of rows of (text, ima
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,7 +18,7 @@ from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.encoding import Run, encode
 from caramel.evaluation.ranking import rank_columns
 from caramel.models.families.specs import open_model
-from caramel.models.protocols import BlindModel
+from caramel.models.protocols import BlindModel, Encodable
 
 
 def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
@@ -59,7 +58,7 @@ def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:
     return list(places), index
 
 
-def _compared(task: Comparisons, keys: Sequence[bytes], run: Run, model: Any) -> dict[str, Floats]:
+def _compared(task: Comparisons, keys: Sequence[bytes], run: Run, model: Encodable) -> dict[str, Floats]:
     """Return the score columns of comparisons."""
     rows = task.rows
     texts, (c0, c1, c2) = numbered([rows[n] for n in ("caption", "negative_caption", "caption2")])

@@ -16,10 +16,9 @@ import pyarrow as pa
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.images.judges import Judge
 from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.models.devices import resolve_device
-from caramel.registry import backend
+from caramel.registry import JUDGES
 from caramel.running.parallel import Executor, sharded_map, tune_grid
 from caramel.storage.files import file_hash
 
@@ -215,7 +214,7 @@ def grid_trial(
     drawn = draw_shard(
         captions, candidates=1, guidance=point["guidance"], steps=point["steps"], **settings
     ).to_pandas()
-    decide: Judge = backend("judge", judge)(checkpoint=judge_checkpoint, device=settings["device"])
+    decide = JUDGES[judge](checkpoint=judge_checkpoint, device=settings["device"])
     said = {row["negative_id"]: row["caption"] for row in captions}
     texts = drawn["negative_id"].map(said).tolist()
     fit = decide.fit(drawn["png"].tolist(), texts)

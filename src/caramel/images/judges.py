@@ -27,6 +27,18 @@ class Judge(Protocol):
         ...
 
 
+class JudgeMaker(Protocol):
+    """Makes a judge; one that is no model takes and ignores the settings."""
+
+    def __call__(self, *, checkpoint: str, device: str) -> Judge:
+        """Return the judge over a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
+
+        Raises:
+            BackendError: the checkpoint is missing or broken.
+        """
+        ...
+
+
 class ReadingJudge:
     """The exact reading of the embedded world: fit is 1 or 0."""
 

@@ -9,12 +9,15 @@
 All carry ``name``, what a table calls the model. All but the last carry ``identity`` as well: JSON-like,
 with all that determines their scores (hash of the weights, preprocessing, precision, scoring rule), so
 that what was computed once can be kept.
+
+Models that are loaded and scored alike are a ``Family``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +32,10 @@ Identity = Mapping[str, Any]
 class TextEncoder(Protocol):
     """A model that embeds texts; the score of two texts is their cosine."""
 
-    name: str
-    identity: Identity
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def identity(self) -> Identity: ...  # noqa: D102
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); ``batch`` None: found automatically."""
@@ -41,8 +46,10 @@ class TextEncoder(Protocol):
 class DualEncoder(Protocol):
     """A model that embeds images and texts; the score of a pair is their cosine."""
 
-    name: str
-    identity: Identity
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def identity(self) -> Identity: ...  # noqa: D102
 
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d), for encoded image files; ``batch`` None: found automatically."""
@@ -57,8 +64,10 @@ class DualEncoder(Protocol):
 class Matcher(Protocol):
     """A model that looks at an image and a text together."""
 
-    name: str
-    identity: Identity
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def identity(self) -> Identity: ...  # noqa: D102
 
     def match(
         self,
@@ -84,7 +93,8 @@ class Matcher(Protocol):
 class BlindModel(Protocol):
     """A scorer that sees texts, never an image; it may learn across folds of the benchmark itself."""
 
-    name: str
+    @property
+    def name(self) -> str: ...  # noqa: D102
 
     def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
@@ -114,9 +124,63 @@ class Reply(NamedTuple):
 class Chooser(Protocol):
     """A model that is asked in words and answers in words, such as a chat endpoint."""
 
-    name: str
-    identity: Identity
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def identity(self) -> Identity: ...  # noqa: D102
 
     def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
         """Ask all questions; ``heard`` is called with place and reply of each, one at a time, in any order."""
         ...
+
+
+Encodable = DualEncoder | TextEncoder | Matcher | Chooser  # what is kept by its identity
+Model = Encodable | BlindModel
+Form = Literal[
+    "dual", "text", "matcher", "chooser", "blind"
+]  # as above, in the order of the module's docstring
+
+
+class Loader(Protocol):
+    """Loads the models of a family."""
+
+    def __call__(self, target: str, *, device: str, precision: str, name: str) -> Model:
+        """Return the model, on its device and tried once.
+
+        Args:
+            target: what stands behind the family in a spec.
+            device: auto, cpu, cuda or cuda:N.
+            precision: fp32, bf16, fp16 or auto.
+            name: what tables call it.
+
+        Raises:
+            BackendError: it is unknown, missing, broken, or not what the target says.
+            ResourceError: it does not fit onto the device.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Family:
+    """Models that are loaded alike and scored by one rule.
+
+    Attributes:
+        name: as in a spec, ``NAME:TARGET``.
+        form: which of the forms above its models have.
+        target: how a target looks, for `caramel eval --help`.
+        help: what belongs to it, in a line of that help.
+        load: target -> model.
+        missing: target -> what keeps the model from being loaded, without loading it; nothing if it is there.
+    """
+
+    name: str
+    form: Form
+    target: str
+    help: str
+    load: Loader
+    missing: Callable[[str], list[str]]
+
+    @property
+    def looks_at_images(self) -> bool:
+        """Whether its models are shown images; blind models and text encoders are not."""
+        return self.form not in ("blind", "text")

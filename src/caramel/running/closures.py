@@ -1,7 +1,7 @@
 """What code a result depends on: all modules of caramel that a script or module reaches.
 
-Imports count wherever they stand, in functions too, but not under ``if TYPE_CHECKING``. Who looks up a kind of backend
-in the registry reaches all backends of that kind. Infrastructure carries the work but does not shape it, and
+Imports count wherever they stand, in functions too, but not under ``if TYPE_CHECKING``. Who mentions a table of the
+registry reaches all backends that it names. Infrastructure carries the work but does not shape it, and
 does not count: an edit there reruns nothing.
 
 ``dvc.yaml`` lists these files as dependencies of its stages (``running.graph``), and the keys of finished shards,
@@ -19,7 +19,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from caramel.registry import BACKENDS
+from caramel import registry
+from caramel.registry import Kind
 
 # Modules, and rooms whole, whose code no result depends on.
 INFRASTRUCTURE = frozenset(
@@ -34,9 +35,8 @@ INFRASTRUCTURE = frozenset(
         "storage.volumes",
     }
 )
-LOOKING_UP = ("backend", "location")  # functions of the registry, and the table itself
-TABLE = "BACKENDS"
-Backends = Mapping[str, Mapping[str, str]]  # kind -> name -> "module:function"
+REGISTRY = "registry"  # module whose tables name backends
+Tables = Mapping[str, Kind[object]]  # name of the variable in the registry -> its table
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Package:
 
     name: str
     folder: Path  # of the package itself
-    backends: Backends
+    tables: Tables
     infrastructure: frozenset[str] = field(default=frozenset())  # modules and packages, without the name
 
     def file(self, module: str) -> Path | None:
@@ -70,7 +70,8 @@ class Package:
         return {name.removesuffix(".__init__") for name, path in found.items() if not is_bare(path)}
 
 
-CARAMEL = Package("caramel", Path(__file__).parents[1], BACKENDS, INFRASTRUCTURE)
+TABLES: Tables = {name: value for name, value in vars(registry).items() if isinstance(value, Kind)}
+CARAMEL = Package("caramel", Path(__file__).parents[1], TABLES, INFRASTRUCTURE)
 
 
 def reached(
@@ -122,31 +123,39 @@ def _source(module: str) -> Path:
 
 
 @functools.cache
-def _mentions(file: Path) -> tuple[tuple[str, str], ...]:
-    """Return what one file imports and looks up: (module, "") or ("", kind of backend)."""
-    found: list[tuple[str, str]] = []
-    for node in _running(ast.parse(file.read_text(encoding="utf-8"))):
+def _mentions(file: Path) -> tuple[str, ...]:
+    """Return what one file imports, and constants of what it imports, by their dotted names."""
+    found: list[str] = []
+    bound: dict[str, str] = {}  # name in the file -> what was imported under it
+    nodes = list(_running(ast.parse(file.read_text(encoding="utf-8"))))
+    for node in nodes:
         if isinstance(node, ast.Import):
-            found += [(alias.name, "") for alias in node.names]
+            found += [alias.name for alias in node.names]
+            bound |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
-            separator = "" if module.endswith(".") else "."
-            found += [(module, ""), *((f"{module}{separator}{alias.name}", "") for alias in node.names)]
-        elif kind := _looked_up(node):
-            found.append(("", kind))
+            start = module if module.endswith(".") else f"{module}."
+            found += [module, *(start + alias.name for alias in node.names)]
+            bound |= {alias.asname or alias.name: start + alias.name for alias in node.names}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr.isupper():
+            first, _, rest = ast.unparse(node).partition(".")
+            found.append(f"{bound.get(first, first)}.{rest}")
     return tuple(found)
 
 
 def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
-    """Yield the modules that one file imports, with the packages around them, or looks up."""
-    for module, kind in _mentions(file):
-        if kind:
-            backends = package.backends.get(kind, {})
-            for name, place in backends.items():
-                if only.get(kind, name) == name:
+    """Yield the modules that one file imports, with the packages around them, and those that tables it mentions name."""
+    for mention in _mentions(file):
+        whole = _absolute(mention, file, package)
+        yield from with_parents(whole)
+        module, _, table = whole.rpartition(".")
+        if module == f"{package.name}.{REGISTRY}":
+            kinds = package.tables.values() if table == "*" else filter(None, [package.tables.get(table)])
+            for kind in kinds:
+                places = [place for name, place in kind.places.items() if only.get(kind.name, name) == name]
+                for place in filter(None, [*places, kind.check]):
                     yield from with_parents(place.partition(":")[0])
-        elif whole := _absolute(module, file, package):
-            yield from with_parents(whole)
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -176,17 +185,6 @@ def _absolute(module: str, file: Path, package: Package) -> str:
         return ""
     parts = (package.name, *file.relative_to(package.folder).parts)
     return ".".join(filter(None, [*parts[:-level], module[level:]]))
-
-
-def _looked_up(node: ast.AST) -> str:
-    """Return the kind of backend that a call of the registry, or a look into its table, names."""
-    if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).split(".")[-1] in LOOKING_UP:
-        key: ast.AST = node.args[0]
-    elif isinstance(node, ast.Subscript) and ast.unparse(node.value).split(".")[-1] == TABLE:
-        key = node.slice
-    else:
-        return ""
-    return key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else ""
 
 
 @functools.cache

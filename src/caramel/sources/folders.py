@@ -24,7 +24,7 @@ from caramel.storage.records import csv_rows, json_lines, read_json
 STAGE = "scenes"
 
 
-def read_pairs(*, files: str, held_out: tuple[float, float], seed: int) -> Source:
+def read_pairs(*, files: str, held_out: tuple[float, float], seed: int, **unused: object) -> Source:
     """Return the images and pairs of a folder, split by image.
 
     Args:
@@ -32,6 +32,7 @@ def read_pairs(*, files: str, held_out: tuple[float, float], seed: int) -> Sourc
             one captions table with the columns ``filename`` and ``caption``.
         held_out: shares in [0, 1] of the images that go to val and to test; an image is in one split.
         seed: of the split, which depends on this and the set of image names alone.
+        unused: what sources that sample need.
 
     A row that stands twice is a reject, and so is an image without a caption in a COCO file.
 

@@ -1,8 +1,9 @@
-"""What a source of pairs returns."""
+"""What a source of pairs is, and what it returns."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import pandas as pd
 
@@ -13,3 +14,30 @@ class Source(NamedTuple):
     images: pd.DataFrame
     pairs: pd.DataFrame
     rejects: pd.DataFrame
+
+
+class SourceReader(Protocol):
+    """A source of pairs, of whatever kind: of the settings it takes what it needs."""
+
+    def __call__(
+        self,
+        *,
+        counts: Mapping[str, int],
+        objects: Sequence[int],
+        prior: float,
+        files: str,
+        held_out: tuple[float, float],
+        seed: int,
+    ) -> Source:
+        """Return images and pairs, split by image; equal settings give equal tables.
+
+        Args:
+            counts, objects, prior: of a source that samples; see ``world.sampling.sample_pairs``.
+            files, held_out: of a source that reads a folder; see ``folders.read_pairs``.
+            seed: of what is drawn, the split included.
+
+        Raises:
+            ConfigError: the settings do not go together.
+            DataError: what is read is missing or broken.
+        """
+        ...

@@ -16,7 +16,7 @@ from caramel.benchmarks.image_files import ImageFile, check_images
 from caramel.benchmarks.tasks import Benchmark, comparisons
 from caramel.errors import DataError
 from caramel.evaluation.evaluate import Source, read_task
-from caramel.registry import BACKENDS
+from caramel.registry import BENCHMARKS
 
 LAST_PART = ("cola", "whatsup_a", "whatsup_b")  # of a path or a link, the last part alone names the image
 OPENED: list[str] = []
@@ -40,7 +40,7 @@ def opened() -> Iterator[list[str]]:
 
 
 def test_every_benchmark_is_tried() -> None:
-    assert set(BACKENDS["benchmark"]) - set(RELEASES) == {"instances"}  # has its images in a table
+    assert set(BENCHMARKS) - set(RELEASES) == {"instances"}  # has its images in a table
 
 
 @pytest.mark.parametrize("name", RELEASES)

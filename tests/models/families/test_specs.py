@@ -1,5 +1,6 @@
 import json
 import weakref
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -8,7 +9,15 @@ from tiny_clips import write_json
 from caramel import registry
 from caramel.errors import BackendError
 from caramel.models.clip.activations import quick_gelu_option
-from caramel.models.families.specs import ModelSpec, content_of, missing_of, open_model, parse_spec
+from caramel.models.families.specs import (
+    ModelSpec,
+    content_of,
+    families_help,
+    missing_of,
+    open_model,
+    parse_spec,
+)
+from caramel.models.protocols import Family
 from caramel.storage.files import file_hash
 
 
@@ -22,8 +31,7 @@ def folder(tmp_path):
 @pytest.fixture
 def dual(monkeypatch):
     """A family ``dual`` whose check and loader say what they were given."""
-    monkeypatch.setitem(registry.BACKENDS["model"], "dual", "test_specs:load_dual")
-    monkeypatch.setitem(registry.BACKENDS["model_check"], "dual", "test_specs:missing_dual")
+    monkeypatch.setitem(registry.FAMILIES.places, "dual", "test_specs:DUAL")
     open_model.cache_clear()
     yield
     open_model.cache_clear()
@@ -35,6 +43,19 @@ def load_dual(target, *, device, precision, name):
 
 def missing_dual(target):
     return [f"no {target}"]
+
+
+DUAL = Family("dual", "dual", "TARGET", "of a test", load_dual, missing_dual)
+
+
+def test_each_family_is_described_in_a_line_and_in_the_docs():
+    docs = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text()
+    lines = families_help()
+    for name, line in zip(registry.FAMILIES, lines, strict=True):
+        family = registry.FAMILIES[name]
+        assert line.split() == [f"{name}:{family.target}", *family.help.split()]
+        assert len(line) < 75
+        assert f"`{name}:" in docs
 
 
 @pytest.mark.parametrize(
@@ -159,8 +180,11 @@ def load_large(target, *, device, precision, name):
     return Large()
 
 
+LARGE = Family("dual", "dual", "TARGET", "of a test", load_large, missing_dual)
+
+
 def test_the_last_model_is_gone_before_the_next_one_is_loaded(dual, monkeypatch) -> None:
-    monkeypatch.setitem(registry.BACKENDS["model"], "dual", "test_specs:load_large")
+    monkeypatch.setitem(registry.FAMILIES.places, "dual", "test_specs:LARGE")
     for target in "abc":
         assert open_model(f"dual:{target}", "cpu", "fp32") is open_model(f"dual:{target}", "cpu", "fp32")
     assert len(Large.loaded) == 1

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 from caramel.audit.similarity.tree_kernel import Parse, Tree
 from caramel.errors import BackendError, DataError, shown
-from caramel.registry import backend
+from caramel.registry import PARSERS
 from caramel.storage.fields import brief
 from caramel.storage.records import text_lines
 
@@ -46,7 +46,7 @@ def parser(spec: str) -> Parser:
         DataError: the target is no file of trees.
     """
     name, _, target = spec.partition(":")
-    return cast(Parser, backend("parser", name)(target))
+    return PARSERS[name](target)
 
 
 def given_parser(target: str) -> Parser:

@@ -29,6 +29,7 @@ from caramel.models.clip.open_clip_names import named, option_text
 from caramel.models.devices import resolve_device
 from caramel.models.hub import hub_file
 from caramel.models.loading import bounded, tried
+from caramel.models.protocols import Family
 from caramel.models.state_dicts import first_line, fit_state, read_state
 
 HUB = "hf-hub:"
@@ -163,3 +164,13 @@ def _load_published(model: Any, path: Path, target: str) -> None:
         raise BackendError(
             f"Model {target!r}: open_clip cannot load {str(path)!r}: {first_line(error)}. Remove the file to fetch it again."
         ) from error
+
+
+OPEN_CLIP = Family(
+    "open_clip",
+    "dual",
+    "NAME:TAG",
+    "also NAME:FILE, FOLDER, hf-hub:OWNER/REPO",
+    load=load_open_clip,
+    missing=missing_open_clip,
+)

@@ -31,7 +31,7 @@ from urllib3.exceptions import HTTPError
 
 from caramel.errors import BackendError, printable
 from caramel.models.families.chat_responses import Response, content, said, text_of
-from caramel.models.protocols import Identity, Question, Reply
+from caramel.models.protocols import Family, Identity, Question, Reply
 from caramel.storage.pictures import ORIENTATION, open_picture, opened
 
 KEY = "CARAMEL_CHAT_KEY"
@@ -239,3 +239,13 @@ def _retry_after(value: str) -> float:
         return (parsedate_to_datetime(value).astimezone(UTC) - datetime.now(UTC)).total_seconds()
     except (ValueError, OverflowError):
         return 0.0
+
+
+CHAT = Family(
+    "chat",
+    "chooser",
+    "MODEL@URL",
+    "a chat endpoint of OpenAI's form, asked to choose",
+    load=load_chat,
+    missing=missing_chat,
+)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +44,7 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import tried
-from caramel.models.protocols import Floats, Identity, Index
+from caramel.models.protocols import Family, Floats, Identity, Index
 from caramel.storage.pictures import open_picture
 
 if TYPE_CHECKING:
@@ -197,26 +197,6 @@ def noise_images(size: int) -> list[bytes]:
     return found
 
 
-def load_vqascore(target: str, *, device: str, precision: str, name: str) -> GenerativeMatcher:
-    """Return the matcher of family ``vqascore``; errors as in ``_load``."""
-    return _load("vqascore", target, device, precision, name)
-
-
-def load_vgptscore(target: str, *, device: str, precision: str, name: str) -> GenerativeMatcher:
-    """Return the matcher of family ``vgptscore``; errors as in ``_load``."""
-    return _load("vgptscore", target, device, precision, name)
-
-
-def load_vgptscore_blind(target: str, *, device: str, precision: str, name: str) -> GenerativeMatcher:
-    """Return the matcher of family ``vgptscore_blind``; errors as in ``_load``."""
-    return _load("vgptscore_blind", target, device, precision, name)
-
-
-def load_vgptscore_noise(target: str, *, device: str, precision: str, name: str) -> GenerativeMatcher:
-    """Return the matcher of family ``vgptscore_noise``; errors as in ``_load``."""
-    return _load("vgptscore_noise", target, device, precision, name)
-
-
 def missing_generative(target: str) -> list[str]:
     """Return what keeps a generative model from being loaded, without reading its weights."""
     return missing_transformers(target, types=MODEL_TYPES["vqascore"])
@@ -246,3 +226,21 @@ def _load(family: str, target: str, device: str, precision: str, name: str) -> G
         )
     matcher = GenerativeMatcher(family, model, processor, device=device, precision=precision, name=name)
     return tried(matcher, target)
+
+
+def _family(name: str, help: str) -> Family:
+    """Return the family whose matchers go by the rule of that name."""
+    return Family(
+        name,
+        "matcher",
+        "FOLDER",
+        help,
+        load=partial(_load, name),
+        missing=missing_generative,
+    )
+
+
+VQASCORE = _family("vqascore", "generative: LLaVA, InstructBLIP, Qwen-VL; P(Yes)")
+VGPTSCORE = _family("vgptscore", "the same; P(caption)")
+VGPTSCORE_BLIND = _family("vgptscore_blind", "the same, less P(caption) given noise")
+VGPTSCORE_NOISE = _family("vgptscore_noise", "P(caption) given noise alone")

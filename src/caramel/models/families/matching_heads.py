@@ -29,7 +29,7 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Floats, Identity, Index
+from caramel.models.protocols import Family, Floats, Identity, Index
 
 if TYPE_CHECKING:
     import torch
@@ -188,3 +188,13 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
 def missing_itm(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
     return missing_transformers(target, types=MODEL_TYPES["itm"])
+
+
+ITM = Family(
+    "itm",
+    "matcher",
+    "FOLDER",
+    "matching heads: BLIP, BLIP-2, ViLT",
+    load=load_itm,
+    missing=missing_itm,
+)

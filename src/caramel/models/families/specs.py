@@ -1,18 +1,14 @@
 """``--model SPEC``: which model, and how it is loaded.
 
-    open_clip:NAME:TAG           open_clip's own name and tag, such as ViT-B-32-quickgelu:openai
-    open_clip:NAME:FILE          a local .pt, .pth, .bin, .ckpt or .safetensors of that architecture
-    open_clip:FOLDER             a folder with open_clip_config.json, such as caramel writes
-    open_clip:hf-hub:OWNER/REPO  open_clip's format on the Hugging Face hub
-    dual:FOLDER|OWNER/REPO       a dual encoder of transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA
-    itm:…                        a matching head of transformers: BLIP, BLIP-2, ViLT
-    vqascore:… vgptscore:… vgptscore_blind:… vgptscore_noise:…
-                                 a generative model of transformers: LLaVA, InstructBLIP, Qwen-VL
-    text:…                       a text encoder: sentence-transformers or transformers
-    chat:MODEL@URL               a chat endpoint of OpenAI's form
-    blind:SCORER                 a scorer that sees no image
+A spec is ``FAMILY:TARGET``; the families are the names in ``FAMILIES``, and each says what its targets are. Targets
+of ``open_clip``:
 
-The family may be left out where the rest says it: NAME:TAG, hf-hub:…, a folder with open_clip_config.json.
+    NAME:TAG           open_clip's own name and tag, such as ViT-B-32-quickgelu:openai
+    NAME:FILE          a local .pt, .pth, .bin, .ckpt or .safetensors of that architecture
+    FOLDER             a folder with open_clip_config.json, such as caramel writes
+    hf-hub:OWNER/REPO  open_clip's format on the Hugging Face hub
+
+This family may be left out where the rest says it: NAME:TAG, hf-hub:…, a folder with open_clip_config.json.
 ``name=SPEC`` gives the model a name for the tables; else it is the spec itself.
 
 A file of weights does not say which activation it was trained with, and the wrong one gives wrong figures
@@ -34,11 +30,11 @@ import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from caramel.errors import BackendError
 from caramel.models.clip.activations import OPTION
-from caramel.registry import BACKENDS, backend
+from caramel.models.protocols import Family, Model
+from caramel.registry import FAMILIES
 from caramel.storage.files import file_hash
 
 CONFIG = "open_clip_config.json"
@@ -47,7 +43,7 @@ _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A parsed spec: its family (a key of ``BACKENDS["model"]``), what to load, and its name in tables."""
+    """A parsed spec: its family (a name in ``FAMILIES``), what to load, and its name in tables."""
 
     family: str
     target: str
@@ -63,13 +59,13 @@ def parse_spec(text: str) -> ModelSpec:
     named = None if _is_folder(text) else _NAMED.fullmatch(text)
     name, rest = (named["name"].strip(), named["rest"]) if named else (text, text)
     family, colon, target = rest.partition(":")
-    if colon and family in BACKENDS["model"] and target:
+    if colon and family in FAMILIES and target:
         return ModelSpec(family, target, name)
     if family == "hf-hub" or _is_folder(rest) or _is_named(family, target):
         return ModelSpec("open_clip", rest, name)
     raise BackendError(
         f"Model {text!r}: its family cannot be told.{_near(family)} Write FAMILY:TARGET with one of "
-        f"{', '.join(BACKENDS['model'])}; see `caramel eval --help`."
+        f"{', '.join(FAMILIES)}; see `caramel eval --help`."
     )
 
 
@@ -92,13 +88,13 @@ def _near(family: str) -> str:
     """Return a hint at families and open_clip names that are written alike."""
     import open_clip
 
-    near = difflib.get_close_matches(family, [*BACKENDS["model"], *open_clip.list_models()], n=3)
+    near = difflib.get_close_matches(family, [*FAMILIES, *open_clip.list_models()], n=3)
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
 @functools.lru_cache(1)
-def open_model(text: str, device: str, precision: str) -> Any:
-    """Return the model of a spec, one of the forms in ``protocols``, on its device; the last one is kept.
+def open_model(text: str, device: str, precision: str) -> Model:
+    """Return the model of a spec on its device; the last one is kept.
 
     Args:
         text: the spec.
@@ -112,13 +108,25 @@ def open_model(text: str, device: str, precision: str) -> Any:
 
     open_model.cache_clear()  # before the next one is loaded: two may not fit into memory
     spec = parse_spec(text)
-    load = backend("model", spec.family)
+    load = FAMILIES[spec.family].load
     return load(spec.target, device=resolve_device(device), precision=precision, name=spec.name)
 
 
-def looks_at_images(text: str) -> bool:
-    """Return whether the model of a spec is shown images; blind models and text encoders are not."""
-    return parse_spec(text).family not in ("blind", "text")
+def family_of(text: str) -> Family:
+    """Return the family of a spec, without loading the model.
+
+    Raises:
+        BackendError: the family cannot be told.
+    """
+    return FAMILIES[parse_spec(text).family]
+
+
+def families_help() -> list[str]:
+    """Return a line of help for each family: its spec, and what belongs to it."""
+    families = [FAMILIES[name] for name in FAMILIES]
+    specs = [f"{family.name}:{family.target}" for family in families]
+    width = max(map(len, specs))
+    return [f"{spec:{width}}  {family.help}" for spec, family in zip(specs, families, strict=True)]
 
 
 def content_of(text: str) -> str:
@@ -151,5 +159,4 @@ def missing_of(text: str) -> list[str]:
         BackendError: the family cannot be told.
     """
     spec = parse_spec(text)
-    found: list[str] = backend("model_check", spec.family)(spec.target)
-    return found
+    return FAMILIES[spec.family].missing(spec.target)

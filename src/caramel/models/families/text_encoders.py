@@ -36,7 +36,7 @@ from caramel.models.families.transformers_files import (
 )
 from caramel.models.identities import weights_hash
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Embeddings, Identity
+from caramel.models.protocols import Embeddings, Family, Identity
 
 if TYPE_CHECKING:
     import torch
@@ -229,3 +229,13 @@ def _kind(target: str) -> str:
             f"{target!r} is a model of type {kind!r}, which takes images as well. Write {others[0]}:{target}."
         )
     return kind
+
+
+TEXT_ENCODER = Family(
+    "text",
+    "text",
+    "FOLDER",
+    "text encoders: the text-only score of SugarCrepe++",
+    load=load_text,
+    missing=missing_text,
+)

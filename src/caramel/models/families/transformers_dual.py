@@ -26,7 +26,7 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Embeddings, Identity
+from caramel.models.protocols import Embeddings, Family, Identity
 from caramel.running.parallel import threaded
 from caramel.storage.pictures import open_picture
 
@@ -217,3 +217,13 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> Transfo
 def missing_dual(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
     return missing_transformers(target, types=MODEL_TYPES["dual"])
+
+
+DUAL = Family(
+    "dual",
+    "dual",
+    "FOLDER",
+    "transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA",
+    load=load_dual,
+    missing=missing_dual,
+)

@@ -23,7 +23,9 @@ def split_of(scene: str) -> str:
     return next(split for split, tenths in SPLIT_TENTHS.items() if tenth in tenths)
 
 
-def sample_pairs(*, counts: Mapping[str, int], objects: Sequence[int], prior: float, seed: int) -> Source:
+def sample_pairs(
+    *, counts: Mapping[str, int], objects: Sequence[int], prior: float, seed: int, **unused: object
+) -> Source:
     """Return images and pairs of the world; no scene stands in two splits.
 
     Args:
@@ -31,6 +33,7 @@ def sample_pairs(*, counts: Mapping[str, int], objects: Sequence[int], prior: fl
         objects: numbers of objects in a scene, drawn with equal chance.
         prior: chance in [0, 1] that a noun takes its typical colour.
         seed: each scene depends on this, its split and its number alone.
+        unused: what sources that read a folder need.
     """
     images, pairs = [], []
     for number, (split, count) in enumerate(counts.items()):
