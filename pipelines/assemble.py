@@ -1,9 +1,9 @@
-"""Stage ``assemble``: the benchmark and the three training sets."""
+"""Stage ``assemble``: the benchmark and a training set for each method."""
 
 from caramel import tables
 from caramel.config import Config
-from caramel.images.assemble import VARIANTS
 from caramel.images.assemble import assemble as join
+from caramel.registry import METHODS
 from caramel.running.stages import run
 
 OUT = "data/assemble"
@@ -31,6 +31,6 @@ if __name__ == "__main__":
         images_needed={
             f"{OUT}/instances.parquet": tables.INSTANCES,
             f"{OUT}/images.parquet": tables.IMAGES,
-            **{f"{OUT}/training/{name}.parquet": tables.TRAINING for name in VARIANTS},
+            **{f"{OUT}/training/{name}.parquet": tables.TRAINING for name in METHODS},
         },
     )

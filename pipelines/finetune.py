@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from caramel.config import Config
-from caramel.images.assemble import VARIANTS
 from caramel.models.devices import compute, resolve_device
 from caramel.running import tracking
 from caramel.running.stages import run
@@ -24,7 +23,7 @@ def finetune(config: Config) -> None:
         seeds=section.seeds,
         base="data/base",
         sets=sets,
-        validation=f"data/assemble/training/{VARIANTS[-1]}.parquet",
+        validation=f"data/assemble/training/{library.MEASURED_BY}.parquet",
         images=IMAGES,
         data=["data/base", *sets.values(), IMAGES],
         settings={**fit, **compute(config.run.device, config.run.precision)},

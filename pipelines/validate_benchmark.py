@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 from caramel import tables
-from caramel.config import Config, Variant
+from caramel.config import Config
 from caramel.gates import gates, suites
+from caramel.registry import METHODS
 from caramel.running.stages import run
 
 INPUTS = Path("data/assemble")
@@ -19,10 +19,7 @@ def validate_benchmark(config: Config) -> None:
     knobs = config.validate_benchmark
     summaries = gates.validate_benchmark(
         tables.read(tables.INSTANCES, INPUTS / "instances.parquet"),
-        {
-            name: tables.read(tables.TRAINING, INPUTS / "training" / f"{name}.parquet")
-            for name in get_args(Variant)
-        },
+        {name: tables.read(tables.TRAINING, INPUTS / "training" / f"{name}.parquet") for name in METHODS},
         tables.read(tables.IMAGES, INPUTS / "images.parquet"),
         tables.read(tables.SCORES, "data/refine/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,

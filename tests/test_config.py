@@ -216,3 +216,12 @@ def test_a_wrong_profile_leaves_the_old_file(
         write_profile(name, sets, project)
     assert path.read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
     assert sorted(p.name for p in project.iterdir()) == ["params", "params.yaml"]
+
+
+def test_an_unknown_training_method_lists_those_that_there_are() -> None:
+    values = raw()
+    values["finetune"]["variants"] = ["both"]
+    with pytest.raises(ConfigError) as stopped:
+        parse(values, "params.yaml")
+    known = "Input should be 'in_batch', 'negative_texts' or 'negative_texts_images'"
+    assert f"finetune.variants.0 = 'both': {known}" in str(stopped.value)

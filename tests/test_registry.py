@@ -22,10 +22,11 @@ from caramel.models.protocols import Family
 from caramel.registry import SCORERS, SOURCES, Kind
 from caramel.running.closures import TABLES
 from caramel.sources.sampled import SourceReader
+from caramel.training.methods import Method
 from caramel.training.trainers import BaseTrainer, GeneratorTrainer
 
 NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
-DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark}
+DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark, "METHODS": Method}
 CALLED = {
     "SOURCES": SourceReader,
     "WRITERS": Writer,

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from caramel.errors import ConfigError, shown
+from caramel.registry import METHODS
 from caramel.storage.files import write_atomically
 from caramel.storage.plain_yaml import parse_yaml, read_yaml
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add"]
-Variant = Literal["in_batch", "negative_texts", "negative_texts_images"]
 MOST = 2**31 - 1  # of whole numbers
 # Scikit-learn takes 32 bits, and some stages add a little to theirs.
 Seed = Annotated[int, Field(ge=0, le=MOST)]
@@ -42,6 +43,18 @@ def _distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
 
 
 Distinct = AfterValidator(_distinct)
+
+
+def _known_method(name: str) -> str:
+    """Return the name of a training method, refused in the words of a ``Literal`` if there is none."""
+    if name not in METHODS:
+        *others, last = map(repr, METHODS)
+        choices = f"{', '.join(others)} or {last}"
+        raise PydanticCustomError("literal_error", "Input should be {choices}", {"choices": choices})
+    return name
+
+
+Variant = Annotated[str, AfterValidator(_known_method)]
 
 
 class Section(BaseModel):

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the types alone: what they describe lies in rooms above, wh
     from caramel.images.judges import JudgeMaker
     from caramel.models.protocols import Family
     from caramel.sources.sampled import SourceReader
+    from caramel.training.methods import Method
     from caramel.training.trainers import BaseTrainer, GeneratorTrainer
 
 Entry_co = TypeVar("Entry_co", covariant=True)
@@ -205,5 +206,14 @@ BASES: Kind[BaseTrainer] = Kind(
     {
         "open_clip": "caramel.training.pretrain:pretrain_base",
         "pretrained": "caramel.models.clip.open_clip_models:adopt_pretrained",
+    },
+)
+
+METHODS: Kind[Method] = Kind(
+    "method",
+    {
+        "in_batch": "caramel.training.methods:IN_BATCH",
+        "negative_texts": "caramel.training.methods:NEGATIVE_TEXTS",
+        "negative_texts_images": "caramel.training.methods:NEGATIVE_TEXTS_IMAGES",
     },
 )

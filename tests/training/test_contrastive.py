@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from caramel.errors import DataError
-from caramel.images.assemble import NEGATIVES
 from caramel.models.clip.checkpoints import load_checkpoint
+from caramel.registry import METHODS
 from caramel.training.contrastive import batch_loss, draw_batch, fit, hits, load_examples
 
 
@@ -35,10 +35,10 @@ def settings(tmp_path, **changes):
     }
 
 
-@pytest.mark.parametrize("variant", NEGATIVES)
+@pytest.mark.parametrize("variant", METHODS)
 def test_every_variant_learns_its_training_rows(variant, rows, files, clip_folder, tmp_path) -> None:
     clip = load_checkpoint(clip_folder)
-    examples = load_examples(clip, rows, files, negatives=NEGATIVES[variant])
+    examples = load_examples(clip, rows, files, method=METHODS[variant])
     curve = fit(clip, examples, [examples], **settings(tmp_path, steps=40, checkpoint_every=20))
     losses = [value for _, name, value in curve if name == "loss"]
     assert losses[-1] < losses[0]
@@ -47,7 +47,7 @@ def test_every_variant_learns_its_training_rows(variant, rows, files, clip_folde
     assert ("group" in measured) == (variant == "negative_texts_images")
 
 
-@pytest.mark.parametrize("column", NEGATIVES["negative_texts_images"])
+@pytest.mark.parametrize("column", METHODS["negative_texts_images"].negatives)
 @pytest.mark.parametrize("lost", [1, 7, 24])
 def test_a_row_without_its_negative_is_an_error_and_no_other_method(
     column, lost, rows, files, clip_folder
@@ -55,24 +55,24 @@ def test_a_row_without_its_negative_is_an_error_and_no_other_method(
     clip = load_checkpoint(clip_folder)
     rows.loc[rows.index[-lost:], column] = None
     with pytest.raises(DataError, match=f"{lost} of 24 rows have no {column}") as stopped:
-        load_examples(clip, rows, files, negatives=NEGATIVES["negative_texts_images"])
+        load_examples(clip, rows, files, method=METHODS["negative_texts_images"])
     named = [line for line in str(stopped.value).splitlines() if line.startswith("  - '")]
     assert len(named) == min(lost, 5)
     assert repr(rows["caption"].iloc[-lost]) in named[0]
-    assert len(load_examples(clip, rows, files)) == 24
+    assert len(load_examples(clip, rows, files, method=METHODS["in_batch"])) == 24
 
 
 def test_an_image_that_is_not_there_is_named(rows, files, clip_folder) -> None:
     rows.loc[rows.index[3], "image_id"] = "elsewhere"
     with pytest.raises(DataError, match=r"(?s)1 of 24 rows name in image_id an image.*'elsewhere'"):
-        load_examples(load_checkpoint(clip_folder), rows, files)
+        load_examples(load_checkpoint(clip_folder), rows, files, method=METHODS["in_batch"])
 
 
 def test_two_runs_of_one_seed_give_the_same_weights(rows, files, clip_folder, tmp_path) -> None:
     states = []
     for name in ("a", "b"):
         clip = load_checkpoint(clip_folder)
-        examples = load_examples(clip, rows, files, negatives=NEGATIVES["negative_texts"])
+        examples = load_examples(clip, rows, files, method=METHODS["negative_texts"])
         fit(clip, examples, [], **settings(tmp_path / name))
         states.append(clip.model.state_dict())
     assert all(torch.equal(states[0][key], states[1][key]) for key in states[0])
@@ -80,12 +80,14 @@ def test_two_runs_of_one_seed_give_the_same_weights(rows, files, clip_folder, tm
 
 def test_negative_images_make_a_batch_twice_as_wide(rows, files, clip_folder) -> None:
     clip = load_checkpoint(clip_folder)
-    full = load_examples(clip, rows, files, negatives=NEGATIVES["negative_texts_images"])
+    full = load_examples(clip, rows, files, method=METHODS["negative_texts_images"])
     chosen = np.arange(8)
     found = batch_loss(clip, full, chosen, "cpu").item()
     i0, i1 = (full.images[chosen], full.negative_images[chosen])
     doubled = type(full)(
-        np.concatenate([i0, i1]), torch.cat([full.texts[chosen], full.negative_texts[chosen]])
+        METHODS["in_batch"],
+        np.concatenate([i0, i1]),
+        torch.cat([full.texts[chosen], full.negative_texts[chosen]]),
     )
     assert found == pytest.approx(batch_loss(clip, doubled, np.arange(16), "cpu").item(), abs=1e-5)
 
@@ -94,7 +96,7 @@ def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> N
     from caramel.models.clip.encoder import ClipEncoder
 
     clip = load_checkpoint(clip_folder)
-    examples = load_examples(clip, rows, files, negatives=NEGATIVES["negative_texts_images"])
+    examples = load_examples(clip, rows, files, method=METHODS["negative_texts_images"])
     found = hits(clip, examples, "cpu", "fp32")
     encoder = ClipEncoder(clip, "cpu", "fp32", "t")
     i0 = encoder.encode_images(files[rows["image_id"]].tolist(), 8)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError, shown
-
-# Columns of negatives that every row of a variant's training set has; the others no row has.
-NEGATIVES = {
-    "in_batch": (),
-    "negative_texts": ("negative_caption",),
-    "negative_texts_images": ("negative_caption", "negative_image_id"),
-}
-VARIANTS = tuple(NEGATIVES)
+from caramel.registry import METHODS
 
 
 class Assembled(NamedTuple):
-    """The benchmark, the training set of each variant, and all images that they name."""
+    """The benchmark, the training set of each method, and all images that they name."""
 
     instances: pd.DataFrame
     training: dict[str, pd.DataFrame]
@@ -37,8 +31,8 @@ def assemble(
     """Return instances and training sets of all negatives that have a chosen image.
 
     Rows of the train split train, rows of val choose and watch, rows of test are the benchmark:
-    ``instances`` holds val and test, the training sets train and val. The three training sets
-    hold the same pairs, so that they differ in nothing but their negatives (``NEGATIVES``).
+    ``instances`` holds val and test, the training sets train and val. The training sets hold the same
+    pairs, so that they differ in nothing but the negatives that their methods (``METHODS``) train on.
 
     Args:
         pairs, negatives, paraphrases: tables of those names, as refined.
@@ -62,7 +56,7 @@ def assemble(
     )
     assert len(rows) == len(chosen)
     in_benchmark, in_training = rows["split"] != "train", rows["split"] != "test"
-    training = {name: _training_set(rows[in_training], name) for name in VARIANTS}
+    training = {name: _training_set(rows[in_training], METHODS[name].negatives) for name in METHODS}
     named = {*rows["image_id"], *rows["negative_image_id"]}
     everything = pd.concat([images, negative_images], ignore_index=True)
     kept = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
@@ -99,11 +93,11 @@ def _without(names: pd.Series, known: pd.Series) -> pd.Series:
     return names[~names.isin(known)]
 
 
-def _training_set(rows: pd.DataFrame, variant: str) -> pd.DataFrame:
-    """Return the rows with only those negatives that the variant trains on."""
+def _training_set(rows: pd.DataFrame, negatives: Sequence[str]) -> pd.DataFrame:
+    """Return the rows with only those negatives that a method trains on."""
     out = rows.copy()
     for column, others in (("negative_caption", ["subtype"]), ("negative_image_id", [])):
-        if column not in NEGATIVES[variant]:
+        if column not in negatives:
             out[[column, *others]] = None
-    assert out[list(NEGATIVES[variant])].notna().all(axis=None), "a row lacks its negative"
+    assert out[list(negatives)].notna().all(axis=None), "a row lacks its negative"
     return tables.frame(tables.TRAINING, out)

@@ -16,7 +16,7 @@ from caramel.errors import DataError, shown
 from caramel.models.clip.encoder import decode, encode_text, normalised
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.training.loop import Curve, Training, train, weight_decay_groups
-from caramel.training.losses import contrastive_loss
+from caramel.training.methods import Method
 
 if TYPE_CHECKING:
     import torch
@@ -28,12 +28,13 @@ LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
 
 @dataclass(frozen=True)
 class Examples:
-    """Training rows in memory; row i of each array belongs together.
+    """Training rows in memory, for one method; row i of each array belongs together.
 
-    ``images`` are uint8 (n, 3, size, size), ``texts`` tokens (n, context). A row without a
-    negative of a kind does not occur: a set has negatives of a kind for all rows or for none.
+    ``images`` are uint8 (n, 3, size, size), ``texts`` tokens (n, context). Negatives are there as the method names
+    them: for each row, or none.
     """
 
+    method: Method
     images: npt.NDArray[np.uint8]
     texts: torch.Tensor
     negative_texts: torch.Tensor | None = None
@@ -43,23 +44,21 @@ class Examples:
         return len(self.images)
 
 
-def load_examples(
-    clip: Clip, rows: pd.DataFrame, images: pd.Series[Any], *, negatives: Sequence[str] = ()
-) -> Examples:
+def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any], *, method: Method) -> Examples:
     """Return the rows of a ``training`` table in memory.
 
     Args:
         clip: model whose tokenizer and preprocessing are used.
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
-        negatives: columns of negatives to train with, of ``negative_caption`` and ``negative_image_id``.
+        method: how they are trained on, or measured: with which negatives.
 
     Raises:
         DataError: there are no rows, one of them lacks a negative, or an image is not there.
     """
     if rows.empty:
         raise DataError("There is no row to train on: no pair of the train split was kept.")
-    for column in negatives:
+    for column in method.negatives:
         _check(rows, rows[column].notna(), f"have no {column}, which this training set must have in each row")
 
     def pixels(column: str) -> npt.NDArray[np.uint8]:
@@ -67,9 +66,13 @@ def load_examples(
         distinct, places = np.unique(rows[column].to_numpy(str), return_inverse=True)
         return decode(clip, [images[name] for name in distinct])[places]
 
-    texts = clip.tokenize(rows["negative_caption"].tolist()) if "negative_caption" in negatives else None
-    negative_images = pixels("negative_image_id") if "negative_image_id" in negatives else None
-    return Examples(pixels("image_id"), clip.tokenize(rows["caption"].tolist()), texts, negative_images)
+    texts = (
+        clip.tokenize(rows["negative_caption"].tolist()) if "negative_caption" in method.negatives else None
+    )
+    negative_images = pixels("negative_image_id") if "negative_image_id" in method.negatives else None
+    return Examples(
+        method, pixels("image_id"), clip.tokenize(rows["caption"].tolist()), texts, negative_images
+    )
 
 
 def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str) -> None:
@@ -88,28 +91,18 @@ def draw_batch(seed: int, step: int, rows: int, size: int) -> npt.NDArray[np.int
 
 
 def batch_loss(clip: Clip, examples: Examples, rows: npt.NDArray[np.int64], device: str) -> torch.Tensor:
-    """Return the loss of one batch.
-
-    With negative images the batch is the positives and the negatives as pairs of their own
-    (TROHN-Img: a 2n × 2n InfoNCE); with negative texts only they are extra columns (NegCLIP).
-    """
+    """Return the loss of one batch by the method of its examples."""
     import torch
 
-    pictures, texts, extra = examples.images[rows], examples.texts[rows], None
+    pictures, texts = examples.images[rows], examples.texts[rows]
     if examples.negative_texts is not None:
-        negatives = examples.negative_texts[rows]
-        if examples.negative_images is not None:
-            pictures = np.concatenate([pictures, examples.negative_images[rows]])
-        else:
-            extra = negatives
-        texts = torch.cat([texts, negatives])
+        texts = torch.cat([texts, examples.negative_texts[rows]])
+    if examples.negative_images is not None:
+        pictures = np.concatenate([pictures, examples.negative_images[rows]])
     images = clip.model.encode_image(normalised(clip, pictures, device), normalize=True)
     vectors = encode_text(clip, texts.to(device))
     scale = clip.model.logit_scale.exp()
-    if extra is None:
-        return contrastive_loss(images.float(), vectors.float(), scale)
-    positives, negative_vectors = vectors.float().chunk(2)
-    return contrastive_loss(images.float(), positives, scale, negative_vectors)
+    return examples.method.loss(images.float(), vectors.float(), scale)
 
 
 def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256) -> dict[str, float]:
@@ -179,7 +172,7 @@ def fit(
 
     Args:
         clip: model to train.
-        examples: training rows.
+        examples: training rows, with the method that they are trained on by.
         validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
         batch: texts and images of a step together with their negatives: a set with negatives
             draws half as many rows, as in BiVLC.
@@ -192,7 +185,7 @@ def fit(
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
     clip.model.to(device).train()
-    rows = batch if examples.negative_texts is None else max(2, batch // 2)
+    rows = max(2, batch // 2) if examples.method.negatives else batch
     groups = weight_decay_groups([clip.model], weight_decay)
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6)
 

@@ -10,13 +10,17 @@ from typing import Any
 import pandas as pd
 
 from caramel import tables
-from caramel.images.assemble import NEGATIVES, VARIANTS
 from caramel.models.clip.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
+from caramel.registry import METHODS
 from caramel.running import tracking
 from caramel.running.parallel import Executor, fingerprint, tune_grid
 from caramel.storage.files import file_hash
 from caramel.training.contrastive import fit, load_examples
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
+
+MEASURED_BY = (
+    "negative_texts_images"  # the method whose set has all negatives: every variant is measured on it
+)
 
 
 def finetune_trial(
@@ -58,7 +62,7 @@ def finetune_trial(
     files = tables.read(tables.IMAGES, images, ["image_id", "image"]).set_index("image_id")["image"]
     encoded = files.map(lambda image: image["bytes"])
     clip = load_checkpoint(base)
-    examples = load_examples(clip, rows[rows["split"] == "train"], encoded, negatives=NEGATIVES[variant])
+    examples = load_examples(clip, rows[rows["split"] == "train"], encoded, method=METHODS[variant])
     measured = val_rows[val_rows["split"] == "val"]
     params = {**point, **settings, "train_rows": len(examples)}
     with tracking.run(
@@ -76,9 +80,7 @@ def finetune_trial(
         curve = fit(
             clip,
             examples,
-            [load_examples(clip, measured, encoded, negatives=NEGATIVES[VARIANTS[-1]])]
-            if len(measured)
-            else [],
+            [load_examples(clip, measured, encoded, method=METHODS[MEASURED_BY])] if len(measured) else [],
             seed=seed,
             scratch=Path(scratch),
             title=name,

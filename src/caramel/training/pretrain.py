@@ -13,6 +13,7 @@ from caramel.models.clip.checkpoints import assemble, build_model, save_checkpoi
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.training.contrastive import fit, load_examples
 from caramel.training.loop import Curve
+from caramel.training.methods import IN_BATCH
 
 
 def pretrain_base(
@@ -61,8 +62,8 @@ def pretrain_base(
     train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
     curve = fit(
         clip,
-        load_examples(clip, train_rows, files),
-        [load_examples(clip, val_rows, files)] if len(val_rows) else [],
+        load_examples(clip, train_rows, files, method=IN_BATCH),
+        [load_examples(clip, val_rows, files, method=IN_BATCH)] if len(val_rows) else [],
         seed=seed,
         steps=steps,
         batch=batch,
