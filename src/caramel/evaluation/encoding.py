@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, Protocol, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from caramel.arrays import Floats
@@ -18,7 +17,7 @@ from caramel.benchmarks.image_files import ImageFile, encoded
 from caramel.benchmarks.tasks import Index
 from caramel.errors import BackendError
 from caramel.models.families.specs import open_model, parse_spec
-from caramel.models.protocols import DualEncoder, Encodable, Matcher, TextEncoder
+from caramel.models.protocols import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
 from caramel.running.parallel import Executor
@@ -129,9 +128,9 @@ class Dual:
     with equal embeddings tie exactly, whatever rows they stand in.
     """
 
-    images: npt.NDArray[np.float32]  # (distinct images, d)
+    images: Embeddings  # (distinct images, d)
     place: Index  # image of the task -> its row
-    texts: npt.NDArray[np.float32]  # (texts, d)
+    texts: Embeddings  # (texts, d)
 
     @cached_property
     def _first_image(self) -> Index:
@@ -162,7 +161,7 @@ class Dual:
 class _Texts:
     """Scores of a text encoder: it has none for images."""
 
-    texts: npt.NDArray[np.float32]
+    texts: Embeddings
     images: int
 
     def against_images(self, texts: Index, images: Index) -> Floats:
@@ -199,14 +198,14 @@ class _Pairs:
         return self.against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
 
 
-def _first_equal(vectors: npt.NDArray[np.float32]) -> Index:
+def _first_equal(vectors: Embeddings) -> Index:
     """Return for each row the first row that is equal to it. (n,)."""
     seen: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
     keys = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
     return np.array([seen.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
 
 
-def _products(left: Any, a: Index, right: Any, b: Index) -> Floats:
+def _products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats:
     """Return the dot product of ``left[a]`` and ``right[b]`` per row."""
     result = np.empty(len(a))
     for start in range(0, len(a), BLOCK):
@@ -215,7 +214,7 @@ def _products(left: Any, a: Index, right: Any, b: Index) -> Floats:
     return result
 
 
-def _checked(vectors: Any, name: str) -> Any:
+def _checked(vectors: Embeddings, name: str) -> Embeddings:
     """Return the vectors if they are finite."""
     for start in range(0, len(vectors), BLOCK):
         bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
@@ -227,7 +226,7 @@ def _checked(vectors: Any, name: str) -> Any:
     return vectors
 
 
-def _texts(store: Store, texts: Sequence[str], run: Run) -> Any:
+def _texts(store: Store, texts: Sequence[str], run: Run) -> Embeddings:
     """Return the embeddings of the texts, (n, d)."""
 
     def shards(todo: list[int]) -> list[list[str]]:
@@ -247,7 +246,7 @@ def _texts(store: Store, texts: Sequence[str], run: Run) -> Any:
     ).vectors
 
 
-def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Any:
+def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Embeddings:
     """Return the embeddings of distinct images, (n, d)."""
     items = [[key.hex(), *_packed(image)] for key, image in images.items()]
 

@@ -40,7 +40,9 @@ def save_pipeline(pipeline: Any, options: CallOptions, out: Path) -> Path:
     return out
 
 
-def adopt_pipeline(*unused: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
+def adopt_pipeline(
+    *unused: object, pretrained: str | None, out: Path, **settings: object
+) -> list[tuple[int, str, float]]:
     """Write the card of a pipeline that is not ours: a diffusers folder or a hub name.
 
     Takes and ignores what a backend that trains needs; returns an empty learning curve.

@@ -88,7 +88,9 @@ def open_target(target: str, device: str = "cpu") -> Clip:
     return assemble(on_device(model, device), found.config, None)
 
 
-def adopt_pretrained(*unused: Any, pretrained: str | None, out: Path, **settings: Any) -> list[Any]:
+def adopt_pretrained(
+    *unused: object, pretrained: str | None, out: Path, **settings: object
+) -> list[tuple[int, str, float]]:
     """Write a checkpoint folder from any open_clip model: a target as of ``load_open_clip``.
 
     Takes and ignores what a backend that trains needs; returns an empty learning curve.
