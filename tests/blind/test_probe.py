@@ -3,6 +3,7 @@ import pytest
 
 from caramel.blind import probe as probes
 from caramel.blind.probe import char_probe, edit_probe, edits_of, probe
+from caramel.draws import assign_folds
 
 
 def planted(rows: int, seed: int = 0) -> tuple[list[str], list[str], list[str]]:
@@ -39,7 +40,7 @@ def test_a_caption_and_an_image_never_stand_on_both_sides(monkeypatch):
     negatives = [f"n{i}" for i in rng.integers(120, size=200)]
     groups = [f"i{i}" for i in rng.integers(60, size=200)]
     _, sides = probes.places(positives, negatives)
-    fold = probes.assign_folds(groups, folds=5, seed=3)
+    fold = assign_folds(groups, folds=5, seed=3)
     learned = []
 
     def spy(features, sides, cost, seed):
