@@ -155,7 +155,7 @@ def runs(names: str = "ab") -> None:
 def answers() -> None:
     """A run of a model that answers in words: ``answers`` and ``metrics``."""
     from caramel.benchmarks.catalogue import benchmark
-    from caramel.evaluation.choices import summarise_answers
+    from caramel.evaluation.results.answers import summarise_answers
 
     rows = [
         {"instance_id": f"x{n}", "model": "chat", "benchmark": "sugarcrepe", "image_id": f"{n % 3}.jpg"}
