@@ -7,7 +7,7 @@ import pytest
 from caramel.audit import attack as attacks
 from caramel.audit.attack import BEST, best_blind_attacker, found_scorer
 from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.surface import length
+from caramel.blind.surface import Rule, length
 from caramel.draws import assign_folds
 from caramel.errors import BackendError, ConfigError, DataError
 
@@ -77,6 +77,14 @@ def test_what_judges_a_fold_was_learned_without_its_rows(monkeypatch):
     parts = [{*texts[fold == k].str.cat(sep="\n").split("\n")} for k in range(5)]
     assert outer == set().union(*parts)
     assert [outer - part for part in inner] == parts
+
+
+def test_what_a_rule_measures_is_taken_as_it_is_and_never_learned(monkeypatch):
+    rows, asked = noise(200, 1), []
+    call = Rule.__call__
+    monkeypatch.setattr(Rule, "__call__", lambda *given, **how: asked.append(given) or call(*given, **how))
+    found = best_blind_attacker(rows, ["length", "words"], folds=3, seed=3)
+    assert len(asked) == 2 * found.rows["type"].nunique()  # for the scorers' own figures alone, in no fold
 
 
 def test_the_labels_of_a_fold_have_no_part_in_its_guesses():

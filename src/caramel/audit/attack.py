@@ -144,7 +144,8 @@ def _attacked(
     kinds = np.unique(subtype)
     signs = np.where(stable_keys(rows["pair_id"].tolist(), seed) % 2, 1.0, -1.0)
     # What a rule measures is not learned, and which way it points the combination finds itself.
-    rules = {name: f for name, f in attackers.items() if isinstance(f, Rule)}
+    unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}  # without ``checked``
+    rules = {name: rule for name, rule in unwrapped.items() if isinstance(rule, Rule)}
     others = {name: f for name, f in attackers.items() if name not in rules}
     measured = _gaps(rows, [rule.measured for rule in rules.values()])
     outer = _gaps(rows, _calls(others, groups, folds, seed))
