@@ -103,8 +103,7 @@ def undisturbed(model: Any) -> Iterator[None]:
     modes = {part: part.training for part in model.modules()} if isinstance(model, torch.nn.Module) else {}
     device = torch.device(device_of(model))
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 — what a preprocessing may draw from
-    # Weights that an outer autocast would keep in another precision would have no gradient there.
-    unmixed = torch.autocast(device.type, enabled=False, cache_enabled=False)
+    unmixed = torch.autocast(device.type, enabled=False)  # the precision is the one that was asked for
     with torch.random.fork_rng([device] if device.type == "cuda" else []), unmixed:
         try:
             for part in modes:

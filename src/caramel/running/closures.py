@@ -36,9 +36,9 @@ INFRASTRUCTURE = frozenset(
         "storage.volumes",
     }
 )
-REGISTRY = "registry"  # module whose tables name backends
 LAZY = ("__getattr__", "__dir__")  # functions by which a package hands names on
 FINDERS = ("__future__", "importlib", "typing")  # what its own imports may be of
+REGISTRY = "registry"  # module whose tables name backends
 Tables = Mapping[str, Kind[object]]  # name of the variable in the registry -> its table
 
 
@@ -127,7 +127,7 @@ def _source(module: str) -> Path:
 
 @functools.cache
 def _mentions(file: Path) -> tuple[str, ...]:
-    """Return what one file imports, and what it takes of what it imports, by their dotted names."""
+    """Return what one file imports, and what it takes from what it imports, by their dotted names."""
     found: list[str] = []
     bound: dict[str, str] = {}  # name in the file -> what was imported under it
     nodes = list(_running(ast.parse(file.read_text(encoding="utf-8"))))
@@ -156,16 +156,14 @@ def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[st
         whole = _absolute(mention, file, package)
         yield from with_parents(whole)
         module, _, table = whole.rpartition(".")
+        for place in _handed_on(package.file(module), table):
+            yield from with_parents(place)
         if module == f"{package.name}.{REGISTRY}":
             kinds = package.tables.values() if table == "*" else filter(None, [package.tables.get(table)])
             for kind in kinds:
                 places = [place for name, place in kind.places.items() if only.get(kind.name, name) == name]
                 for place in filter(None, [*places, kind.check]):
                     yield from with_parents(place.partition(":")[0])
-        outer, _, name = whole.rpartition(".")
-        around = package.file(outer)
-        if around is not None and is_bare(around) and name in (handed := handed_on(around)):
-            yield from with_parents(handed[name])
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
@@ -221,12 +219,14 @@ def _is_idle(node: ast.stmt) -> bool:
 
 
 @functools.cache
-def handed_on(file: Path) -> dict[str, str]:
-    """Return name -> module of what a package's ``__init__`` imports for type checkers, and hands on lazily."""
+def _handed_on(file: Path | None, name: str) -> tuple[str, ...]:
+    """Return the modules of what a package's bare ``__init__`` imports for type checkers as ``name``, or as any (*)."""
+    if file is None or not is_bare(file):
+        return ()
     found: dict[str, str] = {}
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             for part in node.body:
                 if isinstance(part, ast.ImportFrom) and part.module:
                     found |= {alias.asname or alias.name: part.module for alias in part.names}
-    return found
+    return tuple(found.values()) if name == "*" else tuple(filter(None, [found.get(name)]))
