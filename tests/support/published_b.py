@@ -50,12 +50,12 @@ def failing(target: str, *, device: str, precision: str, name: str) -> FailingMa
     return FailingMatcher(name, int(target))
 
 
-FAILING = family("failing", failing, "matcher")
+FAMILY = family("failing", failing, "matcher")
 
 
 def know_failing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the family ``failing``; the fixture ``families`` does so for the others."""
-    monkeypatch.setitem(registry.FAMILIES.places, "failing", "published_b:FAILING")
+    monkeypatch.setitem(registry.FAMILIES.places, "failing", "published_b:FAMILY")
 
 
 def score_of(spec: str) -> Score:
