@@ -93,6 +93,7 @@ def test_a_room_of_the_package_is_not_hidden_by_a_function() -> None:
     assert not rooms & set(caramel.__all__)
 
 
+@pytest.mark.slow
 def test_type_checkers_see_the_functions(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
