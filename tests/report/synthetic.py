@@ -212,7 +212,8 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
             for metric, top in (("loss", -2.0), ("accuracy", 0.4), ("group", 0.3)):
                 for step in range(0, 401, 50):
                     value = top * (1 - np.exp(-step / 150)) + rng.normal(0, 0.01) + (3 if top < 0 else 0.3)
-                    curves.append({"model": name, "step": step, "metric": metric, "value": value})
+                    point = {"model": name, "step": step, "metric": metric, "value": value}
+                    curves.append({**point, "kept": step == 200})
     similarities = tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
     metrics = summarise(similarities, {"instances": BENCHMARK}, bootstrap=200, seed=0)
     out = data / "evaluate"

@@ -1,11 +1,13 @@
 import math
+import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from caramel.errors import ConfigError
-from caramel.training.loop import Training, learning_rate, train, weight_decay_groups
+from caramel.training.loop import Training, kept_step, learning_rate, train, weight_decay_groups
 
 
 class Killed(Exception):
@@ -43,6 +45,46 @@ def test_a_killed_run_resumes_to_the_same_weights_and_curve(tmp_path, kill_at: i
         assert torch.equal(a, b)
 
 
+def test_the_step_that_is_kept_is_the_earliest_of_the_best_and_else_the_last() -> None:
+    curve = [(10, "loss", 9.0), (10, "group", 0.2), (20, "loss", 1.0), (20, "group", 0.5)]
+    curve += [(30, "loss", 0.5), (30, "group", 0.5), (40, "loss", 0.1), (40, "group", 0.4)]
+    assert kept_step(curve, "group") == 20
+    assert kept_step(curve, "") == kept_step(curve, "accuracy") == 40
+
+
+@pytest.mark.parametrize("kill_at", [None, 5, 15, 25])
+def test_the_weights_of_the_best_step_are_kept_also_where_the_run_was_killed(tmp_path, kill_at) -> None:
+    """Step 20 is measured best; its weights are those of a run that ended there."""
+    values = {10: 0.3, 20: 0.6, 30: 0.6}
+    shorter = fresh()
+    training_to_20 = training(shorter)
+    training_to_20.on_points = lambda points: points[0][0] == 20 and best.update(state(shorter))
+    best: dict[str, torch.Tensor] = {}
+    train(training_to_20, scratch=tmp_path / "seen", title="t")
+
+    def measured(model: torch.nn.Module, killed: int | None) -> Training:
+        run = training(model, killed)
+        run.measure = lambda: {"group": values[10 * (len(run.curve) // 2) + 10]}
+        run.select = "group"
+        return run
+
+    if kill_at is not None:
+        with pytest.raises(Killed):
+            train(measured(fresh(), kill_at), scratch=tmp_path / "killed", title="t")
+    model = fresh()
+    curve = train(measured(model, None), scratch=tmp_path / "killed", title="t")
+    assert kept_step(curve, "group") == 20
+    assert all(torch.equal(value, best[key]) for key, value in state(model).items())
+    again = fresh()
+    train(measured(again, None), scratch=tmp_path / "killed", title="t")  # nothing is left to do
+    assert all(torch.equal(value, best[key]) for key, value in state(again).items())
+
+
+def state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return a copy of the weights."""
+    return {key: value.clone() for key, value in model.state_dict().items()}
+
+
 def steps(folder: Path) -> list[str]:
     """Return the steps of the checkpoints in a folder."""
     return sorted(path.name.split(".")[0] for path in folder.glob("*.pt"))
@@ -76,6 +118,32 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before_it(
     for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(a, b)
     assert sorted(p.suffix for p in (tmp_path / "killed").iterdir()) == [".pt", ".pt"]
+
+
+def test_memory_does_not_grow_with_the_steps(tmp_path) -> None:
+    """A loss may be a number at the end of a large buffer; the buffers of earlier steps are let go."""
+    buffers: list[weakref.ref[np.ndarray]] = []
+    alive: list[int] = []
+
+    class AtTheEndOfABuffer(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+            buffer = np.zeros(1000, np.float32)
+            buffer[-1] = float(x)
+            buffers.append(weakref.ref(buffer))
+            alive.append(sum(b() is not None for b in buffers))
+            return torch.from_numpy(buffer)[-1]
+
+        @staticmethod
+        def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+            return gradient
+
+    run = training(fresh())
+    loss = run.loss
+    run.loss = lambda step: AtTheEndOfABuffer.apply(loss(step))
+    train(run, scratch=tmp_path, title="t")
+    assert len(alive) == run.steps
+    assert max(alive) <= 2  # this step's, and that of the step before
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])

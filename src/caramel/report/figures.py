@@ -166,7 +166,7 @@ def curves_figure(curves: pd.DataFrame, groups: Sequence[str]) -> Picture:
     """Return learning curves, one panel per metric; runs of one group share a colour.
 
     Args:
-        curves: columns model, step, metric, value, group.
+        curves: columns model, step, metric, value, group, and kept: a dot is drawn there.
         groups: the groups, in the order of their colours.
     """
     metrics = list(dict.fromkeys(curves["metric"]))
@@ -179,8 +179,17 @@ def curves_figure(curves: pd.DataFrame, groups: Sequence[str]) -> Picture:
             ):
                 colour = theme.series[groups.index(str(group)) % len(theme.series)]
                 line = rows.sort_values("step")
-                dot = "o" if len(line) == 1 else ""
-                axes.plot(line["step"], line["value"], color=colour, linewidth=1.3, marker=dot, label=group)
+                dots = np.flatnonzero(line["kept"]).tolist()
+                axes.plot(
+                    line["step"],
+                    line["value"],
+                    color=colour,
+                    linewidth=1.3,
+                    marker="o",
+                    markersize=4,
+                    markevery=dots,
+                    label=group,
+                )
             axes.set(title=metric, xlabel="step")
             axes.grid(alpha=0.4)
         entries = {

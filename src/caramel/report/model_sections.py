@@ -198,13 +198,13 @@ def subtypes_section(data: Path) -> list[Block]:
 
 def curves_section(path: Path, name: str) -> list[Block]:
     """Return the learning curves of one stage."""
-    curves = read_csv(path, ("model", "step", "metric", "value"))
+    curves = read_csv(path, ("model", "step", "metric", "value", "kept"))
     if curves.empty:
         raise Skipped("no step was recorded: the model was adopted, not trained")
     curves = curves.assign(group=curves["model"].astype(str).map(variant_of))
     # The base first even where it has no curve: a variant's colour is that of its bars.
     figure = curves_figure(curves, list(dict.fromkeys([BASE, *curves["group"]])))
-    caption = "Learning curves; each line is one run."
+    caption = "Learning curves; each line is one run. A dot is at the step whose weights were kept."
     return [FigureBlock(f"curves_{name}", figure, caption, f"Learning curves of stage {name}.")]
 
 

@@ -263,6 +263,9 @@ def _run_on_tune(
         grid = tune.Tuner(
             tune.with_resources(trainable, {"cpu": 1, "gpu": gpus}),
             param_space={"job": tune.grid_search(list(jobs))},
+            # A trial is a function of its arguments alone: the next one needs no process of its own, which would
+            # import torch again.
+            tune_config=tune.TuneConfig(reuse_actors=True),
             run_config=tune.RunConfig(
                 name=title,
                 storage_path=str(folder / "tune"),

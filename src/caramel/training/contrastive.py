@@ -165,6 +165,7 @@ def fit(
     scratch: Path,
     title: str,
     on_points: Callable[[Curve], None] | None = None,
+    select: str = "",
 ) -> Curve:
     """Train the model in place and return its curve; resumes from ``scratch``.
 
@@ -177,6 +178,7 @@ def fit(
         batch: texts and images of a step together with their negatives: a set with negatives
             draws half as many rows, as in BiVLC.
         on_points: called with the new points of the curve at each checkpoint, for tracking.
+        select: metric of ``hits`` by which the weights that the model ends with are chosen; "" for the last ones.
         seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
         title: as their names say.
     """
@@ -187,7 +189,7 @@ def fit(
     clip.model.to(device).train()
     rows = max(2, batch // 2) if examples.method.negatives else batch
     groups = weight_decay_groups([clip.model], weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6)
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6, fused=True)
 
     def loss(step: int) -> torch.Tensor:
         with autocast(device, precision):
@@ -205,7 +207,7 @@ def fit(
             clip.model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
 
     training = Training(
-        {"model": clip.model}, optimizer, loss, steps, warmup, checkpoint_every, measure, on_points, clamp
+        {"model": clip.model}, optimizer, loss, steps, warmup, checkpoint_every, measure, on_points, clamp, select
     )
     curve = train(training, scratch=scratch, title=title)
     clip.model.eval()

@@ -16,11 +16,13 @@ from caramel.running import tracking
 from caramel.running.parallel import Executor, fingerprint, tune_grid
 from caramel.storage.files import file_hash
 from caramel.training.contrastive import fit, load_examples
+from caramel.training.loop import kept_step
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
 
 MEASURED_BY = (
     "negative_texts_images"  # the method whose set has all negatives: every variant is measured on it
 )
+SELECTED_BY = "group"  # on val: the weights that are kept are those of its best step
 
 
 def finetune_trial(
@@ -37,6 +39,9 @@ def finetune_trial(
     workspace: str,
 ) -> dict[str, Any]:
     """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run.
+
+    The weights of the checkpoint with the best ``SELECTED_BY`` on the val rows are kept, as BiVLC does; of equal ones the
+    earlier. Without val rows the last are. The checkpoint's card says which.
 
     Args:
         point: {"variant", "seed"}.
@@ -85,11 +90,15 @@ def finetune_trial(
             scratch=Path(scratch),
             title=name,
             on_points=log_curve,
+            select=SELECTED_BY,
             **settings,
         )
+        kept = kept_step(curve, SELECTED_BY)
+        mlflow.log_metric("kept_step", kept)
         mlflow.log_figure(curve_figure(curve, name), "learning_curve.png")
     vocabulary = Path(base) / VOCABULARY
-    card = {"name": name, "variant": variant, "seed": seed, "base": file_hash(base)}
+    chosen = f"best {SELECTED_BY} on val" if len(measured) else "last step"
+    card = {"name": name, "variant": variant, "seed": seed, "base": file_hash(base), "step": kept, "kept": chosen}
     own = vocabulary.read_bytes() if vocabulary.exists() else None
     if out.exists():  # of a trial that is run again
         shutil.rmtree(out)
@@ -115,7 +124,7 @@ def finetune(
 ) -> pd.DataFrame:
     """Fine-tune all variants × seeds and copy their checkpoints to ``out/<variant>-<seed>``.
 
-    Returns the learning curves: columns model, step, metric, value.
+    Returns the learning curves: columns model, step, metric, value, kept.
 
     Args:
         variants, seeds: the grid.
@@ -148,5 +157,5 @@ def finetune(
     for result in results:
         name = f"{result['variant']}-{result['seed']}"
         shutil.copytree(result["checkpoint"], out / name)
-        curves.append(curve_frame(result["curve"], name))
+        curves.append(curve_frame(result["curve"], name, SELECTED_BY))
     return pd.concat(curves, ignore_index=True)

@@ -31,6 +31,8 @@ class Training:
     ``loss`` maps a step number, from 0, to the loss of that step's batch. ``measure`` returns
     validation metrics; it runs at each checkpoint and at the end, and ``on_points`` gets what is new
     in the curve. ``after_step`` runs after each update (an average of weights, say). ``modules`` are saved and restored by name.
+    ``select`` names the metric by which weights are kept at the end (``kept_step``): "" keeps the last. ``best`` holds those
+    that are the best so far.
     """
 
     modules: dict[str, torch.nn.Module]
@@ -42,7 +44,9 @@ class Training:
     measure: Callable[[], dict[str, float]] | None = None
     on_points: Callable[[Curve], None] | None = None
     after_step: Callable[[int], None] | None = None
+    select: str = ""
     curve: Curve = field(default_factory=list)
+    best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
 
 def learning_rate(step: int, *, peak: float, warmup: int, steps: int) -> float:
@@ -61,10 +65,22 @@ def weight_decay_groups(modules: Sequence[torch.nn.Module], decay: float) -> lis
     ]
 
 
+def kept_step(curve: Curve, select: str) -> int:
+    """Return the step whose weights are kept: the earliest of the largest values of the metric, or the last of all.
+
+    Args:
+        curve: of a whole training, at least one point.
+        select: name of a metric that is better when larger; the last step is kept where it was not measured.
+    """
+    measured = [(value, -step) for step, name, value in curve if name == select]
+    return -max(measured)[1] if measured else curve[-1][0]
+
+
 def train(training: Training, *, scratch: Path, title: str) -> Curve:
     """Train to the last step, resuming from the newest whole checkpoint in ``scratch``; return the curve.
 
-    Losses in the curve are means since the last point, so the curve is the same after a crash.
+    Losses in the curve are means since the last point, so the curve is the same after a crash. The modules end with the
+    weights of ``kept_step``.
 
     Raises:
         ConfigError: the loss, its gradient or a weight is no longer finite.
@@ -92,7 +108,7 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
         )
         _check_finite({"loss": loss, "gradient": norm}, step, scratch, title)
         training.optimizer.step()
-        losses.append(loss.detach())
+        losses.append(loss.detach().clone())  # mse_loss's own scalar lies in memory as large as its inputs
         if training.after_step:
             training.after_step(step)
         done = step + 1
@@ -103,9 +119,16 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
             if training.measure:
                 points += [(done, name, value) for name, value in training.measure().items()]
             training.curve += points
+            if training.select and kept_step(training.curve, training.select) == done:
+                training.best = {
+                    name: {key: value.detach().clone() for key, value in module.state_dict().items()}
+                    for name, module in training.modules.items()
+                }
             if training.on_points:
                 training.on_points(points)
             _save(training, scratch, done)
+    for name, weights in training.best.items():
+        training.modules[name].load_state_dict(weights)
     return training.curve
 
 
@@ -148,6 +171,7 @@ def _save(training: Training, scratch: Path, step: int) -> None:
         "curve": training.curve,
         "optimizer": training.optimizer.state_dict(),
         "modules": {name: module.state_dict() for name, module in training.modules.items()},
+        "best": training.best,
     }
     keep(scratch / f"step-{step:08}.pt", lambda temporary: torch.save(state, temporary))
     for path in _checkpoints(scratch)[CHECKPOINTS:]:
@@ -163,5 +187,6 @@ def _restore(training: Training, path: Path) -> int:
         module.load_state_dict(state["modules"][name])
     training.optimizer.load_state_dict(state["optimizer"])
     training.curve[:] = [tuple(point) for point in state["curve"]]
+    training.best = state["best"]
     step: int = state["step"]
     return step

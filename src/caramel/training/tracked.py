@@ -13,9 +13,9 @@ import pandas as pd
 
 from caramel.running import tracking
 from caramel.storage.files import empty_folder
-from caramel.training.loop import Curve
+from caramel.training.loop import Curve, kept_step
 
-CURVES = "curves.csv"  # columns model, step, metric, value
+CURVES = "curves.csv"  # columns model, step, metric, value, kept
 
 
 def log_curve(points: Sequence[tuple[int, str, float]]) -> None:
@@ -44,10 +44,14 @@ def curve_figure(curve: Curve, title: str) -> Any:
     return figure
 
 
-def curve_frame(curve: Curve, model: str) -> pd.DataFrame:
-    """Return a curve as rows (model, step, metric, value)."""
-    rows = [(model, step, metric, value) for step, metric, value in curve]
-    return pd.DataFrame(rows, columns=["model", "step", "metric", "value"])
+def curve_frame(curve: Curve, model: str, select: str = "") -> pd.DataFrame:
+    """Return a curve as rows (model, step, metric, value, kept).
+
+    ``kept`` is true at the step whose weights were kept: see ``loop.kept_step`` for ``select``.
+    """
+    kept = kept_step(curve, select) if curve else None
+    rows = [(model, step, metric, value, step == kept) for step, metric, value in curve]
+    return pd.DataFrame(rows, columns=["model", "step", "metric", "value", "kept"])
 
 
 @dataclass(frozen=True)
