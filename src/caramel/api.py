@@ -208,6 +208,7 @@ def audit_captions(
     images: str | Path | None = None,
     corpus: Sequence[str] | None = None,
     training: str | Path | None = None,
+    training_column: str = "caption",
 ) -> Audit:
     """Return what blind models, that see no image, make of captions and hard negatives, as ``caramel audit`` does.
 
@@ -221,6 +222,7 @@ def audit_captions(
         images: folder of the images, where rows have a negative image: what do they give away?
         corpus: texts that n-gram models learn from, instead of the other folds.
         training: file of a training corpus's captions: which texts stand in it?
+        training_column: of the captions in that file.
 
     Returns:
         The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``defects``, ``giveaways`` and the rest; as text, what
@@ -250,6 +252,7 @@ def audit_captions(
         name=name,
         corpus=corpus,
         training=None if training is None else Path(training),
+        training_column=training_column,
     )
 
 

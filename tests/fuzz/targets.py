@@ -41,6 +41,7 @@ AUDIT = f"audit data/mine.csv {BLIND}"
 REFINE = (
     "refine data/mine.csv --out out --scorer length --attacker casing --method adversarial --folds 2 --cell 1"
 )
+SELECT = "select data/mine.csv --out out --scorer length --folds 2"
 EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootstrap 100"
 METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
 COMPARE = "compare data/a data/b --out out --bootstrap 100"
@@ -125,6 +126,8 @@ def _texts() -> list[Target]:
         _target("audit instances", projects.instances, f"audit data {BLIND}", whole_captions(), weight=2),
         _target("refine .csv", corpus.couples, REFINE, refused_what_is_broken, kept_or_rejected, files=mine),
         _target("refine tables", many, tables),
+        _target("select .csv", corpus.couples, SELECT, refused_what_is_broken, kept_or_rejected, files=mine),
+        _target("select options", corpus.couples, SELECT, files=NOTHING, weight=2, options=True),
         _target("refine options", corpus.couples, REFINE, files=NOTHING, weight=2, options=True),
     ]
 

@@ -99,21 +99,22 @@ def audit(
     return Audit(name, rows, folds, seed, attack, found, defects, len(faulty))
 
 
-def leaks_into(rows: pd.DataFrame, corpus: Path, *, seed: int) -> pd.DataFrame:
+def leaks_into(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> pd.DataFrame:
     """Return the captions, paraphrases and negatives that stand in a training corpus, exactly or nearly: ``LEAK_COLUMNS``.
 
     Args:
         rows: audit rows.
         corpus: file of texts; see ``leakage.leakage``.
+        column: of the texts in it.
         seed: of the hash functions.
 
     Raises:
-        DataError: the file is missing, broken or of no known format.
+        DataError: the file is missing, broken, of no known format, or lacks the column.
     """
     texts = rows.melt("pair_id", ["caption", "caption2", "negative_caption"], "side", "said").dropna(
         subset="said"
     )
-    found = leakage(texts["said"].tolist(), corpus, seed=seed)
+    found = leakage(texts["said"].tolist(), corpus, column=column, seed=seed)
     where = texts.iloc[found["text"].to_numpy(dtype=int)]
     return found.assign(pair_id=where["pair_id"].to_numpy(), side=where["side"].to_numpy())[
         list(LEAK_COLUMNS)

@@ -22,6 +22,7 @@ def audit_data_set(
     name: str,
     corpus: Sequence[str] | None,
     training: Path | None,
+    training_column: str = "caption",
 ) -> Audit:
     """Return the audit of a data set's texts, of its images where rows have both, and of what is in a corpus.
 
@@ -33,12 +34,13 @@ def audit_data_set(
         name: of the data set.
         corpus: texts that n-gram models learn from, instead of the other folds.
         training: file of a training corpus's captions; None: nothing is looked up.
+        training_column: of the captions in it.
 
     Raises:
         BackendError: there is no scorer of that name, or its model cannot be loaded.
         DataError: the rows cannot be attacked, or a file is missing or broken.
     """
-    leaks = None if training is None else leaks_into(found.rows, training, seed=seed)
+    leaks = None if training is None else leaks_into(found.rows, training, column=training_column, seed=seed)
     result = audit(
         found.rows,
         scorers=scorers,

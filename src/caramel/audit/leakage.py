@@ -22,6 +22,8 @@ from caramel.texts import words_only
 
 COLUMNS = ("text", "kind", "similarity", "row", "corpus_text", "matches")
 BLOCK = 20_000  # rows of the corpus that are looked at together
+THRESHOLD = 0.8  # least similarity of near duplicates
+PERMUTATIONS = 128  # length of the signatures
 
 
 def leakage(
@@ -29,8 +31,6 @@ def leakage(
     corpus: Iterable[str] | Path,
     *,
     column: str = "caption",
-    threshold: float = 0.8,
-    permutations: int = 128,
     seed: int,
 ) -> pd.DataFrame:
     """Return the texts that the corpus holds: text, kind, similarity, row, corpus_text, matches.
@@ -38,7 +38,7 @@ def leakage(
     ``text`` is the place in ``texts``, and ``row`` that of the most similar row of the corpus (the first of
     them), from 0; ``corpus_text`` is its text. ``kind`` is ``exact`` where both have the same words in the
     same order (case, space and punctuation do not count), else ``near``; ``similarity`` is the Jaccard
-    similarity of the sets of word pairs, at least ``threshold``; ``matches`` counts the rows of the corpus
+    similarity of the sets of word pairs, at least ``THRESHOLD``; ``matches`` counts the rows of the corpus
     that reach it. Exact duplicates are all found; of near ones at the threshold 99 % are, and more above it.
     Texts without words have no duplicates.
 
@@ -46,8 +46,6 @@ def leakage(
         texts: to look for.
         corpus: texts, or a file of them: .txt (one per line), .csv, .jsonl or .parquet.
         column: of the texts in a file that is not .txt.
-        threshold: least similarity, in (0, 1].
-        permutations: length of the signatures.
         seed: of the hash functions.
 
     Raises:
@@ -56,7 +54,7 @@ def leakage(
     keys = [" ".join(words_only(text)) for text in texts]
     distinct = sorted({key for key in keys if key})
     rows = _rows(corpus, column) if isinstance(corpus, Path) else iter(corpus)
-    found = _best(distinct, rows, threshold, permutations, seed) if distinct else {}
+    found = _best(distinct, rows, seed) if distinct else {}
     matched = [
         (place, found[key].kind, found[key].similarity, found[key].row, found[key].text, found[key].matches)
         for place, key in enumerate(keys)
@@ -76,12 +74,10 @@ class _Match:
     matches: int = 0
 
 
-def _best(
-    distinct: Sequence[str], rows: Iterator[str | None], threshold: float, permutations: int, seed: int
-) -> dict[str, _Match]:
+def _best(distinct: Sequence[str], rows: Iterator[str | None], seed: int) -> dict[str, _Match]:
     """Return the best match of each text that has one."""
     ours = shingles([key.split() for key in distinct])
-    size, count = bands(threshold, permutations)
+    size, count = bands(THRESHOLD, PERMUTATIONS)
     functions = hash_functions(size * count, seed)
     index = Index(band_keys(signatures(ours, functions), size))
     found: dict[str, _Match] = {}
@@ -94,7 +90,7 @@ def _best(
             table = band_keys(signatures(other, functions), size)
             for mine, its in index.pairs(table):
                 similarity = jaccard(ours, other, mine, its)
-                near = np.flatnonzero(similarity >= threshold)
+                near = np.flatnonzero(similarity >= THRESHOLD)
                 for at in near.tolist():
                     key, place = distinct[mine[at]], places[its[at]]
                     kind = "exact" if key == theirs[place] else "near"

@@ -51,6 +51,9 @@ def _scorers() -> list[str]:
     help="Captions of a training corpus (.txt, .csv, .jsonl, .parquet): which texts stand in it?",
 )
 @click.option(
+    "--training-column", default="caption", show_default=True, help="Column of the captions in --training."
+)
+@click.option(
     "--parser",
     help="Constituency parses for the similarity of syntax: world, or given:FILE of bracketed trees.",
 )
@@ -73,6 +76,7 @@ def audit(
     corpus: Path | None,
     images: Path | None,
     training: Path | None,
+    training_column: str,
     parser: str | None,
     max_accuracy: float | None,
     max_defects: int | None,
@@ -117,6 +121,7 @@ def audit(
         name=name or path.resolve().stem,
         corpus=None if corpus is None else _lines(corpus),
         training=training,
+        training_column=training_column,
     )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"

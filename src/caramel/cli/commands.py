@@ -60,6 +60,7 @@ for _command in (
     project.doctor,
     quality.audit,
     refinement.refine,
+    refinement.select,
     evaluation.evaluate,
     evaluation.benchmarks,
     evaluation.metrics,

@@ -1,4 +1,4 @@
-"""Command that refines a data set: refine."""
+"""Commands that leave rows of a data set out: refine, select."""
 
 from __future__ import annotations
 
@@ -131,6 +131,87 @@ def refine(
         say(f"Target missed: {label.replace('_', ' ')} are right on {_percent(after)}.", err=True)
     if missed:
         sys.exit(1)
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
+)
+@click.option("--format", "kind", help="Format, where a folder holds several.")
+@click.option(
+    "--scorer",
+    "scorers",
+    multiple=True,
+    required=True,
+    help="Blind scorer by which a negative is well said, repeatable; `caramel audit --help` lists them.",
+)
+@click.option(
+    "--percentile",
+    default=64.5,
+    show_default=True,
+    type=click.FloatRange(0, 100),
+    help="Of a negative's score within its subtype, under each scorer: those below are left out.",
+)
+@click.option(
+    "--cell",
+    default=0.02,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Side of a cell of the grid on which differences of score are balanced.",
+)
+@click.option(
+    "--within",
+    default="subtype",
+    show_default=True,
+    type=click.Choice(["subtype", "all"]),
+    help="A grid per subtype, or one over all rows as published.",
+)
+@click.option(
+    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
+)
+@click.option("--seed", default=4, show_default=True, type=SEED, help="Of shards, folds and draws.")
+def select(
+    path: Path,
+    out: Path,
+    kind: str | None,
+    scorers: tuple[str, ...],
+    percentile: float,
+    cell: float,
+    within: Any,
+    folds: int,
+    seed: int,
+) -> None:
+    """Select the best hard negatives of a large training set, as TROHN-Img was.
+
+    PATH is anything that `caramel audit` reads. Kept are the negatives whose score reaches the percentile of their
+    subtype under every scorer, that are no question, end with a stop, are not as good as their caption and stand once;
+    then rows are thinned until neither side of a pair is told by its score.
+
+    Sets of more than 100,000 rows are scored in shards on Ray: on this machine's cores, or on the cluster at RAY_ADDRESS.
+    Finished shards lie in --out/scores and are not scored again.
+
+    Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet and selection.json to --out.
+
+    \b
+    Example:
+      caramel select trohn_text/ --out trohn_img/ --scorer vera:vera/ --scorer cola:cola/
+    """
+    from caramel.audit.inputs_of_audit import read_rows
+    from caramel.refine import refined_files, selection
+
+    given = read_rows(path, name=kind).rows
+    keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
+    positive, negative = selection.score(given, scorers, folds=folds, seed=seed, folder=out / "scores")
+    settings = {"scorers": scorers, "percentile": percentile, "cell": cell, "within": within, "seed": seed}
+    found = selection.select(given, positive, negative, **settings)
+    refined_files.write_refined(found.rows, found.rejects, out, given["subtype"].unique())
+    reasons = found.rejects["reason"].value_counts().to_dict()
+    report = {"source": str(path), **settings, "folds": folds, "rows": len(given), "kept": len(found.rows)}
+    refined_files.write_selection({**report, "rejected": reasons}, out)
+    for reason, count in reasons.items():
+        say(f"{count:10,}  {reason}")
+    say(f"{len(found.rows):10,}  kept, of {len(given):,}. Written to {out}.")
 
 
 def _name(candidate: Candidate) -> str:

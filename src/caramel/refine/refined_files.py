@@ -21,13 +21,14 @@ REFINED, REJECTS, CURVE, PLOT, REPORT = (
     "curve.png",
     "refine.json",
 )
+SELECTION = "selection.json"
 
 
 def files(out: Path, subtypes: Iterable[object]) -> list[Path]:
     """Return all files that are written into ``out``, for rows of these subtypes."""
     return [
         *(_file(name, out) for name in subtypes),
-        *(out / n for n in (REFINED, REJECTS, CURVE, PLOT, REPORT)),
+        *(out / n for n in (REFINED, REJECTS, CURVE, PLOT, REPORT, SELECTION)),
     ]
 
 
@@ -36,7 +37,7 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
 
     ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ where the subtype's rows have
     paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded, as is the
-    first of a name that the report has (``refine``).
+    first of a name that a report has (``refine``, ``selection``).
     ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
     """
     for gone in set(subtypes) - set(rows["subtype"]):
@@ -48,9 +49,14 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
     tables.write(tables.REJECTS, rejects, out / REJECTS)
 
 
+def write_selection(report: dict[str, Any], out: Path) -> None:
+    """Write ``selection.json``: settings of the selection, and how many rows each of its reasons left out."""
+    _write_json(report, out / SELECTION)
+
+
 def _file(subtype: object, out: Path) -> Path:
     name = quote(str(subtype), safe=" +")
-    taken = f"{name}.json".lower() == REPORT  # some systems take capital letters for small ones
+    taken = f"{name}.json".lower() in (REPORT, SELECTION)  # some systems take capital letters for small ones
     return out / f"{f'%{ord(name[0]):02X}{name[1:]}' if taken else name}.json"
 
 

@@ -7,12 +7,14 @@ case, space and punctuation, a question is known by its mark, and what is droppe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from caramel.arrays import Floats
+from caramel.blind.sharded_scores import SHARD, sharded_scores
 from caramel.captions.formatting import CLOSERS
 from caramel.errors import ConfigError, DataError
 from caramel.refine.balance import UNIT, Kept, balanced
@@ -28,6 +30,37 @@ QUESTION = "the negative is a question"
 UNFINISHED = "the negative has no final stop"
 AS_CAPTION = "the negative is as good as its caption"
 TWICE = "the negative stands elsewhere already"
+
+
+def score(
+    rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int, folder: Path
+) -> tuple[Floats, Floats]:
+    """Return the scores of captions and of negatives, (n, k) each, in [0, 1], in the rows' order.
+
+    What does not fit into one shard is spread over Ray's workers; memory depends on the size of a shard.
+
+    Args:
+        rows: audit rows, at least one.
+        scorers: k of them; see ``blind.scorer_specs``.
+        folds: of the cross-validation within a shard.
+        seed: of shards, folds and draws.
+        folder: for finished shards, which are not scored again.
+
+    Raises:
+        BackendError: there is no scorer of that name, or its model cannot be loaded.
+    """
+    files = sharded_scores(
+        rows,
+        scorers,
+        folds=folds,
+        seed=seed,
+        folder=folder,
+        executor="ray" if len(rows) > SHARD else "inline",
+    )
+    found = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
+    wide = found.pivot(index="negative_id", columns="scorer").loc[rows["pair_id"]]
+    positive, negative = (wide[c][list(scorers)].to_numpy() for c in ("positive_score", "negative_score"))
+    return positive, negative
 
 
 class Selected(NamedTuple):

@@ -207,7 +207,16 @@ def fit(
             clip.model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
 
     training = Training(
-        {"model": clip.model}, optimizer, loss, steps, warmup, checkpoint_every, measure, on_points, clamp, select
+        {"model": clip.model},
+        optimizer,
+        loss,
+        steps,
+        warmup,
+        checkpoint_every,
+        measure,
+        on_points,
+        clamp,
+        select,
     )
     curve = train(training, scratch=scratch, title=title)
     clip.model.eval()

@@ -98,7 +98,14 @@ def finetune_trial(
         mlflow.log_figure(curve_figure(curve, name), "learning_curve.png")
     vocabulary = Path(base) / VOCABULARY
     chosen = f"best {SELECTED_BY} on val" if len(measured) else "last step"
-    card = {"name": name, "variant": variant, "seed": seed, "base": file_hash(base), "step": kept, "kept": chosen}
+    card = {
+        "name": name,
+        "variant": variant,
+        "seed": seed,
+        "base": file_hash(base),
+        "step": kept,
+        "kept": chosen,
+    }
     own = vocabulary.read_bytes() if vocabulary.exists() else None
     if out.exists():  # of a trial that is run again
         shutil.rmtree(out)
