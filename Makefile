@@ -10,7 +10,7 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := true
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help env dev repro test check graph fuzz chaos bench-eval ui clean
+.PHONY: help env dev repro test lint check graph fuzz chaos bench-eval ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -53,15 +53,21 @@ dev: $(VENV)/dev
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
-test: check
+# mypy works beside the tests, on what they leave of the machine; what it says comes after them.
+test: lint
 	coverage erase
-	pytest -n 2 --dist loadscope --no-loadscope-reorder --cov=caramel --cov-report=term:skip-covered --durations=10
+	@types=$$(mktemp); mypy > $$types 2>&1 & typed=$$!; failed=0; \
+	pytest -n 2 --dist loadscope --no-loadscope-reorder --cov=caramel --cov-report=term:skip-covered --durations=10 \
+	  || failed=1; \
+	wait $$typed || failed=1; echo mypy; cat $$types; rm $$types; exit $$failed
 
-check: dev
+lint: dev
 	ruff check .
 	ruff format --check .
-	mypy
 	lint-imports
+
+check: lint
+	mypy
 
 graph: env
 	python -m caramel.running.graph

@@ -15,15 +15,24 @@ from xdist.scheduler import LoadScopeScheduling
 from caramel.running.stages import be_quiet
 
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
+# The tests are two processes on two cores: threads of both would wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-HEAVY = "heavy"
-WITH_RAY = (
-    "tests/pipeline/",
-    "tests/running/test_cluster.py",
-    "tests/running/test_parallel.py",
-    "tests/evaluation/test_evaluate.py",
-    "tests/evaluation/test_scoring.py",
-)
+# What uses one smoke run, or one cluster, is one part, of the fixture's name; the longest parts come first.
+PARTS = {
+    "tests/pipeline/test_chaos.py": "smoke",
+    "tests/pipeline/test_faults.py": "smoke",
+    "tests/pipeline/test_smoke.py": "smoke",
+    "tests/pipeline/test_profiles.py": "profiles",
+    "tests/running/test_cluster.py": "ray_cluster",
+    "tests/running/test_parallel.py": "ray_cluster",
+    "tests/evaluation/test_evaluate.py": "ray_cluster",
+    "tests/evaluation/test_scoring.py": "ray_cluster",
+    "tests/pipeline/test_gate.py": "gate",
+    "tests/fuzz/test_fuzz.py": "fuzz",
+    "tests/audit/test_audit.py": "audit",
+}
+LONGEST = [*dict.fromkeys(PARTS.values())]
 TINY_CLIP = {
     "embed_dim": 32,
     "quick_gelu": False,
@@ -33,27 +42,32 @@ TINY_CLIP = {
 }
 
 
-def _part(file: str) -> str:
-    """Return to which part of the tests a file belongs: all of Ray and of the graph are one."""
-    return HEAVY if file.startswith(WITH_RAY) else file
+def _part(nodeid: str) -> str:
+    """Return to which part of the tests one belongs: that of its file, or its file."""
+    file = nodeid.partition("::")[0]
+    return PARTS.get(file, file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
-    """Deal the tests to pytest-xdist's processes file by file, and those with Ray or the graph to one of them.
+    """Deal the tests to pytest-xdist's processes part by part.
 
-    So that the fixtures of a file are made once, and there are no two smoke runs at a time.
+    So that the fixtures of a file are made once, and there are one smoke run and one cluster for all who use them.
     """
 
     class ByPart(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _part(nodeid.partition("::")[0])
+            return _part(nodeid)
 
     return ByPart(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the longest part first, so that it is not what the others wait for at the end."""
-    items.sort(key=lambda item: _part(item.nodeid.partition("::")[0]) != HEAVY)
+    """Put the longest parts first, so that none of them is what the others wait for at the end."""
+    for item in items:
+        if {"smoke", "ray_cluster"} & {*getattr(item, "fixturenames", ())} - {_part(item.nodeid)}:
+            raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
+    rank = {part: place for place, part in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(_part(item.nodeid), len(rank)))
 
 
 @pytest.fixture(scope="session")

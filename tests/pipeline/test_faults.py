@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from project import Project
 
 from caramel.storage.files import file_hash
 
@@ -88,44 +89,43 @@ TUNED = [f"data/finetune/{v}-11/open_clip_model.safetensors" for v in ("in_batch
 TUNED.append("data/finetune/curves.csv")
 
 
-@pytest.mark.parametrize("alone", [True, False])
-def test_synthesize_survives_a_killed_driver(smoke, tmp_path, alone: bool) -> None:
+def going(project, stage: str, found: Callable[[Project], list[Path]]) -> subprocess.Popen[bytes]:
+    """Start a stage and return its process when it has written a file that was not there."""
+    before = {*found(project)}
+    process = start(project, stage)
+    wait_for(lambda: {*found(project)} - before, process)
+    return process
+
+
+def goes_on_without_a_worker(process: subprocess.Popen[bytes]) -> None:
+    """Kill a worker of a stage that runs, and see the stage end well."""
+    wait_for(lambda: workers(process), process)
+    workers(process)[0].kill()
+    assert process.wait(timeout=400) == 0
+
+
+def test_synthesize_survives_drivers_killed_alone_and_with_all_and_then_a_killed_worker(
+    smoke, tmp_path
+) -> None:
     project = prepared(smoke, tmp_path / "p", "synthesize")
-    process = start(project, "synthesize")
-    wait_for(lambda: shards(project), process)
-    kill_driver(process, alone=alone)
-    kept = {path.name: path.stat().st_mtime_ns for path in shards(project)}
-    project.stage("synthesize")
+    kept: dict[str, int] = {}
+    for alone in (True, False):
+        kill_driver(going(project, "synthesize", shards), alone=alone)
+        kept, before = {path.name: path.stat().st_mtime_ns for path in shards(project)}, kept
+        assert before.items() <= kept.items(), "a finished shard was computed again"
+    goes_on_without_a_worker(start(project, "synthesize"))
     assert same(smoke, project, DRAWN)
     now = {path.name: path.stat().st_mtime_ns for path in shards(project)}
     assert kept.items() <= now.items(), "a finished shard was computed again"
 
 
-def test_synthesize_survives_a_killed_worker(smoke, tmp_path) -> None:
-    project = prepared(smoke, tmp_path / "p", "synthesize")
-    process = start(project, "synthesize")
-    wait_for(lambda: shards(project) and workers(process), process)
-    workers(process)[0].kill()
-    assert process.wait(timeout=400) == 0
-    assert same(smoke, project, DRAWN)
-
-
-@pytest.mark.parametrize("alone", [True, False])
-def test_finetune_survives_a_killed_driver(smoke, tmp_path, alone: bool) -> None:
+def test_finetune_survives_drivers_killed_alone_and_with_all_and_then_a_killed_worker(
+    smoke, tmp_path
+) -> None:
     project = prepared(smoke, tmp_path / "p", "finetune")
-    process = start(project, "finetune")
-    wait_for(lambda: checkpoints(project), process)
-    kill_driver(process, alone=alone)
-    project.stage("finetune")
-    assert same(smoke, project, TUNED)
-
-
-def test_finetune_survives_a_killed_worker(smoke, tmp_path) -> None:
-    project = prepared(smoke, tmp_path / "p", "finetune")
-    process = start(project, "finetune")
-    wait_for(lambda: checkpoints(project) and workers(process), process)
-    workers(process)[0].kill()
-    assert process.wait(timeout=400) == 0
+    for alone in (True, False):
+        kill_driver(going(project, "finetune", checkpoints), alone=alone)
+    goes_on_without_a_worker(start(project, "finetune"))
     assert same(smoke, project, TUNED)
 
 

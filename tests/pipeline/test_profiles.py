@@ -15,6 +15,7 @@ from caramel import tables
 pytestmark = pytest.mark.slow
 
 SMALL = {
+    "run.executor": "inline",  # Ray's part is that of the smoke runs, whatever the source
     "validate_captions.min_pairs": "5",
     "train_generator.steps": "4",
     "train_generator.batch": "8",
