@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 
 from caramel import registry
-from caramel.audit.similarity.parses import Parser
-from caramel.benchmarks.tasks import Benchmark
-from caramel.blind.scorers import ScorerSpec
-from caramel.captions.written import Writer
 from caramel.errors import BackendError
-from caramel.images.judges import JudgeMaker
-from caramel.models.protocols import Family
+from caramel.kinds.benchmark import Benchmark
+from caramel.kinds.judge import JudgeMaker
+from caramel.kinds.method import Method
+from caramel.kinds.model import Family
+from caramel.kinds.parser import Parser
+from caramel.kinds.scorer import ScorerSpec
+from caramel.kinds.source import SourceReader
+from caramel.kinds.trainer import BaseTrainer, GeneratorTrainer
+from caramel.kinds.writer import Writer
 from caramel.registry import SCORERS, SOURCES, Kind
 from caramel.running.closures import TABLES
-from caramel.sources.sampled import SourceReader
-from caramel.training.methods import Method
-from caramel.training.trainers import BaseTrainer, GeneratorTrainer
 
 NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
 DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark, "METHODS": Method}

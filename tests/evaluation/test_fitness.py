@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation import fitness
 from caramel.evaluation.fitness import pairs_of, unfit
+from caramel.kinds.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings
 
 IMAGES = [ImageFile(f"{n}.jpg") for n in range(3)]
 

@@ -13,12 +13,13 @@ from encoders import CountingEncoder, CountingMatcher, family, opened
 from PIL import Image
 
 from caramel import registry, tables
-from caramel.benchmarks.image_files import ImageFile, check_images
-from caramel.benchmarks.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
 from caramel.evaluation import encoding
 from caramel.evaluation.encoding import Dual, Run
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.models.families.specs import open_model
 
 PAIRS = {

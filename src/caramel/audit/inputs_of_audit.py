@@ -18,11 +18,10 @@ from caramel import tables
 from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
 from caramel.audit.named_columns import ALL, SUFFIXES, completed, read_named
 from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
-from caramel.benchmarks.tasks import ABSENT, Comparisons, Rankings
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief
 from caramel.tables import SUBTYPES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from caramel.benchmarks.tasks import Benchmark
+from caramel.kinds.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
 
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, pair_weights
-from caramel.blind.scorers import ScorerSpec, places
+from caramel.blind.scorers import places
 from caramel.blind.text_store import text_vectors
+from caramel.kinds.scorer import ScorerSpec
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text
 from caramel.models.store import vector_table
 from caramel.storage.keys import text_key

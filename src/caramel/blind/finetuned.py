@@ -19,8 +19,10 @@ import pyarrow.parquet as pq
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted
-from caramel.blind.scorers import ScorerSpec, places
+from caramel.blind.scorers import places
 from caramel.blind.text_store import ROOT
+from caramel.kinds.model import Identity
+from caramel.kinds.scorer import ScorerSpec
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import (
@@ -30,7 +32,6 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import TEXT, explained
-from caramel.models.protocols import Identity
 from caramel.models.store import vector_table
 from caramel.running.parallel import fingerprint, sharded_map
 from caramel.storage.keys import text_key

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import places, share_below, without_model
+from caramel.blind.scorers import places, share_below
 from caramel.draws import assign_folds, stable_keys
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
 START, END, UNKNOWN = 0, 1, 2

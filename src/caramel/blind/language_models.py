@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from caramel.arrays import Floats
-from caramel.blind.scorers import DECIMALS, ScorerSpec, places, share_below
+from caramel.blind.scorers import DECIMALS, places, share_below
 from caramel.blind.text_models import open_model
 from caramel.blind.text_store import text_vectors
+from caramel.kinds.scorer import ScorerSpec
 from caramel.models.families.transformers_files import missing_transformers
 from caramel.models.store import vector_table
 from caramel.storage.keys import text_key

@@ -19,7 +19,8 @@ import numpy as np
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, sparse_pair_weights
-from caramel.blind.scorers import places, without_model
+from caramel.blind.scorers import places
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger

@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from caramel.blind.scorers import Scorer, ScorerSpec, checked
+from caramel.blind.scorers import checked
 from caramel.errors import BackendError
+from caramel.kinds.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
 
 

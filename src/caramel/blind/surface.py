@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import DECIMALS, places, share_below, without_model
+from caramel.blind.scorers import DECIMALS, places, share_below
 from caramel.draws import assign_folds
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens as token_list
 from caramel.texts import words_only
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from caramel.models.protocols import Identity
+from caramel.kinds.model import Identity
 from caramel.models.store import Store, Vectors
 from caramel.running.closures import code_version
 from caramel.storage.keys import text_key

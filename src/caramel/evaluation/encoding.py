@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from caramel.arrays import Floats
-from caramel.benchmarks.image_files import ImageFile, encoded
-from caramel.benchmarks.tasks import Index
+from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
+from caramel.kinds.benchmark import ImageFile, Index
+from caramel.kinds.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.models.families.specs import open_model, parse_spec
-from caramel.models.protocols import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
 from caramel.running.parallel import Executor

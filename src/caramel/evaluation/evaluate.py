@@ -17,12 +17,13 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import check_images, content_keys
-from caramel.benchmarks.tasks import Rankings, Task, limited
+from caramel.benchmarks.tasks import limited
 from caramel.errors import BackendError, CaramelError, ConfigError, DataError, shown
 from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.fitness import unfit
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import Rankings, Task
 from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
 from caramel.models.store import check_stores
 from caramel.running import parallel, tracking
@@ -203,7 +204,7 @@ def evaluate_model(
     """
     from caramel.evaluation.choices import answers
     from caramel.evaluation.results.answers import summarise_answers
-    from caramel.models.protocols import Chooser
+    from caramel.kinds.model import Chooser
 
     source = Source(**point["source"])
     found = benchmark(source.benchmark)

@@ -16,8 +16,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile, check_images, encoded
-from caramel.benchmarks.tasks import Benchmark, Task
+from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.encoding import IMAGES_PER_SHARD, Dual, Pairs, checked, chunks, distinct, text_shards
 from caramel.evaluation.evaluate import Source, check_instances, overall, read_task, source_of
@@ -25,7 +24,8 @@ from caramel.evaluation.live_models import LiveModel
 from caramel.evaluation.results import run_files
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import score_columns, table
-from caramel.models.protocols import Embeddings
+from caramel.kinds.benchmark import Benchmark, ImageFile, Task
+from caramel.kinds.model import Embeddings
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from small_releases import RELEASES, write_release
 from caramel.audit.formats import SIGNS
 from caramel.audit.inputs_of_audit import read_rows
 from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile, check_images
-from caramel.benchmarks.tasks import Benchmark, comparisons
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.evaluation.evaluate import Source, read_task
+from caramel.kinds.benchmark import Benchmark, ImageFile
 from caramel.registry import BENCHMARKS
 
 LAST_PART = ("cola", "whatsup_a", "whatsup_b")  # of a path or a link, the last part alone names the image

@@ -21,7 +21,6 @@ import pandas as pd
 from caramel.arrays import Floats
 from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.summary import (
     Layout,
@@ -31,6 +30,7 @@ from caramel.evaluation.results.summary import (
     subset_masks,
     variant_of,
 )
+from caramel.kinds.benchmark import Benchmark
 from caramel.statistics import (
     LEVEL,
     cluster_counts,

@@ -13,8 +13,8 @@ import pandas as pd
 from caramel import tables
 from caramel.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes, outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import Benchmark
 from caramel.statistics import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
 
 BASE = "base"  # name of the model that the variants start from

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from caramel.kinds.model import Family, Floats, Identity, Index
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.matching_architectures import ARCHITECTURES, encode_token, text_config
@@ -29,7 +30,6 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Family, Floats, Identity, Index
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,7 @@ class MatchingHead:
         text_of: Index,
         batch: int | None,
     ) -> Floats:
-        """Return the score of each pair (n,), any real number; arguments as in ``protocols.Matcher``.
+        """Return the score of each pair (n,), any real number; arguments as in ``kinds.model.Matcher``.
 
         Each image is looked at once. Texts that are equal to the tokenizer have equal scores with an
         image, bit for bit.

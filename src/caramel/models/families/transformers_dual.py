@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from caramel.kinds.model import Embeddings, Family, Identity
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.transformers_files import (
@@ -26,7 +27,6 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Embeddings, Family, Identity
 from caramel.running.parallel import threaded
 from caramel.storage.pictures import open_picture
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import pandas as pd
 
-from caramel.training.loop import Curve
+Curve = list[tuple[int, str, float]]  # (step, metric, value)
 
 
 class GeneratorTrainer(Protocol):
