@@ -163,14 +163,13 @@ def benchmarks(name: str | None) -> None:
       caramel benchmarks
       caramel benchmarks sugarcrepe
     """
-    from caramel.benchmarks.catalogue import benchmark
     from caramel.registry import BENCHMARKS
 
     if name is None:
         for known in BENCHMARKS:
-            say(f"{known:22}{', '.join(benchmark(known).metrics)}")
+            say(f"{known:22}{', '.join(BENCHMARKS[known].metrics)}")
         return
-    found = benchmark(name)
+    found = BENCHMARKS[name]
     say(
         f"{found.name}\nmetrics: {', '.join(found.metrics)}\n{found.layout}\nChecked against: {found.confirmed}."
     )
@@ -193,15 +192,15 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
     Example:
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
     """
-    from caramel.benchmarks.catalogue import benchmark as named
     from caramel.evaluation.results import run_files
     from caramel.evaluation.results.published_files import files_of, metrics_of
+    from caramel.registry import BENCHMARKS
     from caramel.report.terminal import metrics_text
 
     keep_inputs(
         [out / name for name in run_files.METRICS], [file for path in files for file in files_of(path)]
     )
-    found = metrics_of(list(files), named(benchmark), bootstrap=bootstrap, seed=seed)
+    found = metrics_of(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
     run_files.write_metrics(found, out)
     say(metrics_text(found))
     for note in found.attrs["notes"]:
@@ -280,9 +279,9 @@ def table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
-    from caramel.benchmarks.catalogue import benchmark as named
     from caramel.evaluation.results import run_files
     from caramel.evaluation.results.published_files import ANSWERS, run_file
+    from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import paper_table
 
     if out is not None:
@@ -292,7 +291,7 @@ def table(
         keep_inputs([out], read)
     text = paper_table(
         run_files.scored(runs),
-        named(benchmark),
+        BENCHMARKS[benchmark],
         metrics=metrics,
         subsets=subsets,
         published=published,
@@ -317,12 +316,12 @@ def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
         ConfigError: a benchmark stands twice, or there is none.
         BackendError: there is none of that name.
     """
-    from caramel.benchmarks.catalogue import benchmark
     from caramel.evaluation.evaluate import source_of
+    from caramel.registry import BENCHMARKS
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
-        benchmark(name)
+        BENCHMARKS.place(name)
     return [source_of(name, data.resolve(), images.resolve() if images else None) for name in names]

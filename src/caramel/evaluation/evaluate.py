@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import check_images, content_keys
 from caramel.benchmarks.tasks import limited
 from caramel.errors import BackendError, CaramelError, ConfigError, DataError, shown
@@ -26,6 +25,7 @@ from caramel.evaluation.scoring import similarities
 from caramel.kinds.benchmark import Rankings, Task
 from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
 from caramel.models.store import check_stores
+from caramel.registry import BENCHMARKS
 from caramel.running import parallel, tracking
 from caramel.storage.fields import brief
 
@@ -207,7 +207,7 @@ def evaluate_model(
     from caramel.kinds.model import Chooser
 
     source = Source(**point["source"])
-    found = benchmark(source.benchmark)
+    found = BENCHMARKS[source.benchmark]
     task = read_task(source, limit)
     keys = _keys(task, family_of(point["model"]).looks_at_images)
     run = Run(point["model"], device, precision, batch, store, executor)
@@ -251,9 +251,9 @@ def read_task(source: Source, limit: int | None = None) -> Task:
     if not Path(source.data).is_dir():
         raise DataError(
             f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
-            f"{benchmark(source.benchmark).layout}"
+            f"{BENCHMARKS[source.benchmark].layout}"
         )
-    read = benchmark(source.benchmark).read
+    read = BENCHMARKS[source.benchmark].read
     return limited(read(Path(source.data), Path(source.images), **source.options), limit)
 
 
@@ -351,7 +351,7 @@ def _contents(
 
 def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
     """Return why models cannot be scored on a task, a line each."""
-    reasons = [unfit(model, benchmark(source.benchmark), task) for model in models]
+    reasons = [unfit(model, BENCHMARKS[source.benchmark], task) for model in models]
     return [reason for reason in reasons if reason]
 
 

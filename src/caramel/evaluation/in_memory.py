@@ -15,7 +15,6 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.encoding import IMAGES_PER_SHARD, Dual, Pairs, checked, chunks, distinct, text_shards
@@ -26,6 +25,7 @@ from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import score_columns, table
 from caramel.kinds.benchmark import Benchmark, ImageFile, Task
 from caramel.kinds.model import Embeddings
+from caramel.registry import BENCHMARKS
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def loaded(
         ConfigError: its reader has no such option.
         DataError: a file is missing or broken, or images are.
     """
-    found = benchmark(name)
+    found = BENCHMARKS[name]
     known = list(inspect.signature(found.reader).parameters)[2:]
     if unknown := sorted(set(options) - set(known)):
         raise ConfigError(

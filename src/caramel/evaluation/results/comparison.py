@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.arrays import Floats
-from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.summary import (
@@ -31,6 +30,7 @@ from caramel.evaluation.results.summary import (
     variant_of,
 )
 from caramel.kinds.benchmark import Benchmark
+from caramel.registry import BENCHMARKS
 from caramel.statistics import (
     LEVEL,
     cluster_counts,
@@ -316,7 +316,7 @@ def _share(part: Floats, whole: Floats) -> Floats:
 
 
 def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:
-    return benchmark(name) if benchmarks is None else benchmarks[name]
+    return BENCHMARKS[name] if benchmarks is None else benchmarks[name]
 
 
 def _check_one_model(rows: pd.DataFrame) -> None:
