@@ -20,7 +20,6 @@ import pyarrow.parquet as pq
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted
 from caramel.blind.scorers import places
-from caramel.blind.text_store import ROOT
 from caramel.kinds.model import Identity
 from caramel.kinds.scorer import ScorerSpec
 from caramel.models.devices import resolve_device
@@ -34,6 +33,7 @@ from caramel.models.families.transformers_files import (
 from caramel.models.loading import TEXT, explained
 from caramel.models.store import vector_table
 from caramel.running.parallel import fingerprint, sharded_map
+from caramel.running.work_folder import SCORED
 from caramel.storage.keys import text_key
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class FineTuned:
                 tuned_table,
                 [{"true": true, "false": false, "asked": asked, "seed": seed}],
                 settings={"target": self.target},
-                folder=ROOT / fingerprint(__name__, identity),
+                folder=SCORED / fingerprint(__name__, identity),
                 executor="inline",
                 title="finetuned",
             )
