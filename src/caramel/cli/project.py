@@ -47,7 +47,7 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile smoke
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
-    from caramel.config import write_profile
+    from caramel.profile import write_profile
     from caramel.storage.plain_yaml import read_yaml
 
     path = Path("params.yaml")
