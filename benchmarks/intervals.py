@@ -27,7 +27,8 @@ import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.tasks import comparisons
-from caramel.evaluation.results.comparison import compare, compare_hits
+from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.paired_hits import compare_hits
 from caramel.kinds.benchmark import Benchmark
 from caramel.statistics import cluster_counts, fraction_intervals, means, resampled_means
 

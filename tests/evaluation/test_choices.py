@@ -32,7 +32,8 @@ from caramel.errors import BackendError
 from caramel.evaluation import replies
 from caramel.evaluation.choices import answers
 from caramel.evaluation.encoding import Run
-from caramel.evaluation.evaluate import Source, evaluate
+from caramel.evaluation.evaluate import evaluate
+from caramel.evaluation.located import Source
 from caramel.evaluation.replies import PATIENCE, ask, kept_replies
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task

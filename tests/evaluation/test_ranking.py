@@ -15,7 +15,8 @@ from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import limited
 from caramel.evaluation import ranking
-from caramel.evaluation.encoding import Dual, Run, encode
+from caramel.evaluation.encoding import Run, encode
+from caramel.evaluation.item_scores import Dual
 from caramel.evaluation.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
 from caramel.evaluation.scoring import similarities
 from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Rankings

@@ -9,7 +9,8 @@ from typing import NamedTuple
 import pandas as pd
 
 from caramel.errors import BackendError
-from caramel.evaluation.evaluate import Source, evaluate, source_of
+from caramel.evaluation.evaluate import evaluate
+from caramel.evaluation.located import Source, source_of
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.registry import BENCHMARKS

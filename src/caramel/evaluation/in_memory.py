@@ -17,11 +17,12 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
-from caramel.evaluation.encoding import IMAGES_PER_SHARD, Dual, Pairs, checked, chunks, distinct, text_shards
-from caramel.evaluation.evaluate import Source, check_instances, overall, read_task, source_of
+from caramel.evaluation.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
+from caramel.evaluation.item_scores import Dual, Pairs, checked
 from caramel.evaluation.live_models import LiveModel
+from caramel.evaluation.located import Source, check_instances, read_task, source_of
 from caramel.evaluation.results import run_files
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import score_columns, table
 from caramel.kinds.benchmark import Benchmark, ImageFile, Task
 from caramel.kinds.model import Embeddings

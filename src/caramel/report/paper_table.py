@@ -10,7 +10,8 @@ import pandas as pd
 
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, shown
-from caramel.evaluation.results.comparison import ALPHA, compare
+from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.evaluation.results.summary import judge, summarise, variant_of
 from caramel.kinds.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered

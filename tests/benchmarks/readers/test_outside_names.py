@@ -14,7 +14,7 @@ from caramel.audit.inputs_of_audit import read_rows
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
-from caramel.evaluation.evaluate import Source, read_task
+from caramel.evaluation.located import Source, read_task
 from caramel.kinds.benchmark import Benchmark, ImageFile
 from caramel.registry import BENCHMARKS
 
