@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from caramel import registry
+from caramel.config import Pretrain, TrainGenerator
 from caramel.errors import BackendError
 from caramel.kinds.benchmark import Benchmark
 from caramel.kinds.judge import JudgeMaker
@@ -20,7 +21,7 @@ from caramel.kinds.model import Family
 from caramel.kinds.parser import Parser
 from caramel.kinds.scorer import ScorerSpec
 from caramel.kinds.source import SourceReader
-from caramel.kinds.trainer import BaseTrainer, GeneratorTrainer
+from caramel.kinds.trainer import Trainer
 from caramel.kinds.writer import Writer
 from caramel.registry import SCORERS, SOURCES, Kind
 from caramel.running.closures import TABLES
@@ -30,10 +31,15 @@ DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark,
 CALLED = {
     "SOURCES": SourceReader,
     "WRITERS": Writer,
-    "GENERATORS": GeneratorTrainer,
-    "BASES": BaseTrainer,
+    "GENERATORS": Trainer,
+    "BASES": Trainer,
     "JUDGES": JudgeMaker,
     "PARSERS": Callable[[str], Parser],
+}
+# What a stage passes on of the params, beside what the Protocol names.
+SETTINGS = {
+    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "size"} - {"backend"},
+    "BASES": {*Pretrain.model_fields, "device", "precision"} - {"backend"},
 }
 
 
@@ -56,8 +62,11 @@ def test_every_backend_has_the_form_of_its_kind(table: str, name: str) -> None:
         arguments = [*inspect.signature(wanted.__call__).parameters.values()][1:]
     else:
         arguments = [inspect.Parameter("target", inspect.Parameter.POSITIONAL_ONLY)]
-    keywords = {each.name: None for each in arguments if each.kind is each.KEYWORD_ONLY}
-    inspect.signature(found).bind(*[None] * (len(arguments) - len(keywords)), **keywords)
+    places = [each for each in arguments if each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
+    keywords = {each.name for each in arguments if each.kind is each.KEYWORD_ONLY} | SETTINGS.get(
+        table, set()
+    )
+    inspect.signature(found).bind(*places, **dict.fromkeys(keywords))
 
 
 def test_every_kind_is_typed_and_looked_at_here() -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # a listing of names needs no types, and so not what these im
     from caramel.kinds.parser import Parser
     from caramel.kinds.scorer import ScorerSpec
     from caramel.kinds.source import SourceReader
-    from caramel.kinds.trainer import BaseTrainer, GeneratorTrainer
+    from caramel.kinds.trainer import Trainer
     from caramel.kinds.writer import Writer
 
 Entry_co = TypeVar("Entry_co", covariant=True)
@@ -125,7 +125,7 @@ SCORERS: Kind[ScorerSpec] = Kind(
     check="caramel.blind.scorer_specs:missing_scorer",
 )
 
-GENERATORS: Kind[GeneratorTrainer] = Kind(
+GENERATORS: Kind[Trainer] = Kind(
     "generator",
     {
         "pixart": "caramel.training.text_to_image:train_pixart",
@@ -201,7 +201,7 @@ FAMILIES: Kind[Family] = Kind(
     check="caramel.models.families.specs:missing_of",
 )
 
-BASES: Kind[BaseTrainer] = Kind(
+BASES: Kind[Trainer] = Kind(
     "base",
     {
         "open_clip": "caramel.training.pretrain:pretrain_base",
