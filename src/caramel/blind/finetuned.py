@@ -52,7 +52,7 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FineTuned:
-    """A ``blind.Scorer``: an encoder with a linear layer on the mean of its last hidden states.
+    """A ``Scorer``: an encoder with a linear layer on the mean of its last hidden states.
 
     Encoder and layer learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other
     folds, which is the same whichever stands first; f orders the texts of a fold. What may be learned
@@ -73,7 +73,7 @@ class FineTuned:
         folds: int,
         seed: int,
     ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; see ``blind.Scorer``.
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
         Raises:
             BackendError: the encoder is broken.

@@ -35,7 +35,7 @@ def kneser_ney(
     seed: int,
     corpus: Sequence[str] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Score texts by a modified Kneser–Ney trigram model of words; see ``blind.Scorer``, ``likelihoods``."""
+    """Score texts by a modified Kneser–Ney trigram model of words; see ``Scorer``, ``likelihoods``."""
     return likelihoods(
         positives, negatives, groups, folds=folds, seed=seed, split=tokens, order=ORDER, corpus=corpus
     )

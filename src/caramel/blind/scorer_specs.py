@@ -16,7 +16,7 @@ from caramel.registry import SCORERS
 
 
 def scorer(spec: str, *, both: bool = False) -> Scorer:
-    """Return the blind scorer of a spec, which raises where a score is none (``blind.checked``).
+    """Return the blind scorer of a spec, which raises where a score is none (``scorers.checked``).
 
     Args:
         spec: name, or name and target.

@@ -24,7 +24,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 @dataclass(frozen=True)
 class Rule:
-    """A blind scorer that measures one property; see ``blind.Scorer``.
+    """A blind scorer that measures one property; see ``Scorer``.
 
     Attributes:
         measure: returns the property of a text, in [0, 1].
@@ -105,7 +105,7 @@ articles = Rule(_articles)
 def rare_words(
     positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Score texts by how common their words are; see ``blind.Scorer``.
+    """Score texts by how common their words are; see ``Scorer``.
 
     The property is the mean over words of the logarithm of one plus how often the word stands in
     the texts of the other folds, true and false ones alike. It orders the texts of a fold; a score
