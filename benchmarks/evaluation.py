@@ -27,9 +27,9 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.tasks import Comparisons
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import Comparisons
 from caramel.running.stages import be_quiet
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
@@ -164,8 +164,8 @@ def measure_memory(work: str, times: int) -> None:
     """Print the peak memory of scoring ``times`` × 1,000 images and 4,000 captions with a small model."""
     import resource
 
-    from caramel.benchmarks.image_files import ImageFile
     from caramel.benchmarks.tasks import comparisons
+    from caramel.kinds.benchmark import ImageFile
 
     folder, count = Path(work, "small"), 1000 * times
     names = [f"{i:012}.jpg" for i in range(count)]

@@ -26,8 +26,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.tasks import Benchmark, comparisons
-from caramel.evaluation.results.comparison import compare, compare_hits
+from caramel.benchmarks.tasks import comparisons
+from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.paired_hits import compare_hits
+from caramel.kinds.benchmark import Benchmark
 from caramel.statistics import cluster_counts, fraction_intervals, means, resampled_means
 
 Floats = npt.NDArray[np.float64]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
-from caramel.evaluation.evaluate import overall
 from caramel.evaluation.grid import evaluate_models
+from caramel.evaluation.results.summary import overall
 from caramel.running.stages import run
 
 OUT = Path("data/evaluate")

@@ -7,7 +7,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.images.calibration import calibrate
 from caramel.images.filters import filter_images as choose
-from caramel.images.judges import Judge
+from caramel.kinds.judge import Judge
 from caramel.registry import JUDGES
 from caramel.running.stages import run
 

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import copy
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from caramel.config import Config, load, parse, write_profile
+from caramel.config import Config, load, parse
 from caramel.errors import ConfigError
-from caramel.registry import JUDGES, SCORERS, SOURCES, WRITERS
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
-PROFILES = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    shutil.copytree(ROOT / "params", tmp_path / "params")
-    return tmp_path
-
-
 DEFAULT = read_yaml(ROOT / "params" / "default.yaml", "")
 
 
@@ -36,17 +25,6 @@ def raw() -> dict[str, Any]:
 def test_params_yaml_is_the_default_profile_where_it_says_so() -> None:
     if load(ROOT / "params.yaml").profile == "default":
         assert (ROOT / "params.yaml").read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_every_profile_parses_and_names_itself_and_known_backends(name: str, project: Path) -> None:
-    config = load(write_profile(name, {}, project))
-    assert config.profile == name
-    assert config.scenes.source in SOURCES
-    assert config.negatives.backend in WRITERS
-    assert {*config.scores.scorers, *config.refine.scorers} <= set(SCORERS)
-    assert set(config.refine.scorers) <= set(config.scores.scorers)
-    assert config.filter_images.judge in JUDGES
 
 
 def test_an_unknown_key_names_the_nearest_known_one() -> None:
@@ -154,68 +132,6 @@ def test_a_missing_file_or_a_list_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("- 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="is a list, but must be a mapping"):
         load(tmp_path / "params.yaml")
-
-
-@pytest.mark.parametrize(
-    ("text", "said"), [("", "is empty"), ("# nothing\n", "is empty"), ("- a\n", "is a list")]
-)
-@pytest.mark.parametrize("name", ["smoke", "default"])
-def test_an_empty_profile_or_a_list_is_an_error(name: str, text: str, said: str, project: Path) -> None:
-    (project / "params" / f"{name}.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=rf"{name}\.yaml {said}, but must be a mapping of sections"):
-        write_profile("smoke", {}, project)
-
-
-@pytest.mark.parametrize("text", ["2024-01-02", "2024-13-45", "&a [*a]", "!!set {x}", "[" * 300 + "]" * 300])
-def test_a_setting_that_is_no_plain_value_is_named(text: str, project: Path) -> None:
-    with pytest.raises(ConfigError, match=re.escape(f"--set scenes.files={text!r}")):
-        write_profile("smoke", {"scenes.files": text}, project)
-
-
-def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) -> None:
-    path = write_profile(
-        "smoke", {"scenes.train": "77", "finetune.seeds": "[1, 2]", "run.executor": "inline"}, project
-    )
-    config = load(path)
-    assert (config.scenes.train, config.finetune.seeds, config.run.executor) == (77, (1, 2), "inline")
-    assert config.scenes.val == 200, "from the profile"
-    assert config.negatives == parse(raw(), "default").negatives, "from the default"
-    text = path.read_text(encoding="utf-8")
-    for comment in (
-        "# scenes per split (source world)",
-        "# Every knob of the pipeline",
-        "# captions of a step",
-    ):
-        assert comment in text
-
-
-def test_a_profile_does_not_depend_on_the_one_before(project: Path) -> None:
-    once = write_profile("smoke", {}, project).read_bytes()
-    write_profile("sugarcrepe", {}, project)
-    assert write_profile("smoke", {}, project).read_bytes() == once
-    assert (
-        write_profile("default", {}, project).read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "sets", "said"),
-    [
-        ("smok", {}, "Unknown profile 'smok'.*smoke"),
-        ("smoke", {"scenes.tran": "5"}, "did you mean 'train'"),
-        ("smoke", {"scenes.train": "many"}, "scenes.train = 'many'"),
-        ("smoke", {"scenes": "5"}, "scenes = 5"),
-        ("smoke", {"scenes.train.x": "5"}, "scenes.train"),
-    ],
-)
-def test_a_wrong_profile_leaves_the_old_file(
-    name: str, sets: dict[str, str], said: str, project: Path
-) -> None:
-    path = write_profile("default", {}, project)
-    with pytest.raises(ConfigError, match=said):
-        write_profile(name, sets, project)
-    assert path.read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
-    assert sorted(p.name for p in project.iterdir()) == ["params", "params.yaml"]
 
 
 def test_an_unknown_training_method_lists_those_that_there_are() -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from caramel import doctor
-from caramel.config import Config, load, write_profile
+from caramel.config import Config, load
+from caramel.profile import write_profile
 
 ROOT = Path(__file__).parents[1]
 

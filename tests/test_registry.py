@@ -12,28 +12,34 @@ from pathlib import Path
 import pytest
 
 from caramel import registry
-from caramel.audit.similarity.parses import Parser
-from caramel.benchmarks.tasks import Benchmark
-from caramel.blind.scorers import ScorerSpec
-from caramel.captions.written import Writer
+from caramel.config import Pretrain, TrainGenerator
 from caramel.errors import BackendError
-from caramel.images.judges import JudgeMaker
-from caramel.models.protocols import Family
+from caramel.kinds.benchmark import Benchmark
+from caramel.kinds.judge import JudgeMaker
+from caramel.kinds.method import Method
+from caramel.kinds.model import Family
+from caramel.kinds.parser import Parser
+from caramel.kinds.scorer import ScorerSpec
+from caramel.kinds.source import SourceReader
+from caramel.kinds.trainer import Trainer
+from caramel.kinds.writer import Writer
 from caramel.registry import SCORERS, SOURCES, Kind
 from caramel.running.closures import TABLES
-from caramel.sources.sampled import SourceReader
-from caramel.training.methods import Method
-from caramel.training.trainers import BaseTrainer, GeneratorTrainer
 
 NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
 DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark, "METHODS": Method}
 CALLED = {
     "SOURCES": SourceReader,
     "WRITERS": Writer,
-    "GENERATORS": GeneratorTrainer,
-    "BASES": BaseTrainer,
+    "GENERATORS": Trainer,
+    "BASES": Trainer,
     "JUDGES": JudgeMaker,
     "PARSERS": Callable[[str], Parser],
+}
+# What a stage passes on of the params, beside what the Protocol names.
+SETTINGS = {
+    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "size"} - {"backend"},
+    "BASES": {*Pretrain.model_fields, "device", "precision"} - {"backend"},
 }
 
 
@@ -56,8 +62,11 @@ def test_every_backend_has_the_form_of_its_kind(table: str, name: str) -> None:
         arguments = [*inspect.signature(wanted.__call__).parameters.values()][1:]
     else:
         arguments = [inspect.Parameter("target", inspect.Parameter.POSITIONAL_ONLY)]
-    keywords = {each.name: None for each in arguments if each.kind is each.KEYWORD_ONLY}
-    inspect.signature(found).bind(*[None] * (len(arguments) - len(keywords)), **keywords)
+    places = [each for each in arguments if each.kind not in (each.KEYWORD_ONLY, each.VAR_KEYWORD)]
+    keywords = {each.name for each in arguments if each.kind is each.KEYWORD_ONLY} | SETTINGS.get(
+        table, set()
+    )
+    inspect.signature(found).bind(*places, **dict.fromkeys(keywords))
 
 
 def test_every_kind_is_typed_and_looked_at_here() -> None:

@@ -1,13 +1,11 @@
 """``params.yaml`` -> one frozen, typed object; one class per stage.
 
-The file is complete: defaults live there and nowhere else. Profiles in ``params/`` hold what
-differs from ``params/default.yaml``; ``caramel profile NAME`` writes the result.
+The file is complete: defaults live there and nowhere else.
 """
 
 from __future__ import annotations
 
 import difflib
-import io
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,8 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from caramel.errors import ConfigError, shown
 from caramel.registry import METHODS
-from caramel.storage.files import write_atomically
-from caramel.storage.plain_yaml import parse_yaml, read_yaml
+from caramel.storage.plain_yaml import read_yaml
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add"]
@@ -286,35 +283,10 @@ def _problem(error: dict[str, Any]) -> str:
 
 def load(path: str | Path = "params.yaml") -> Config:
     """Return the config in a params file; see ``parse`` for errors."""
-    return parse(_mapping(Path(path), "Run `caramel profile default`."), str(path))
+    return parse(mapping(Path(path), "Run `caramel profile default`."), str(path))
 
 
-def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
-    """Write ``params.yaml`` for a profile, keeping the comments of ``params/default.yaml``.
-
-    Args:
-        name: a file ``params/NAME.yaml``.
-        sets: further values by dotted key, as YAML text.
-        root: the project's folder.
-
-    Raises:
-        ConfigError: no such profile, or a key or value is wrong; the old file stays.
-    """
-    choices = sorted(p.stem for p in (root / "params").glob("*.yaml"))
-    if name not in choices:
-        raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
-    target, default = root / "params.yaml", root / "params" / "default.yaml"
-    values = _mapping(default, "Take it back from git.")
-    text = default.read_text(encoding="utf-8")
-    if name != "default" or sets:
-        text = _merged(text, _mapping(root / "params" / f"{name}.yaml", ""), sets)
-        values = parse_yaml(text, f"profile {name!r}")
-    parse(values, f"profile {name!r}")
-    write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    return target
-
-
-def _mapping(path: Path, cure: str) -> dict[str, Any]:
+def mapping(path: Path, cure: str) -> dict[str, Any]:
     """Return a YAML file that holds sections.
 
     Raises:
@@ -325,30 +297,3 @@ def _mapping(path: Path, cure: str) -> dict[str, Any]:
         said = "is empty" if raw is None else f"is a {type(raw).__name__}"
         raise ConfigError(f"{path} {said}, but must be a mapping of sections, as params/default.yaml is.")
     return raw
-
-
-def _merged(default: str, profile: Mapping[str, Any], sets: Mapping[str, str]) -> str:
-    """Return the text of the default with a profile and further values in it, comments kept."""
-    from ruamel.yaml import YAML
-
-    yaml = YAML()
-    yaml.width = 120
-    merged = yaml.load(default)
-    _merge(merged, profile)
-    for key, text in sets.items():
-        nested = parse_yaml(text, f"--set {key}={text!r}")
-        for part in reversed(key.split(".")):
-            nested = {part: nested}
-        _merge(merged, nested)
-    written = io.StringIO()
-    yaml.dump(merged, written)
-    return written.getvalue()
-
-
-def _merge(base: Any, changes: Mapping[str, Any]) -> None:
-    """Merge nested changes into ``base`` in place, key by key."""
-    for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping):
-            _merge(base[key], value)
-        else:
-            base[key] = value

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from caramel.errors import BackendError
 
-if TYPE_CHECKING:  # the types alone: what they describe lies in rooms above, which are not imported
-    from caramel.audit.similarity.parses import Parser
-    from caramel.benchmarks.tasks import Benchmark
-    from caramel.blind.scorers import ScorerSpec
-    from caramel.captions.written import Writer
-    from caramel.images.judges import JudgeMaker
-    from caramel.models.protocols import Family
-    from caramel.sources.sampled import SourceReader
-    from caramel.training.methods import Method
-    from caramel.training.trainers import BaseTrainer, GeneratorTrainer
+if TYPE_CHECKING:  # a listing of names needs no types, and so not what these import
+    from caramel.kinds.benchmark import Benchmark
+    from caramel.kinds.judge import JudgeMaker
+    from caramel.kinds.method import Method
+    from caramel.kinds.model import Family
+    from caramel.kinds.parser import Parser
+    from caramel.kinds.scorer import ScorerSpec
+    from caramel.kinds.source import SourceReader
+    from caramel.kinds.trainer import Trainer
+    from caramel.kinds.writer import Writer
 
 Entry_co = TypeVar("Entry_co", covariant=True)
 
@@ -125,7 +125,7 @@ SCORERS: Kind[ScorerSpec] = Kind(
     check="caramel.blind.scorer_specs:missing_scorer",
 )
 
-GENERATORS: Kind[GeneratorTrainer] = Kind(
+GENERATORS: Kind[Trainer] = Kind(
     "generator",
     {
         "pixart": "caramel.training.text_to_image:train_pixart",
@@ -201,7 +201,7 @@ FAMILIES: Kind[Family] = Kind(
     check="caramel.models.families.specs:missing_of",
 )
 
-BASES: Kind[BaseTrainer] = Kind(
+BASES: Kind[Trainer] = Kind(
     "base",
     {
         "open_clip": "caramel.training.pretrain:pretrain_base",

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 from caramel.benchmarks import image_files
-from caramel.benchmarks.image_files import ImageFile, check_images, content_keys, encoded
+from caramel.benchmarks.image_files import check_images, content_keys, encoded
 from caramel.errors import DataError
+from caramel.kinds.benchmark import ImageFile
 from caramel.storage.keys import KEY_BYTES, content_key
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])

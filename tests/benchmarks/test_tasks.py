@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, comparisons, limited
+from caramel.benchmarks.tasks import comparisons, limited
+from caramel.kinds.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings
 
 IMAGES = [ImageFile(f"{n}.jpg") for n in range(6)]
 

@@ -4,8 +4,8 @@ from caramel.blind.as_model import BLIND, load_blind
 from caramel.blind.scorer_specs import all_scorers
 from caramel.draws import assign_folds
 from caramel.errors import BackendError
+from caramel.kinds.model import BlindModel
 from caramel.models.families.specs import missing_of, open_model
-from caramel.models.protocols import BlindModel
 
 SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
 POSITIVES = [f"A dog sits by the {thing} number {i}" for i in range(20) for thing in ("sofa", "tree")]

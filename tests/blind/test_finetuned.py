@@ -52,7 +52,7 @@ def test_equal_seeds_give_equal_scores_in_any_order_and_others_do_not(folder, tm
     first = scorer(f"finetuned:{folder}")(positives, negatives, groups, folds=2, seed=3)
     order = np.random.default_rng(2).permutation(40)
     mixed = [[column[i] for i in order] for column in (positives, negatives, groups)]
-    monkeypatch.setattr(module, "ROOT", tmp_path / "anew")
+    monkeypatch.setattr(module, "SCORED", tmp_path / "anew")
     second = scorer(f"finetuned:{folder}")(*mixed, folds=2, seed=3)
     for a, b in zip(first, second, strict=True):
         assert a[order].tolist() == b.tolist()

@@ -184,7 +184,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(folders, monkeypatch):
     whole = scored("masked_lm", folders["masked_lm"], TEXTS)
     monkeypatch.setattr(language_models, "scored_table", scored_table)
     monkeypatch.setattr(text_store, "SHARD", 3)
-    monkeypatch.setattr(text_store, "ROOT", Path("anew"))
+    monkeypatch.setattr(text_store, "SCORED", Path("anew"))
     with pytest.raises(KeyboardInterrupt):
         scored("masked_lm", folders["masked_lm"], TEXTS)
     assert scored("masked_lm", folders["masked_lm"], TEXTS).tolist() == whole.tolist()

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from caramel import tables
 from caramel.audit.attack_figures import figures
 from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.scorers import share_below, without_model
+from caramel.blind.scorers import share_below
 from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.draws import assign_folds, stable_keys
 from caramel.errors import BackendError, DataError
 from caramel.gates.blind_expectation import accuracies
+from caramel.kinds.scorer import without_model
 from caramel.refine.rows import row_gaps
 from caramel.registry import SCORERS
 from caramel.statistics import share_interval, wilson

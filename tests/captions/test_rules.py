@@ -3,8 +3,8 @@ import pytest
 
 from caramel import tables
 from caramel.captions.rules import RULES, world_negatives
-from caramel.captions.written import Written
 from caramel.errors import DataError
+from caramel.kinds.writer import Written
 from caramel.sources.world.language import read
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene, holds

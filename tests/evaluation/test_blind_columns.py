@@ -11,17 +11,17 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.blind.as_model import load_blind
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.evaluation import blind_columns as blind
 from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.ranking import COLUMNS
-from caramel.models.protocols import Floats
+from caramel.kinds.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
+from caramel.kinds.model import Floats
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")

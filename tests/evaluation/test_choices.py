@@ -26,18 +26,20 @@ from chat_server import (
 )
 
 from caramel import registry, tables
-from caramel.benchmarks.image_files import ImageFile, content_keys
-from caramel.benchmarks.tasks import Benchmark, Comparisons, Rankings, Task, comparisons
+from caramel.benchmarks.image_files import content_keys
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
 from caramel.evaluation import replies
 from caramel.evaluation.choices import answers
 from caramel.evaluation.encoding import Run
-from caramel.evaluation.evaluate import Source, evaluate
+from caramel.evaluation.evaluate import evaluate
+from caramel.evaluation.located import Source
 from caramel.evaluation.replies import PATIENCE, ask, kept_replies
 from caramel.evaluation.results.answers import summarise_answers
+from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
+from caramel.kinds.model import Question, Reply
 from caramel.models.families.chat import KEY
 from caramel.models.families.specs import open_model
-from caramel.models.protocols import Question, Reply
 
 NAMES = list(COLOURS)
 SUBTYPES = ("replace_att", "swap_att")
@@ -335,7 +337,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
         from pathlib import Path
         from caramel.evaluation.replies import ask
         from caramel.models.families.chat import Chat
-        from caramel.models.protocols import Question
+        from caramel.kinds.model import Question
         image = Path(sys.argv[2]).read_bytes()
         questions = {f"key{n}": Question(f"question {n}", lambda: image) for n in range(100)}
         ask(Chat("m", "test-model", sys.argv[1]), questions, Path(sys.argv[3]))

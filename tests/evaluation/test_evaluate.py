@@ -14,7 +14,8 @@ from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import encoding
 from caramel.evaluation import evaluate as evaluating
-from caramel.evaluation.evaluate import Evaluation, Source, evaluate, logged_names, missing, source_of
+from caramel.evaluation.evaluate import Evaluation, evaluate, missing
+from caramel.evaluation.located import Source
 from caramel.models.families.specs import open_model
 from caramel.running import parallel
 
@@ -271,16 +272,6 @@ def test_changed_candidates_are_ranked_anew(source: Source, tmp_path: Path) -> N
     pd.testing.assert_frame_equal(after, fresh)
 
 
-def test_images_lie_in_a_folder_of_the_benchmark_or_in_one_for_all(tmp_path: Path) -> None:
-    data, images = tmp_path / "data", tmp_path / "images"
-    (data / "mmvp").mkdir(parents=True)
-    (images / "mmvp").mkdir(parents=True)
-    assert source_of("mmvp", data, images) == Source("mmvp", str(data / "mmvp"), str(images / "mmvp"))
-    assert source_of("valse", data, images) == Source("valse", str(data), str(images))
-    assert source_of("mmvp", data, None).images == str(data / "mmvp")
-    assert source_of("mmvp", data, data).images == str(data)  # one folder for captions and images
-
-
 def test_changed_captions_are_scored_anew(source: Source) -> None:
     before = run(source, "a=counting:16").similarities
     path = Path("data", "swap_att.json")
@@ -306,14 +297,3 @@ def test_ray_gives_the_same_tables_as_one_process(source: Source, clip_folder: P
     pd.testing.assert_frame_equal(alone.similarities, inline.similarities)
     grid = run(source, spec, "again=" + spec.partition("=")[2], executor="ray", folder="trials of two")
     pd.testing.assert_frame_equal(grid.metrics[grid.metrics["model"] == "tiny"], inline.metrics)
-
-
-def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() -> None:
-    from mlflow.utils.validation import _validate_metric_name
-
-    subsets = ["all", "on", "..", "a/../b", "a//b", "", "/", "x" * 300, "a:b", "a?b", "\n", "é"]
-    names = logged_names(["recall@1"] * len(subsets), subsets)
-    assert names[:2] == ["recall at 1/all", "recall at 1/on"]
-    assert len({*names}) == len(subsets)
-    for name in names:
-        _validate_metric_name(name)

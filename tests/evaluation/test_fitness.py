@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Comparisons, Rankings, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation import fitness
 from caramel.evaluation.fitness import pairs_of, unfit
+from caramel.kinds.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings
+from caramel.registry import BENCHMARKS
 
 IMAGES = [ImageFile(f"{n}.jpg") for n in range(3)]
 
@@ -45,30 +45,30 @@ def retrieval(texts: int, prompts: int = 1) -> Rankings:
 
 def test_a_chat_model_is_for_captions_of_an_image() -> None:
     chat = "chat:m@http://localhost/v1"
-    assert unfit(chat, benchmark("sugarcrepe"), compared()) is None
+    assert unfit(chat, BENCHMARKS["sugarcrepe"], compared()) is None
     for name, task in (
         ("svo_probes", compared(negative_caption=None, negative_image=2)),
         ("coco_retrieval", retrieval(4)),
     ):
         assert f"cannot be scored on {name!r}: it is asked to choose" in str(
-            unfit(chat, benchmark(name), task)
+            unfit(chat, BENCHMARKS[name], task)
         )
 
 
 def test_a_text_encoder_is_for_paraphrases() -> None:
-    assert unfit("text:folder", benchmark("sugarcrepe_pp"), compared(caption2="c")) is None
+    assert unfit("text:folder", BENCHMARKS["sugarcrepe_pp"], compared(caption2="c")) is None
     for name, task in (
         ("sugarcrepe", compared(caption2="c")),  # none of its metrics is of texts alone
         ("instances", compared()),
         ("coco_retrieval", retrieval(4)),
     ):
-        assert "texts alone" in str(unfit("text:folder", benchmark(name), task))
+        assert "texts alone" in str(unfit("text:folder", BENCHMARKS[name], task))
 
 
 @pytest.mark.parametrize("family", ["itm", "vqascore", "vgptscore", "vgptscore_blind", "vgptscore_noise"])
 def test_a_matcher_is_not_for_millions_of_pairs(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitness, "MOST_PAIRS", 12)
-    named = benchmark("coco_retrieval")
+    named = BENCHMARKS["coco_retrieval"]
     assert unfit(f"{family}:folder", named, retrieval(4)) is None
     assert "which are 15 pairs, more than 12" in str(unfit(f"{family}:folder", named, retrieval(5)))
     assert unfit("dual:folder", named, retrieval(5)) is None
@@ -82,4 +82,4 @@ def test_pairs_are_counted_once_for_both_directions_and_per_prompt() -> None:
 
 
 def test_the_folder_of_a_spec_need_not_be_there(tmp_path: Path) -> None:
-    assert unfit(f"itm:{tmp_path}/none", benchmark("sugarcrepe"), compared()) is None
+    assert unfit(f"itm:{tmp_path}/none", BENCHMARKS["sugarcrepe"], compared()) is None

@@ -9,9 +9,8 @@ from PIL import Image
 from caramel import tables
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
-from caramel.evaluation.evaluate import overall
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
-from caramel.evaluation.results.summary import VARIANT_COLUMNS
+from caramel.evaluation.results.summary import VARIANT_COLUMNS, overall
 
 SETTINGS = {
     "models": [],

@@ -12,12 +12,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from caramel import registry, tables
-from caramel.benchmarks.image_files import ImageFile, check_images
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Rankings, limited
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import limited
 from caramel.evaluation import ranking
-from caramel.evaluation.encoding import Dual, Run, encode
+from caramel.evaluation.encoding import Run, encode
+from caramel.evaluation.item_scores import Dual
 from caramel.evaluation.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Rankings
 from caramel.models.families.specs import open_model
 
 # Few values, so that ties and missing scores are common.

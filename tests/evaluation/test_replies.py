@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from caramel.evaluation.replies import ask, kept_replies
-from caramel.models.protocols import Question, Reply
+from caramel.kinds.model import Question, Reply
 
 
 class Says:

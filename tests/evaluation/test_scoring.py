@@ -13,12 +13,14 @@ from encoders import CountingEncoder, CountingMatcher, family, opened
 from PIL import Image
 
 from caramel import registry, tables
-from caramel.benchmarks.image_files import ImageFile, check_images
-from caramel.benchmarks.tasks import ABSENT, RANKING_COLUMNS, Comparisons, Rankings, Task, comparisons
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
-from caramel.evaluation import encoding
-from caramel.evaluation.encoding import Dual, Run
+from caramel.evaluation import encoding, item_scores
+from caramel.evaluation.encoding import Run
+from caramel.evaluation.item_scores import Dual
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.models.families.specs import open_model
 
 PAIRS = {
@@ -96,8 +98,9 @@ def alone(encoder: CountingEncoder | CountingMatcher, text: str, image: ImageFil
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several shards and blocks for a few items."""
-    for name in ("IMAGES_PER_SHARD", "TEXTS_PER_SHARD", "PAIRS_PER_SHARD", "BLOCK"):
+    for name in ("IMAGES_PER_SHARD", "TEXTS_PER_SHARD", "PAIRS_PER_SHARD"):
         monkeypatch.setattr(encoding, name, 3)
+    monkeypatch.setattr(item_scores, "BLOCK", 3)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +217,7 @@ def test_ranks_are_those_of_candidates_scored_one_by_one(
 def test_items_of_equal_embedding_tie_exactly_wherever_they_stand(
     count: int, pictures: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(encoding, "BLOCK", 5)
+    monkeypatch.setattr(item_scores, "BLOCK", 5)
     rng = np.random.default_rng(0)
     words = rng.normal(size=(count, 37)).astype(np.float32)
     seen = rng.normal(size=(pictures, 37)).astype(np.float32)

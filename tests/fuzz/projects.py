@@ -154,8 +154,8 @@ def runs(names: str = "ab") -> None:
 
 def answers() -> None:
     """A run of a model that answers in words: ``answers`` and ``metrics``."""
-    from caramel.benchmarks.catalogue import benchmark
     from caramel.evaluation.results.answers import summarise_answers
+    from caramel.registry import BENCHMARKS
 
     rows = [
         {"instance_id": f"x{n}", "model": "chat", "benchmark": "sugarcrepe", "image_id": f"{n % 3}.jpg"}
@@ -172,7 +172,7 @@ def answers() -> None:
     ]
     frame = tables.frame(tables.ANSWERS, rows)
     tables.write(tables.ANSWERS, frame, "data/a/answers.parquet")
-    found = summarise_answers(frame, {"sugarcrepe": benchmark("sugarcrepe")}, bootstrap=100, seed=0)
+    found = summarise_answers(frame, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=0)
     tables.write(tables.METRICS, found, "data/a/metrics.parquet")
 
 

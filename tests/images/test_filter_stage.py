@@ -9,6 +9,7 @@ import pytest
 
 from caramel import config, tables
 from caramel.errors import DataError
+from caramel.profile import write_profile
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,7 +33,7 @@ def run(world, clip_folder, tmp_path, monkeypatch):
         tables.write(table, tables.frame(table, rows), tmp_path / "data" / f"{path}.parquet")
     shutil.copytree(clip_folder, tmp_path / "data" / "base")
     shutil.copytree(ROOT / "params", tmp_path / "params")
-    config.write_profile("files", {}, tmp_path)
+    write_profile("files", {}, tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def stage(name):

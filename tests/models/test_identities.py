@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import caramel
 from caramel.models import identities
 from caramel.models.clip.open_clip_models import load_open_clip
 from caramel.models.families.text_encoders import load_text
@@ -22,7 +23,7 @@ def test_a_hash_of_settings_leaves_out_where_they_were_written() -> None:
     assert settings_hash(settings) != settings_hash({"size": [1, 2], "inner": {"a": 2}})
 
 
-@pytest.mark.parametrize("library", ["torch", "pillow", "transformers"])
+@pytest.mark.parametrize("library", ["caramel", "torch", "pillow", "transformers"])
 def test_another_version_of_a_library_is_another_identity(
     library: str, clip_folder, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -39,4 +40,7 @@ def test_another_version_of_a_library_is_another_identity(
     before, version = identities_now(), identities.metadata.version
     monkeypatch.setattr(identities.metadata, "version", lambda p: "0" if p == library else version(p))
     assert all(one != other for one, other in zip(before, identities_now(), strict=True))
-    assert versions()["caramel"]
+
+
+def test_the_version_in_an_identity_is_the_one_that_the_package_says() -> None:
+    assert versions()["caramel"] == caramel.__version__

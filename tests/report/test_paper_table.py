@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError
+from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import paper_table
 from caramel.report.table_styles import Style
 
-PP = benchmark("sugarcrepe_pp")
+PP = BENCHMARKS["sugarcrepe_pp"]
 SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
 
 
@@ -176,7 +176,7 @@ def test_latex_is_balanced_and_escaped() -> None:
 
 
 def test_rankings_have_the_chance_of_their_candidates() -> None:
-    of = benchmark("crepe_productivity")
+    of = BENCHMARKS["crepe_productivity"]
     rows = pd.DataFrame(
         {
             "instance_id": [f"i{i}" for i in range(20)],

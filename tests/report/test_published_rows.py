@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.catalogue import benchmark
 from caramel.benchmarks.metrics import METRICS, RECALLS
+from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import PUBLISHED_COLUMNS, published_rows
 
 FIVE = ["swap_obj", "swap_att", "replace_obj", "replace_att", "replace_rel"]
@@ -42,7 +42,7 @@ def test_every_figure_has_its_place_and_its_own_key() -> None:
 
 def test_benchmarks_and_metrics_are_ours() -> None:
     for name, rows in ROWS.groupby("benchmark"):
-        known = benchmark(str(name)).metrics
+        known = BENCHMARKS[str(name)].metrics
         asked = {metric for metric in rows["metric"] if metric.startswith("choice_")}
         assert set(rows["metric"]) - asked <= {*known} <= {*METRICS, *RECALLS}
 

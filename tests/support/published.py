@@ -20,10 +20,10 @@ from PIL import Image, ImageDraw
 from caramel import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import Benchmark
 
 DUAL, MATCHER = "counting:4", "matching:8"
 Score = Callable[[str, bytes], float]

@@ -18,10 +18,10 @@ from PIL import Image
 from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import Benchmark
 
 FAILING = "failing:64"
 SPECS = ("counting:4", "matching:8", FAILING)

@@ -17,10 +17,10 @@ from encoders import CountingEncoder, CountingMatcher, family
 from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import Benchmark, Task
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import Benchmark, Task
 from caramel.models.families.specs import open_model
 
 SPECS = ("counting:4", "matching:8", "patchy:3")

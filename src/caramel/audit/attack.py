@@ -29,10 +29,11 @@ from caramel.audit.attack_figures import Figures, figures
 from caramel.audit.grouping import grouped
 from caramel.blind.crossfit import pair_weights
 from caramel.blind.scorer_specs import scorer
-from caramel.blind.scorers import DECIMALS, Scorer
+from caramel.blind.scorers import DECIMALS
 from caramel.blind.surface import Rule
 from caramel.draws import assign_folds, stable_keys
 from caramel.errors import ConfigError, DataError
+from caramel.kinds.scorer import Scorer
 
 BEST = "best_blind_attacker"
 COST = 0.1  # inverse strength of the L2 penalty of the combination

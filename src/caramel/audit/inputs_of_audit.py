@@ -17,12 +17,11 @@ import pandas as pd
 from caramel import tables
 from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
 from caramel.audit.named_columns import ALL, SUFFIXES, completed, read_named
-from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
-from caramel.benchmarks.tasks import ABSENT, Comparisons, Rankings
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings
+from caramel.registry import BENCHMARKS
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief
 from caramel.tables import SUBTYPES
@@ -199,7 +198,7 @@ def _located(rows: pd.DataFrame, images: Path) -> Found:
 
 def _benchmark_rows(name: str, path: Path, images: Path) -> Found:
     """Return the rows of a registered benchmark."""
-    task = benchmark(name).read(path, images)
+    task = BENCHMARKS[name].read(path, images)
     files = _at_hand(task.images)
     rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
     if rows is None:

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Index, Rankings
 from caramel.benchmarks.visual_genome import Box, region, vg_file
 from caramel.errors import DataError
+from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Index, Rankings
 from caramel.storage.fields import brief, name_field, text_field
 from caramel.storage.records import csv_rows, literal
 

@@ -6,7 +6,6 @@ import functools
 import io
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import ImageFile
 from caramel.running.parallel import threaded
 from caramel.storage.keys import content_key
 from caramel.storage.pictures import check_picture, max_pixels, open_picture
@@ -21,27 +21,6 @@ from caramel.storage.pictures import check_picture, max_pixels, open_picture
 _SHOWN = 1000  # bad images that a message lists
 _CHECKED = 64  # images that are looked at together
 _reading = threading.Lock()  # threads that want one row group would each read it
-
-
-@dataclass(frozen=True)
-class ImageFile:
-    """One image: a file, or a cell of a Parquet table; perhaps a part of it.
-
-    Attributes:
-        path: of the image file, or of the Parquet file.
-        row: row of the Parquet file; None: ``path`` is the image file itself.
-        column: of the Parquet file: encoded bytes, or a struct with a field ``bytes``.
-        box: part of the image that is meant, (left, top, right, bottom) in pixels.
-    """
-
-    path: str
-    row: int | None = None
-    column: str = "image"
-    box: tuple[int, int, int, int] | None = None
-
-    def __str__(self) -> str:
-        cell = "" if self.row is None else f", row {self.row}, column {self.column!r}"
-        return f"{self.path}{cell}{f', box {self.box}' if self.box else ''}"
 
 
 def encoded(images: Sequence[ImageFile]) -> list[bytes]:

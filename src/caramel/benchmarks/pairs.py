@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import first_holding, parquet_files
-from caramel.benchmarks.tasks import Comparisons, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Comparisons, ImageFile
 from caramel.storage.fields import checked_text, text_field
 from caramel.storage.records import parquet, parquet_rows
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from caramel.blind.scorer_specs import missing_scorer, scorer
-from caramel.blind.scorers import Scorer
-from caramel.models.protocols import Family, Floats
+from caramel.kinds.model import Family, Floats
+from caramel.kinds.scorer import Scorer
 
 FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
 

@@ -11,8 +11,9 @@ import numpy as np
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, pair_weights
-from caramel.blind.scorers import ScorerSpec, places
+from caramel.blind.scorers import places
 from caramel.blind.text_store import text_vectors
+from caramel.kinds.scorer import ScorerSpec
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text
 from caramel.models.store import vector_table
 from caramel.storage.keys import text_key
@@ -26,7 +27,7 @@ COST = 0.01  # inverse strength of the L2 penalty
 
 @dataclass(frozen=True)
 class EmbeddingProbe:
-    """A ``blind.Scorer``: logistic regression on the difference of two texts' embeddings.
+    """A ``Scorer``: logistic regression on the difference of two texts' embeddings.
 
     P(the first is the true one) = σ(w·e₁ − w·e₂), learned on the pairs of the other folds; w·e orders the
     texts of a fold. What may be learned from is as in ``crossfit.cross_fitted``.
@@ -46,7 +47,7 @@ class EmbeddingProbe:
         folds: int,
         seed: int,
     ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; see ``blind.Scorer``.
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
         Raises:
             BackendError: the encoder is broken.

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted
-from caramel.blind.scorers import ScorerSpec, places
-from caramel.blind.text_store import ROOT
+from caramel.blind.scorers import places
+from caramel.kinds.model import Identity
+from caramel.kinds.scorer import ScorerSpec
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import (
@@ -30,9 +31,9 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import TEXT, explained
-from caramel.models.protocols import Identity
 from caramel.models.store import vector_table
 from caramel.running.parallel import fingerprint, sharded_map
+from caramel.running.work_folder import SCORED
 from caramel.storage.keys import text_key
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class FineTuned:
-    """A ``blind.Scorer``: an encoder with a linear layer on the mean of its last hidden states.
+    """A ``Scorer``: an encoder with a linear layer on the mean of its last hidden states.
 
     Encoder and layer learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other
     folds, which is the same whichever stands first; f orders the texts of a fold. What may be learned
@@ -72,7 +73,7 @@ class FineTuned:
         folds: int,
         seed: int,
     ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; see ``blind.Scorer``.
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
         Raises:
             BackendError: the encoder is broken.
@@ -89,7 +90,7 @@ class FineTuned:
                 tuned_table,
                 [{"true": true, "false": false, "asked": asked, "seed": seed}],
                 settings={"target": self.target},
-                folder=ROOT / fingerprint(__name__, identity),
+                folder=SCORED / fingerprint(__name__, identity),
                 executor="inline",
                 title="finetuned",
             )

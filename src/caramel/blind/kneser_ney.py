@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import places, share_below, without_model
+from caramel.blind.scorers import places, share_below
 from caramel.draws import assign_folds, stable_keys
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
 START, END, UNKNOWN = 0, 1, 2
@@ -34,7 +35,7 @@ def kneser_ney(
     seed: int,
     corpus: Sequence[str] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Score texts by a modified Kneser–Ney trigram model of words; see ``blind.Scorer``, ``likelihoods``."""
+    """Score texts by a modified Kneser–Ney trigram model of words; see ``Scorer``, ``likelihoods``."""
     return likelihoods(
         positives, negatives, groups, folds=folds, seed=seed, split=tokens, order=ORDER, corpus=corpus
     )

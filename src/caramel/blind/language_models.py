@@ -17,7 +17,7 @@ equal scores, bit for bit, so that they tie. What was scored is kept (``text_sto
 
 ``vera`` and ``cola`` give probabilities, which are the scores. A log-likelihood has no natural range: there
 the score is the share of the distinct texts of the call that are less likely, those that are equally
-likely counted half (``blind.share_below``), so that its order is kept. A text of no token is the least likely.
+likely counted half (``scorers.share_below``), so that its order is kept. A text of no token is the least likely.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from caramel.arrays import Floats
-from caramel.blind.scorers import DECIMALS, ScorerSpec, places, share_below
+from caramel.blind.scorers import DECIMALS, places, share_below
 from caramel.blind.text_models import open_model
 from caramel.blind.text_store import text_vectors
+from caramel.kinds.scorer import ScorerSpec
 from caramel.models.families.transformers_files import missing_transformers
 from caramel.models.store import vector_table
 from caramel.storage.keys import text_key
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelScorer:
-    """A ``blind.Scorer`` that is a model of a kind in ``text_models.OPEN``, loaded when it is first used.
+    """A ``Scorer`` that is a model of a kind in ``text_models.OPEN``, loaded when it is first used.
 
     Attributes:
         kind: vera, cola, causal_lm or masked_lm.
@@ -62,7 +63,7 @@ class ModelScorer:
         folds: int,
         seed: int,
     ) -> tuple[Floats, Floats]:
-        """Return the scores in [0, 1] of both sides; see ``blind.Scorer``.
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
         Raises:
             BackendError: the checkpoint is broken, or not of this kind.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from caramel.arrays import Floats
 from caramel.blind.kneser_ney import ORDER, likelihoods
-from caramel.blind.scorers import without_model
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
 DISCOUNT = 0.75  # the customary absolute discount

@@ -19,7 +19,8 @@ import numpy as np
 
 from caramel.arrays import Floats, Ints
 from caramel.blind.crossfit import cross_fitted, sparse_pair_weights
-from caramel.blind.scorers import places, without_model
+from caramel.blind.scorers import places
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
@@ -34,7 +35,7 @@ START, END = "<s>", "</s>"
 def probe(
     positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Score texts by their words, pairs of neighbouring words and length; see ``blind.Scorer``."""
+    """Score texts by their words, pairs of neighbouring words and length; see ``Scorer``."""
     texts, sides = places(positives, negatives)
     return _attacked(Items.of(texts, texts, sides), words_of, COST, groups, folds=folds, seed=seed)
 
@@ -50,7 +51,7 @@ def shrunk_probe(
 def char_probe(
     positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Score texts by their runs of three to five signs, case and space included; see ``blind.Scorer``."""
+    """Score texts by their runs of three to five signs, case and space included; see ``Scorer``."""
     texts, sides = places(positives, negatives)
     return _attacked(Items.of(texts, texts, sides), signs_of, CHAR_COST, groups, folds=folds, seed=seed)
 
@@ -60,7 +61,7 @@ def edit_probe(
 ) -> tuple[Floats, Floats]:
     """Score each text of a pair by where and how it differs from the other one.
 
-    Unlike a ``blind.Scorer`` it sees both candidates, as whoever takes the test does: a text's score depends
+    Unlike a ``Scorer`` it sees both candidates, as whoever takes the test does: a text's score depends
     on what it stands against. The position of the difference is the same seen from either text, so it cannot
     tell them apart by itself; it counts together with what stands there.
     """

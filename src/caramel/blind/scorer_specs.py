@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from caramel.blind.scorers import Scorer, ScorerSpec, checked
+from caramel.blind.scorers import checked
 from caramel.errors import BackendError
+from caramel.kinds.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
 
 
 def scorer(spec: str, *, both: bool = False) -> Scorer:
-    """Return the blind scorer of a spec, which raises where a score is none (``blind.checked``).
+    """Return the blind scorer of a spec, which raises where a score is none (``scorers.checked``).
 
     Args:
         spec: name, or name and target.

@@ -9,8 +9,9 @@ import pandas as pd
 
 from caramel import tables
 from caramel.blind.scorer_specs import scorer
-from caramel.blind.scorers import DECIMALS, Scorer
+from caramel.blind.scorers import DECIMALS
 from caramel.errors import DataError, shown
+from caramel.kinds.scorer import Scorer
 from caramel.statistics import share_interval, variance_factor
 
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure

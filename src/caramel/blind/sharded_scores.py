@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scores import score_pairs
-from caramel.blind.text_store import ROOT
 from caramel.draws import assign_folds
 from caramel.models.store import check_stores
 from caramel.running.parallel import Executor, sharded_map
+from caramel.running.work_folder import SCORED
 from caramel.storage.files import file_hash, write_atomically
 
 SHARD = 100_000  # rows
@@ -65,7 +65,7 @@ def sharded_scores(
         write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
         parts.append([str(path.resolve()), file_hash(path)])
     if executor == "ray":
-        check_stores(ROOT)
+        check_stores(SCORED)
     settings = {"scorers": list(scorers), "folds": folds, "seed": seed}
     return sharded_map(
         score_shard, parts, settings=settings, folder=folder, executor=executor, title="blind scores"

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.arrays import Floats, Ints
-from caramel.blind.scorers import DECIMALS, places, share_below, without_model
+from caramel.blind.scorers import DECIMALS, places, share_below
 from caramel.draws import assign_folds
+from caramel.kinds.scorer import without_model
 from caramel.texts import tokens as token_list
 from caramel.texts import words_only
 
@@ -23,7 +24,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 @dataclass(frozen=True)
 class Rule:
-    """A blind scorer that measures one property; see ``blind.Scorer``.
+    """A blind scorer that measures one property; see ``Scorer``.
 
     Attributes:
         measure: returns the property of a text, in [0, 1].
@@ -104,7 +105,7 @@ articles = Rule(_articles)
 def rare_words(
     positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
 ) -> tuple[Floats, Floats]:
-    """Score texts by how common their words are; see ``blind.Scorer``.
+    """Score texts by how common their words are; see ``Scorer``.
 
     The property is the mean over words of the logarithm of one plus how often the word stands in
     the texts of the other folds, true and false ones alike. It orders the texts of a fold; a score

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from caramel.errors import BackendError
+from caramel.kinds.model import Embeddings, Identity
 from caramel.models.batches import in_batches
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import identity_of, load_pretrained, load_tokenizer
 from caramel.models.loading import TEXT, explained
-from caramel.models.protocols import Embeddings, Identity
 
 if TYPE_CHECKING:
     import torch

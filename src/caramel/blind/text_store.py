@@ -1,4 +1,4 @@
-"""Vectors of texts from the vector store: what a blind scorer's model made of each, in ``work/scorers``.
+"""Vectors of texts from the vector store: what a blind scorer's model made of each.
 
 Texts of one shard are of like length, so that batches hold little padding.
 """
@@ -6,17 +6,16 @@ Texts of one shard are of like length, so that batches hold little padding.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from caramel.models.protocols import Identity
+from caramel.kinds.model import Identity
 from caramel.models.store import Store, Vectors
 from caramel.running.closures import code_version
+from caramel.running.work_folder import SCORED
 from caramel.storage.keys import text_key
 
-ROOT = Path("work/scorers")
 SHARD = 4096  # texts; what an interruption loses at most
 
 
@@ -42,7 +41,7 @@ def text_vectors(
         ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text))
         return [ordered[start : start + SHARD] for start in range(0, len(ordered), SHARD)]
 
-    store = Store(ROOT, identity, code_version(work.__module__))
+    store = Store(SCORED, identity, code_version(work.__module__))
     keys = [text_key(text) for text in texts]
     return store.vectors(
         "texts", keys, work, shards, settings=settings, executor="inline", title=title

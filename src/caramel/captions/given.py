@@ -5,8 +5,8 @@ from __future__ import annotations
 import pandas as pd
 
 from caramel import tables
-from caramel.captions.written import Written
 from caramel.errors import DataError, shown
+from caramel.kinds.writer import Written
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief
 

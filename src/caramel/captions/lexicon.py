@@ -18,7 +18,7 @@ import pandas as pd
 from caramel import tables
 from caramel.captions import words
 from caramel.captions.scanning import Edit, Found, Sentence, apply, plurals, sentence
-from caramel.captions.written import Written
+from caramel.kinds.writer import Written
 
 Rng = np.random.Generator
 Item = TypeVar("Item")

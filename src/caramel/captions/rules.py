@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.captions.written import Written
 from caramel.errors import DataError
+from caramel.kinds.writer import Written
 from caramel.sources.world.language import PATTERNS, Reading, read, realise, shape
 from caramel.sources.world.scenes import (
     COLOURS,

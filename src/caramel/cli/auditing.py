@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.options import SEED, listing
+from caramel.cli.options import FOLDER, SEED, listing
 from caramel.cli.saying import say
 from caramel.errors import DataError
 from caramel.storage.files import keep_inputs
@@ -24,9 +24,7 @@ def _scorers() -> list[str]:
 
 @click.command(cls=listing(_scorers))
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
-)
+@click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @click.option("--name", help="Name of the data set in what is written.  [default: that of PATH]")
 @click.option("--format", "kind", help="Format, where a folder holds several.")
 @click.option(

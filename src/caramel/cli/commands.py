@@ -12,7 +12,7 @@ import io
 import click
 
 from caramel.cli import auditing as quality
-from caramel.cli import evaluation, project, refinement
+from caramel.cli import comparing, evaluation, project, refinement
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -63,9 +63,9 @@ for _command in (
     refinement.select,
     evaluation.evaluate,
     evaluation.benchmarks,
-    evaluation.metrics,
-    evaluation.compare,
-    evaluation.table,
+    comparing.metrics,
+    comparing.compare,
+    comparing.table,
     project.pin,
     project.verify,
     project.ui,

@@ -1,4 +1,4 @@
-"""Commands that score models and read scores: eval, metrics, compare, table."""
+"""Commands that score models: eval, and benchmarks, which lists what they can be scored on."""
 
 from __future__ import annotations
 
@@ -8,27 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from caramel.cli.options import SEED, listing
+from caramel.cli.options import FOLDER, bootstraps, listing, seeded
 from caramel.cli.saying import say
 from caramel.errors import ConfigError
-from caramel.storage.files import keep_inputs, write_atomically
 
 if TYPE_CHECKING:
-    from caramel.evaluation.evaluate import Source
+    from caramel.evaluation.located import Source
 
-COMPARISON = "comparison.csv"  # what is written
-MOST_RESAMPLES = 100_000  # as evaluate.bootstrap in params.yaml: more tell nothing, and take for ever
 STORE, TRIALS = "work/embeddings", "work/eval"
-FOLDER = click.Path(file_okay=False, path_type=Path)
-RUN = click.Path(exists=True, path_type=Path)
-_bootstrap = click.option(
-    "--bootstrap",
-    default=1000,
-    show_default=True,
-    type=click.IntRange(100, MOST_RESAMPLES),
-    help="Resamples of the intervals.",
-)
-_seed = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")
 
 
 class _BatchSize(click.ParamType):  # type: ignore[type-arg]
@@ -91,8 +78,8 @@ def _families() -> list[str]:
     show_default=True,
     help="auto: Ray where there are several GPUs or RAY_ADDRESS is set.",
 )
-@_bootstrap
-@_seed
+@bootstraps
+@seeded
 def evaluate(
     models: tuple[str, ...],
     benchmarks: str,
@@ -163,151 +150,16 @@ def benchmarks(name: str | None) -> None:
       caramel benchmarks
       caramel benchmarks sugarcrepe
     """
-    from caramel.benchmarks.catalogue import benchmark
     from caramel.registry import BENCHMARKS
 
     if name is None:
         for known in BENCHMARKS:
-            say(f"{known:22}{', '.join(benchmark(known).metrics)}")
+            say(f"{known:22}{', '.join(BENCHMARKS[known].metrics)}")
         return
-    found = benchmark(name)
+    found = BENCHMARKS[name]
     say(
         f"{found.name}\nmetrics: {', '.join(found.metrics)}\n{found.layout}\nChecked against: {found.confirmed}."
     )
-
-
-@click.command()
-@click.option("--benchmark", required=True, metavar="NAME", help="Benchmark that the files are of.")
-@click.argument("files", nargs=-1, required=True, type=RUN)
-@click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
-@_bootstrap
-@_seed
-def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, seed: int) -> None:
-    """Recompute all metrics from per-instance FILES: scores, or the authors' true/false columns.
-
-    FILES are similarities.parquet of `caramel eval` (or its folder), or CSV, JSON, JSON Lines or Parquet of
-    others. Columns: scores named as in similarities.parquet, or verdicts named as metrics (itt, tot,
-    accuracy …); and, where they are known, instance_id, image_id, subset and model.
-
-    \b
-    Example:
-      caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
-    """
-    from caramel.benchmarks.catalogue import benchmark as named
-    from caramel.evaluation.results import run_files
-    from caramel.evaluation.results.published_files import files_of, metrics_of
-    from caramel.report.terminal import metrics_text
-
-    keep_inputs(
-        [out / name for name in run_files.METRICS], [file for path in files for file in files_of(path)]
-    )
-    found = metrics_of(list(files), named(benchmark), bootstrap=bootstrap, seed=seed)
-    run_files.write_metrics(found, out)
-    say(metrics_text(found))
-    for note in found.attrs["notes"]:
-        say(f"Note: {note}")
-    say(f"\nWritten to {out}.")
-
-
-@click.command()
-@click.argument("a")
-@click.argument("b")
-@click.option("--out", type=FOLDER, help="Folder to write comparison.csv to.")
-@_bootstrap
-@_seed
-def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None:
-    """Compare model A with model B on the same instances: paired, clustered on the image, Holm-corrected.
-
-    A and B are each a folder of `caramel eval` or a similarities.parquet; several, joined by commas, are
-    seeds of one training. A file with several models needs the name: FOLDER::MODEL.
-
-    Per benchmark, subset and metric: the difference with its 95 % interval, the corrected p-value, the
-    effect size, and the smallest difference that this benchmark could have shown.
-
-    \b
-    Example:
-      caramel compare results/tuned results/base --out results/tuned-base
-      caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
-    """
-    from caramel.evaluation.results.comparison import compare as compared
-    from caramel.evaluation.results.published_files import read_runs, run_file
-    from caramel.report.terminal import comparison_text
-
-    if out is not None:
-        keep_inputs([out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")])
-    found = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
-    if out is not None:
-        write_atomically(out / COMPARISON, lambda path: found.to_csv(path, index=False))
-    say(comparison_text(found, a, b))
-
-
-@click.command()
-@click.argument("runs", nargs=-1, required=True, type=RUN)
-@click.option("--benchmark", required=True, metavar="NAME", help="Benchmark of the table.")
-@click.option("--metric", "metrics", multiple=True, help="Metric, repeatable; left out: the benchmark's own.")
-@click.option("--subset", "subsets", multiple=True, help="Subset, repeatable; left out: all of them.")
-@click.option(
-    "--style",
-    default="markdown",
-    show_default=True,
-    type=click.Choice(["markdown", "latex", "csv"]),
-    help="Form of the table.",
-)
-@click.option("--published/--no-published", default=True, show_default=True, help="Rows of the papers too.")
-@click.option("--seeds", is_flag=True, help="Models NAME-1, NAME-2 … are training seeds of NAME: one row.")
-@click.option("--intervals", is_flag=True, help="Show 95 % intervals.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; left out: the terminal.")
-@_bootstrap
-@_seed
-def table(
-    runs: tuple[Path, ...],
-    benchmark: str,
-    metrics: tuple[str, ...],
-    subsets: tuple[str, ...],
-    style: str,
-    published: bool,
-    seeds: bool,
-    intervals: bool,
-    out: Path | None,
-    bootstrap: int,
-    seed: int,
-) -> None:
-    """Write a paper's table from RUNS, folders of `caramel eval`, beside the published rows.
-
-    The best is bold only where it is significantly better than every other measured model.
-
-    \b
-    Example:
-      caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
-    """
-    from caramel.benchmarks.catalogue import benchmark as named
-    from caramel.evaluation.results import run_files
-    from caramel.evaluation.results.published_files import ANSWERS, run_file
-    from caramel.report.paper_table import paper_table
-
-    if out is not None:
-        read = [
-            file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
-        ]
-        keep_inputs([out], read)
-    text = paper_table(
-        run_files.scored(runs),
-        named(benchmark),
-        metrics=metrics,
-        subsets=subsets,
-        published=published,
-        style=style,  # type: ignore[arg-type]
-        resamples=bootstrap,
-        seed=seed,
-        further=run_files.answered(runs),
-        seeds=seeds,
-        intervals=intervals,
-    )
-    if out is None:
-        say(text)
-        return
-    write_atomically(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
-    say(f"Wrote {out}.")
 
 
 def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
@@ -317,12 +169,12 @@ def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
         ConfigError: a benchmark stands twice, or there is none.
         BackendError: there is none of that name.
     """
-    from caramel.benchmarks.catalogue import benchmark
-    from caramel.evaluation.evaluate import source_of
+    from caramel.evaluation.located import source_of
+    from caramel.registry import BENCHMARKS
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
-        benchmark(name)
+        BENCHMARKS.place(name)
     return [source_of(name, data.resolve(), images.resolve() if images else None) for name in names]

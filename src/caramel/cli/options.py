@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import click
 
 # What is drawn takes seeds of 32 bits, and some draws of a command take the next ones.
 SEED = click.IntRange(0, 2**32 - 100)
+MOST_RESAMPLES = 100_000  # as evaluate.bootstrap in params.yaml: more tell nothing, and take for ever
+FOLDER = click.Path(file_okay=False, path_type=Path)
+bootstraps = click.option(
+    "--bootstrap",
+    default=1000,
+    show_default=True,
+    type=click.IntRange(100, MOST_RESAMPLES),
+    help="Resamples of the intervals.",
+)
+seeded = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")
 LINES = "LINES"  # in a command's docstring: where they go
 
 

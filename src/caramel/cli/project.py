@@ -47,7 +47,7 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile smoke
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
-    from caramel.config import write_profile
+    from caramel.profile import write_profile
     from caramel.storage.plain_yaml import read_yaml
 
     path = Path("params.yaml")
@@ -186,13 +186,13 @@ def timings() -> None:
     from pydantic import ValidationError
 
     from caramel.running.timings import Timing
+    from caramel.running.work_folder import TIMINGS
 
-    path = Path("work", "timings.jsonl")
-    if not path.exists():
-        raise DataError(f"No stage has run yet: {path} is missing. Run `dvc repro`.")
+    if not TIMINGS.exists():
+        raise DataError(f"No stage has run yet: {TIMINGS} is missing. Run `dvc repro`.")
     latest: dict[str, Timing] = {}
     damaged = 0
-    for line in path.read_bytes().splitlines():
+    for line in TIMINGS.read_bytes().splitlines():
         try:
             row = Timing.model_validate_json(line)
         except ValidationError:
@@ -201,9 +201,12 @@ def timings() -> None:
         latest.pop(row.stage, None)  # so that stages stand in the order of their latest runs
         latest[row.stage] = row
     if damaged:
-        say(f"Left out: {damaged} lines of {path} that are cut, or give no time or a negative one.", err=True)
+        say(
+            f"Left out: {damaged} lines of {TIMINGS} that are cut, or give no time or a negative one.",
+            err=True,
+        )
     if not latest:
-        raise DataError(f"{path} holds no run of a stage. Run `dvc repro`.")
+        raise DataError(f"{TIMINGS} holds no run of a stage. Run `dvc repro`.")
     say(f"{'stage':24}{'profile':14}{'wall time':>12}{'peak memory':>14}")
     for row in latest.values():
         say(f"{row.stage:24}{row.profile:14}{row.seconds:>10.1f} s{row.peak_mb:>11} MB")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from caramel.cli.options import SEED
+from caramel.cli.options import FOLDER, SEED
 from caramel.cli.saying import say
 from caramel.storage.files import keep_inputs
 
@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Folder to write to."
-)
+@click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @click.option("--format", "kind", help="Format, where a folder holds several.")
 @click.option(
     "--method",

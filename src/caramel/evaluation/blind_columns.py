@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.tasks import ABSENT, Comparisons, Index, Rankings, Task
 from caramel.evaluation.ranking import COLUMNS
-from caramel.models.protocols import BlindModel, Floats
+from caramel.kinds.benchmark import ABSENT, Comparisons, Index, Rankings, Task
+from caramel.kinds.model import BlindModel, Floats
 from caramel.tables import TYPES
 
 UNDECIDED = 0.5  # score of a caption that stands against none: there is nothing to tell it from

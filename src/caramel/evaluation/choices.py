@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.image_files import ImageFile, encoded
-from caramel.benchmarks.tasks import ABSENT, Comparisons, Task
+from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
 from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.replies import ask
 from caramel.evaluation.wordings import WORDINGS, Form, chosen, prompt
+from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Task
+from caramel.kinds.model import Chooser, Question
 from caramel.models.families.specs import open_model
-from caramel.models.protocols import Chooser, Question
 from caramel.models.store import Store
 from caramel.storage.keys import pair_key
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from caramel.arrays import Floats
-from caramel.benchmarks.image_files import ImageFile, encoded
-from caramel.benchmarks.tasks import Index
+from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
+from caramel.evaluation.item_scores import Dual, Encoded, OfPairs, OfTexts, Pairs, checked
+from caramel.kinds.benchmark import ImageFile, Index
+from caramel.kinds.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.models.families.specs import open_model, parse_spec
-from caramel.models.protocols import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
 from caramel.running.parallel import Executor
 from caramel.storage.keys import pair_key, text_key
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
-BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory
 
 
 @dataclass(frozen=True)
@@ -58,27 +55,6 @@ class Run:
         from caramel.models.devices import resolve_device
 
         return 1.0 if resolve_device(self.device).startswith("cuda") else 0.0
-
-
-class Encoded(Protocol):
-    """A model's scores on the items of one task."""
-
-    def against_images(self, texts: Index, images: Index) -> Floats:
-        """Return the score of each row (n,) of text and image; none of them absent."""
-        ...
-
-    def between_texts(self, left: Index, right: Index) -> Floats:
-        """Return the score of each row (n,) of two texts; none of them absent."""
-        ...
-
-    def matrix(self, texts: Index, images: Index) -> Floats:
-        """Return the scores of all texts with all images, (texts, images)."""
-        ...
-
-
-Pairs = Callable[[], tuple[Index, Index]]
-# A task's distinct texts, and what gives the (text, image) rows that will be asked for -> a model's scores on them.
-Encode = Callable[[Sequence[str], Pairs], Encoded]
 
 
 def code_of(model: str) -> str:
@@ -117,7 +93,7 @@ def encode(
         )
     vectors = checked(_texts(store, texts, run), model.name)
     if not isinstance(model, DualEncoder):
-        return _Texts(vectors, len(place))
+        return OfTexts(vectors, len(place))
     return Dual(checked(_images(store, firsts, run), model.name), place, vectors)
 
 
@@ -137,112 +113,6 @@ def text_shards(texts: Sequence[str]) -> list[list[str]]:
     Texts that differ in case alone stand together: many tokenizers take them for one, and they tie.
     """
     return chunks(sorted(texts, key=lambda text: (len(text), text.casefold(), text)), TEXTS_PER_SHARD)
-
-
-@dataclass(frozen=True)
-class Dual:
-    """Scores of a dual encoder: cosines.
-
-    Products of float32 are exact in float64 and every row is summed in the same order: two captions
-    with equal embeddings tie exactly, whatever rows they stand in.
-    """
-
-    images: Embeddings  # (distinct images, d)
-    place: Index  # image of the task -> its row
-    texts: Embeddings  # (texts, d)
-
-    @cached_property
-    def _first_image(self) -> Index:
-        return _first_equal(self.images)
-
-    @cached_property
-    def _first_text(self) -> Index:
-        return _first_equal(self.texts)
-
-    def against_images(self, texts: Index, images: Index) -> Floats:
-        """Return the cosine of each row (n,) of text and image."""
-        return _products(self.texts, texts, self.images, self.place[images])
-
-    def between_texts(self, left: Index, right: Index) -> Floats:
-        """Return the cosine of each row (n,) of two texts."""
-        return _products(self.texts, left, self.texts, right)
-
-    def matrix(self, texts: Index, images: Index) -> Floats:
-        """Return the cosines of all texts with all images, (texts, images)."""
-        # Equal embeddings are multiplied once: the sums of a matrix product depend on the place in it.
-        rows, row_of = np.unique(self._first_text[texts], return_inverse=True)
-        columns, column_of = np.unique(self._first_image[self.place[images]], return_inverse=True)
-        scores = self.texts[rows].astype(np.float64) @ self.images[columns].astype(np.float64).T
-        return scores[np.ix_(row_of, column_of)]
-
-
-@dataclass(frozen=True)
-class _Texts:
-    """Scores of a text encoder: it has none for images."""
-
-    texts: Embeddings
-    images: int
-
-    def against_images(self, texts: Index, images: Index) -> Floats:
-        return np.full(len(texts), np.nan)
-
-    def between_texts(self, left: Index, right: Index) -> Floats:
-        return _products(self.texts, left, self.texts, right)
-
-    def matrix(self, texts: Index, images: Index) -> Floats:
-        return np.full((len(texts), len(images)), np.nan)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Scores of a matcher: those of the pairs that were asked for."""
-
-    pairs: Index  # sorted: distinct image * number of texts + text
-    scores: Floats  # of these pairs
-    texts: int
-    place: Index
-
-    def against_images(self, texts: Index, images: Index) -> Floats:
-        wanted = self.place[images] * self.texts + texts
-        at = np.searchsorted(self.pairs, wanted)
-        assert (self.pairs[at] == wanted).all(), "a pair that was not asked for"
-        found: Floats = self.scores[at]
-        return found
-
-    def between_texts(self, left: Index, right: Index) -> Floats:
-        return np.full(len(left), np.nan)
-
-    def matrix(self, texts: Index, images: Index) -> Floats:
-        grid = np.meshgrid(texts, images, indexing="ij")
-        return self.against_images(grid[0].reshape(-1), grid[1].reshape(-1)).reshape(grid[0].shape)
-
-
-def _first_equal(vectors: Embeddings) -> Index:
-    """Return for each row the first row that is equal to it. (n,)."""
-    seen: dict[bytes, int] = {}  # by a hash: the rows themselves may be more than fits into memory
-    keys = (hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
-    return np.array([seen.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
-
-
-def _products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats:
-    """Return the dot product of ``left[a]`` and ``right[b]`` per row."""
-    result = np.empty(len(a))
-    for start in range(0, len(a), BLOCK):
-        block = slice(start, start + BLOCK)
-        result[block] = (left[a[block]].astype(np.float64) * right[b[block]]).sum(axis=1)
-    return result
-
-
-def checked(vectors: Embeddings, name: str) -> Embeddings:
-    """Return the vectors if they are finite."""
-    for start in range(0, len(vectors), BLOCK):
-        bad = int((~np.isfinite(vectors[start : start + BLOCK])).any(axis=1).sum())
-        if bad:
-            raise BackendError(
-                f"Model {name!r} gave NaN or infinity for {bad} items. Its weights are broken or the "
-                f"precision is too low: try --precision fp32."
-            )
-    return vectors
 
 
 def _texts(store: Store, texts: Sequence[str], run: Run) -> Embeddings:
@@ -287,7 +157,7 @@ def _matched(
     image_of: Index,
     place: Index,
     run: Run,
-) -> _Pairs:
+) -> OfPairs:
     """Return a matcher's scores of the distinct pairs among the rows."""
     pairs = np.unique(image_of * len(texts) + text_of)  # by image, so that a shard opens few
     names = list(images)
@@ -314,7 +184,7 @@ def _matched(
         title=f"{run.model}: pairs",
         gpus=run.gpus,
     ).vectors
-    return _Pairs(pairs, np.array(scores[:, 0]), len(texts), place)
+    return OfPairs(pairs, np.array(scores[:, 0]), len(texts), place)
 
 
 def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:

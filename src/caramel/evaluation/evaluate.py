@@ -3,66 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import posixpath
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import check_images, content_keys
-from caramel.benchmarks.tasks import Rankings, Task, limited
-from caramel.errors import BackendError, CaramelError, ConfigError, DataError, shown
+from caramel.benchmarks.image_files import check_images
+from caramel.errors import BackendError, CaramelError, ConfigError
 from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.fitness import unfit
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.located import Source, check_instances, digest_of, keys_of, read_task
+from caramel.evaluation.logged import log_run
+from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import Task
 from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
 from caramel.models.store import check_stores
+from caramel.registry import BENCHMARKS
 from caramel.running import parallel, tracking
-from caramel.storage.fields import brief
-
-_NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
-_LONGEST = 250  # signs of one
-_AT_ONCE = 8192  # rows that are hashed together
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a benchmark lies.
-
-    Attributes:
-        benchmark: name in the registry.
-        data: its folder.
-        images: folder of its images.
-        options: further keyword arguments of its reader.
-        dvc: DVC paths that it is read from, for the MLflow run.
-    """
-
-    benchmark: str
-    data: str
-    images: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    dvc: tuple[str, ...] = ()
-
-
-def source_of(name: str, data: Path, images: Path | None) -> Source:
-    """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
-
-    Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
-    in the benchmark's folder.
-    """
-    folder = data / name if (data / name).is_dir() else data
-    if images is None:
-        return Source(name, str(folder), str(folder))
-    own = images / name
-    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images))
 
 
 class Evaluation(NamedTuple):
@@ -203,12 +165,12 @@ def evaluate_model(
     """
     from caramel.evaluation.choices import answers
     from caramel.evaluation.results.answers import summarise_answers
-    from caramel.models.protocols import Chooser
+    from caramel.kinds.model import Chooser
 
     source = Source(**point["source"])
-    found = benchmark(source.benchmark)
+    found = BENCHMARKS[source.benchmark]
     task = read_task(source, limit)
-    keys = _keys(task, family_of(point["model"]).looks_at_images)
+    keys = keys_of(task, family_of(point["model"]).looks_at_images)
     run = Run(point["model"], device, precision, batch, store, executor)
     model = open_model(run.model, device, precision)
     paths: dict[str, str | None] = {"similarities": None, "answers": None}
@@ -237,23 +199,10 @@ def evaluate_model(
         **source.options,
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }
-    _log(point, source, model.name, metrics, params, key=Path(scratch).name, root=root, workspace=workspace)
+    log_run(
+        point, source, model.name, metrics, params, key=Path(scratch).name, root=root, workspace=workspace
+    )
     return {**overall(metrics), **paths, "metrics": str(path), "failed": failed}
-
-
-def read_task(source: Source, limit: int | None = None) -> Task:
-    """Return the task of a benchmark, or its first instances.
-
-    Raises:
-        DataError: a file is missing or broken.
-    """
-    if not Path(source.data).is_dir():
-        raise DataError(
-            f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
-            f"{benchmark(source.benchmark).layout}"
-        )
-    read = benchmark(source.benchmark).read
-    return limited(read(Path(source.data), Path(source.images), **source.options), limit)
 
 
 def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:
@@ -277,23 +226,11 @@ def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None 
     return found
 
 
-def overall(metrics: pd.DataFrame) -> dict[str, float]:
-    """Return the metrics over all instances of one model, to six decimals; unscored ones left out."""
-    rows = metrics[metrics["subset"] == "all"]
-    values = zip(rows["metric"], rows["value"], strict=True)
-    return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
-
-
 def automatic_executor() -> parallel.Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 
     return "ray" if os.environ.get("RAY_ADDRESS") or torch.cuda.device_count() > 1 else "inline"
-
-
-def _keys(task: Task, with_images: bool) -> list[bytes]:
-    """Return the content key of each image; its number where no image is looked at."""
-    return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
 
 
 def _twice(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
@@ -338,7 +275,7 @@ def _contents(
         check_instances(task, source)
         problems += _unfit(models, source, task)
         if not problems:
-            instances = _digest(task)
+            instances = digest_of(task)
             for looking in with_images:
                 keys = check_images(task.images, source.benchmark) if looking else []
                 whole = hashlib.sha256(b"".join([*keys, instances])).hexdigest()
@@ -350,83 +287,9 @@ def _contents(
 
 def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
     """Return why models cannot be scored on a task, a line each."""
-    reasons = [unfit(model, benchmark(source.benchmark), task) for model in models]
+    reasons = [unfit(model, BENCHMARKS[source.benchmark], task) for model in models]
     return [reason for reason in reasons if reason]
-
-
-def check_instances(task: Task, source: Source) -> None:
-    """Raise DataError where two instances have one name."""
-    twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
-    if len(twice):
-        raise DataError(
-            f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
-            f"{shown([brief(name) for name in twice])}"
-        )
-
-
-def _digest(task: Task) -> bytes:
-    """Return a hash of all that a task asks, but of its images."""
-    digest = hashlib.sha256()
-    for start in range(0, len(task.rows), _AT_ONCE):
-        digest.update(task.rows.iloc[start : start + _AT_ONCE].to_json(orient="values").encode())
-    if isinstance(task, Rankings):
-        for text in task.texts:
-            digest.update(repr(text).encode())
-        for pool in task.pools:
-            digest.update(repr(pool.shape).encode() + pool.tobytes())
-    return digest.digest()
 
 
 def _joined(table: tables.Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return tables.frame(table, pd.concat(parts, ignore_index=True) if parts else [])
-
-
-def _log(
-    point: dict[str, Any],
-    source: Source,
-    name: str,
-    metrics: pd.DataFrame,
-    params: dict[str, Any],
-    *,
-    key: str,
-    root: str,
-    workspace: str,
-) -> None:
-    """Log the metrics, by subset, and their figure as one MLflow run."""
-    import mlflow
-
-    from caramel.evaluation.results.bars import subset_bars
-
-    title = (
-        f"evaluate {name}" if source.benchmark == "instances" else f"evaluate {name} on {source.benchmark}"
-    )
-    with tracking.run(
-        title,
-        key=key,
-        params=params,
-        data=source.dvc,
-        tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
-        root=root,
-        workspace=workspace,
-    ):
-        scored = metrics.dropna(subset=["value"])
-        names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
-        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))
-        if len(scored):
-            mlflow.log_figure(subset_bars(metrics), "subsets.png")
-
-
-def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
-    """Return the name of each metric of a subset in MLflow, ``METRIC/SUBSET``, all of them different.
-
-    MLflow allows few signs in a name, 250 of them, and no path that leads elsewhere. Subsets are named by the data:
-    one whose name will not do goes by a hash of it.
-    """
-    found: dict[str, None] = {}
-    for metric, subset in zip(metrics, subsets, strict=True):
-        name = _NO_SIGN.sub(" at ", f"{metric}/{subset}")
-        if len(name) > _LONGEST or posixpath.normpath(name) != name or name in found:
-            digest = hashlib.sha256(subset.encode()).hexdigest()[:16]
-            name = _NO_SIGN.sub(" at ", f"{metric}/{digest}")
-        found[name] = None
-    return [*found]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from caramel.benchmarks.metrics import METRICS
-from caramel.benchmarks.tasks import ABSENT, Benchmark, Comparisons, Task
 from caramel.evaluation.choices import askable
+from caramel.kinds.benchmark import ABSENT, Benchmark, Comparisons, Task
 from caramel.models.families.specs import family_of
 
 MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125

@@ -8,11 +8,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from caramel.benchmarks.catalogue import benchmark
 from caramel.errors import BackendError
-from caramel.evaluation.evaluate import Source, evaluate, source_of
+from caramel.evaluation.evaluate import evaluate
+from caramel.evaluation.located import Source, source_of
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.summary import BASE, summarise_variants
+from caramel.registry import BENCHMARKS
 from caramel.running import parallel
 
 ASSEMBLED = "data/assemble"
@@ -85,7 +86,7 @@ def evaluate_models(
         tags=tags,
     )
     differences = compare_variants(
-        _ours(found.similarities, tags), benchmark("instances"), bootstrap=bootstrap, seed=seed
+        _ours(found.similarities, tags), BENCHMARKS["instances"], bootstrap=bootstrap, seed=seed
     )
     return Grid(*found, summarise_variants(_ours(found.metrics, tags)), differences)
 

@@ -15,17 +15,18 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile, check_images, encoded
-from caramel.benchmarks.tasks import Benchmark, Task
+from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
-from caramel.evaluation.encoding import IMAGES_PER_SHARD, Dual, Pairs, checked, chunks, distinct, text_shards
-from caramel.evaluation.evaluate import Source, check_instances, overall, read_task, source_of
+from caramel.evaluation.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
+from caramel.evaluation.item_scores import Dual, Pairs, checked
 from caramel.evaluation.live_models import LiveModel
+from caramel.evaluation.located import Source, check_instances, read_task, source_of
 from caramel.evaluation.results import run_files
-from caramel.evaluation.results.summary import summarise
+from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import score_columns, table
-from caramel.models.protocols import Embeddings
+from caramel.kinds.benchmark import Benchmark, ImageFile, Task
+from caramel.kinds.model import Embeddings
+from caramel.registry import BENCHMARKS
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def loaded(
         ConfigError: its reader has no such option.
         DataError: a file is missing or broken, or images are.
     """
-    found = benchmark(name)
+    found = BENCHMARKS[name]
     known = list(inspect.signature(found.reader).parameters)[2:]
     if unknown := sorted(set(options) - set(known)):
         raise ConfigError(

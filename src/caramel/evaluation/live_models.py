@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from caramel.errors import BackendError, ConfigError
+from caramel.kinds.model import Embeddings
 from caramel.models.batches import in_batches
 from caramel.models.clip.assembly import Clip
 from caramel.models.clip.encoder import ClipEncoder, decode
@@ -22,7 +23,6 @@ from caramel.models.devices import resolve_precision
 from caramel.models.families.transformers_dual import TransformersDual
 from caramel.models.families.transformers_files import MODEL_TYPES
 from caramel.models.loading import PICTURE
-from caramel.models.protocols import Embeddings
 from caramel.running.parallel import threaded
 from caramel.storage.pictures import open_picture
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Floats
-from caramel.benchmarks.tasks import Index, Rankings
-from caramel.evaluation.encoding import Dual, Encode, Encoded
+from caramel.evaluation.item_scores import Dual, Encode, Encoded
+from caramel.kinds.benchmark import Index, Rankings
 
 CELLS = 2**23  # scores held at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")

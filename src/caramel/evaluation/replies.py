@@ -22,7 +22,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from caramel.errors import BackendError
-from caramel.models.protocols import Chooser, Question, Reply
+from caramel.kinds.model import Chooser, Question, Reply
 from caramel.storage.records import json_or_none
 
 _HALF = re.compile("[\ud800-\udfff]")

@@ -13,12 +13,13 @@ import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Floats
-from caramel.benchmarks.tasks import ABSENT, Comparisons, Index, Task
 from caramel.evaluation.blind_columns import blind_columns
-from caramel.evaluation.encoding import Encode, Run, encode
+from caramel.evaluation.encoding import Run, encode
+from caramel.evaluation.item_scores import Encode
 from caramel.evaluation.ranking import rank_columns
+from caramel.kinds.benchmark import ABSENT, Comparisons, Index, Task
+from caramel.kinds.model import BlindModel
 from caramel.models.families.specs import open_model
-from caramel.models.protocols import BlindModel
 
 
 def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:

@@ -15,7 +15,7 @@ import pandas as pd
 from caramel.errors import DataError
 
 if TYPE_CHECKING:
-    from caramel.images.judges import Fit, Judge
+    from caramel.kinds.judge import Fit, Judge
 
 SPLIT = "val"  # the base is trained on train, and nothing is chosen on test
 LEAST = 30  # images; with fewer, a threshold would be a guess

@@ -13,7 +13,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.images.calibration import Calibration
-from caramel.images.judges import Judge
+from caramel.kinds.judge import Judge
 
 FAITHFUL = (
     0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept

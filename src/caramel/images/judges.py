@@ -3,40 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import DataError
-
-Fit = npt.NDArray[np.float64]
-
-
-class Judge(Protocol):
-    """Says how well a picture fits a caption. Deterministic."""
-
-    name: str
-
-    def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
-        """Return the fit of picture i and caption i, shape (n,); 1 is perfect, below 0.5 is no fit."""
-        ...
-
-    def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
-        """Return whether the positive caption is true of the picture as well, from both fits."""
-        ...
-
-
-class JudgeMaker(Protocol):
-    """Makes a judge; one that is no model takes and ignores the settings."""
-
-    def __call__(self, *, checkpoint: str, device: str) -> Judge:
-        """Return the judge over a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
-
-        Raises:
-            BackendError: the checkpoint is missing or broken.
-        """
-        ...
+from caramel.kinds.judge import Fit
 
 
 class ReadingJudge:

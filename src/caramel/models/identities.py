@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
-import caramel
-
 if TYPE_CHECKING:
     import torch
 
@@ -24,9 +22,8 @@ _RECORDED = re.compile(
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the versions of these packages and of those that every model computes with."""
-    found = {name: metadata.version(name) for name in ("torch", "pillow", *packages)}
-    return {"caramel": caramel.__version__, **found}
+    """Return the versions of caramel, of these packages and of those that every model computes with."""
+    return {name: metadata.version(name) for name in ("caramel", "torch", "pillow", *packages)}
 
 
 def weights_hash(model: torch.nn.Module) -> str:

@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from caramel.errors import DataError
-from caramel.models.protocols import Identity
+from caramel.kinds.model import Identity
 from caramel.running import parallel
 from caramel.running.parallel import Executor
 from caramel.storage.files import check, kept, write_atomically
@@ -51,7 +51,7 @@ class Store:
 
     Args:
         root: folder of all models.
-        identity: of the model; see ``protocols``.
+        identity: of the model; see ``kinds.model``.
         code: hash of the code that makes its vectors, see ``closures.code_version``.
     """
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.similarity.parses import Parser
 from caramel.errors import DataError
+from caramel.kinds.parser import Parser
 from caramel.report import audit_sections as parts
 from caramel.report.audit_sections import BEST, WHERE, ranked
 from caramel.report.blocks import Section, count, percent

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.audit.similarity.lexical import PAIRS, quartiles, sls
-from caramel.audit.similarity.parses import Parser
+from caramel.kinds.parser import Parser
 from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
 from caramel.report.blocks import (
     MISSING,

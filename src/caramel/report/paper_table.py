@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
-from caramel.evaluation.results.comparison import ALPHA, compare
+from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.evaluation.results.summary import judge, summarise, variant_of
+from caramel.kinds.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
 from caramel.statistics import holm, over_seeds
 

@@ -26,6 +26,7 @@ from caramel.names import check_names
 from caramel.running.cluster import named_cluster
 from caramel.running.timings import Timing
 from caramel.running.tracking import store_root
+from caramel.running.work_folder import LOCKS, TIMINGS, WORK
 from caramel.storage.volumes import blamed, require
 
 IMAGES = "data/scenes/images.parquet"
@@ -103,7 +104,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     except CaramelError as error:
         _stop(error)
     try:
-        lock = Path("work", "locks", f"{name}.lock")
+        lock = LOCKS / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile):
             if images_needed is not None and not has_images():
@@ -137,7 +138,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
 
 def places(config: Config) -> list[Path]:
     """Return the folders that a stage writes to, each perhaps a volume of its own."""
-    found = [Path("data"), Path("work")]
+    found = [Path("data"), WORK]
     if "CARAMEL_TRACKING_URI" not in os.environ:
         found.append(store_root() / "mlruns")
     if config.run.executor == "ray" and not named_cluster():
@@ -183,5 +184,5 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     # The clock may have been set back since the process was started: the block's own time is no less.
     seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
     row = Timing(stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20)
-    with Path("work", "timings.jsonl").open("a", encoding="utf-8") as stream:
+    with TIMINGS.open("a", encoding="utf-8") as stream:
         stream.write(row.model_dump_json() + "\n")

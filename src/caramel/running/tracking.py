@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from caramel.errors import DataError, ResourceError
 from caramel.running.dvc_state import read_lock
+from caramel.running.work_folder import LOCKS
 from caramel.storage.volumes import blamed, require
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def run(
         with ExitStack() as opened:
             # One process at a time: MLflow's store refuses a data set that two runs add at once.
             # The lock is not in mlruns/: where runs go to a server, that is not written.
-            with _held(root / "work" / "locks" / "runs.lock"):
+            with _held(root / LOCKS / "runs.lock"):
                 experiment = mlflow.set_experiment(EXPERIMENT)
                 earlier = mlflow.search_runs(
                     [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"

@@ -15,7 +15,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
-from caramel.sources.sampled import Source
+from caramel.kinds.source import Source
 from caramel.sources.sugarcrepe_files import read_captions, subtype_files
 from caramel.storage.fields import LONGEST_NAME, brief, stays_inside, text_field
 from caramel.storage.pictures import check_picture

@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import DataError, shown
+from caramel.kinds.method import Method
+from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import decode, encode_text, normalised
 from caramel.models.devices import autocast, resolve_device, resolve_precision
-from caramel.training.loop import Curve, Training, train, weight_decay_groups
-from caramel.training.methods import Method
+from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
     import torch

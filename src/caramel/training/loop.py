@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from caramel.errors import ConfigError
+from caramel.kinds.trainer import Curve
 from caramel.storage.files import is_whole, keep
 
 if TYPE_CHECKING:
     import torch
 
 CHECKPOINTS = 2  # that are kept
-Curve = list[tuple[int, str, float]]  # (step, metric, value)
 
 
 @dataclass

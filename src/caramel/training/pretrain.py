@@ -9,10 +9,10 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.errors import BackendError
+from caramel.kinds.trainer import Curve
 from caramel.models.clip.checkpoints import assemble, build_model, save_checkpoint
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.training.contrastive import fit, load_examples
-from caramel.training.loop import Curve
 from caramel.training.methods import IN_BATCH
 
 

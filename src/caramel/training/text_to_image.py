@@ -17,9 +17,10 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.images.pipelines import CallOptions, save_pipeline
+from caramel.kinds.trainer import Curve
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.models.devices import autocast, resolve_device, resolve_precision
-from caramel.training.loop import Curve, Training, train, weight_decay_groups
+from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
     import torch

@@ -11,9 +11,10 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.kinds.trainer import Curve
 from caramel.running import tracking
 from caramel.storage.files import empty_folder
-from caramel.training.loop import Curve, kept_step
+from caramel.training.loop import kept_step
 
 CURVES = "curves.csv"  # columns model, step, metric, value, kept
 

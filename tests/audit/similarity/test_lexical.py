@@ -9,9 +9,10 @@ import pytest
 
 from caramel.audit.similarity.lexical import lexical_similarities, quartiles, sls
 from caramel.audit.similarity.parses import MAX_DEPTH, parser, read_trees
-from caramel.audit.similarity.tree_kernel import Parse, Tree, tree_similarities
+from caramel.audit.similarity.tree_kernel import tree_similarities
 from caramel.audit.similarity.world_trees import TREES, parse_captions
 from caramel.errors import BackendError, DataError
+from caramel.kinds.parser import Parse, Tree
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.sources.world.language import PATTERNS, realise, shape
 from caramel.sources.world.scenes import Meaning, Mention, Relation

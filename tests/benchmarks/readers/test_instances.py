@@ -9,10 +9,10 @@ from PIL import Image
 from caramel import tables
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.benchmarks.readers.instances import BENCHMARK, read_instances
-from caramel.benchmarks.tasks import ABSENT, Comparisons
 from caramel.errors import DataError
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.scoring import similarities
+from caramel.kinds.benchmark import ABSENT, Comparisons
 
 
 def instance(number: int, **changes: object) -> dict[str, object]:

@@ -11,11 +11,11 @@ from small_releases import RELEASES, write_release
 
 from caramel.audit.formats import SIGNS
 from caramel.audit.inputs_of_audit import read_rows
-from caramel.benchmarks.catalogue import benchmark
-from caramel.benchmarks.image_files import ImageFile, check_images
-from caramel.benchmarks.tasks import Benchmark, comparisons
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
-from caramel.evaluation.evaluate import Source, read_task
+from caramel.evaluation.located import Source, read_task
+from caramel.kinds.benchmark import Benchmark, ImageFile
 from caramel.registry import BENCHMARKS
 
 LAST_PART = ("cola", "whatsup_a", "whatsup_b")  # of a path or a link, the last part alone names the image
@@ -46,7 +46,7 @@ def test_every_benchmark_is_tried() -> None:
 @pytest.mark.parametrize("name", RELEASES)
 def test_a_small_release_is_read(name: str, tmp_path: Path) -> None:
     data = write_release(tmp_path, name)
-    assert len(benchmark(name).read(data, tmp_path / "images").rows) > 0
+    assert len(BENCHMARKS[name].read(data, tmp_path / "images").rows) > 0
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_link_in_the_folder_of_the_images_is_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere" / "1.png").touch()
     data = write_release(tmp_path / "data", "sugarcrepe")
     (tmp_path / "images").symlink_to(tmp_path / "elsewhere")
-    task = benchmark("sugarcrepe").read(data, tmp_path / "images")
+    task = BENCHMARKS["sugarcrepe"].read(data, tmp_path / "images")
     assert [image.path for image in task.images] == [str(tmp_path / "images" / "1.png")]
 
 
@@ -98,5 +98,5 @@ def test_relative_folders_are_folders_too(tmp_path: Path, monkeypatch: pytest.Mo
     write_release(tmp_path, "sugarcrepe")
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    assert len(benchmark("sugarcrepe").read(Path(".."), Path()).images) == 1
-    assert len(benchmark("sugarcrepe").read(Path(".."), Path("..")).images) == 1
+    assert len(BENCHMARKS["sugarcrepe"].read(Path(".."), Path()).images) == 1
+    assert len(BENCHMARKS["sugarcrepe"].read(Path(".."), Path("..")).images) == 1

@@ -9,8 +9,8 @@ from published_b import SPECS, Verdict, agrees, draw, is_telling, know_failing, 
 
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers.retrieval import COCO, FLICKR30K
-from caramel.benchmarks.tasks import Benchmark, Rankings
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Rankings
 
 KARPATHY, VAL2017, FLICKR = "dataset_coco.json", "captions_val2017.json", "dataset_flickr30k.json"
 RELEASES = [(COCO, KARPATHY, "val2014"), (COCO, VAL2017, "val2017"), (FLICKR30K, FLICKR, "flickr30k-images")]

@@ -6,8 +6,8 @@ import pytest
 from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored, wins
 
 from caramel.benchmarks.readers import whatsup
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark
 
 CONTROLLED = {
     "whatsup_a": (whatsup.WHATSUP_A, "controlled_images_dataset.json", "controlled_images", ("on", "under")),

@@ -10,9 +10,10 @@ from scipy.stats import binomtest
 
 from caramel import tables
 from caramel.benchmarks.metrics import outcomes
-from caramel.benchmarks.tasks import Benchmark, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
+from caramel.kinds.benchmark import Benchmark
 
 SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
 BENCHMARK = Benchmark(

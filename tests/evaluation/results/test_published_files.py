@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
 from caramel.errors import DataError
 from caramel.evaluation.results.published_files import metrics_of, read_runs, read_scores
 from caramel.evaluation.results.summary import summarise
+from caramel.registry import BENCHMARKS
 
-SUGARCREPE, PAIRS = benchmark("sugarcrepe"), benchmark("bivlc")
+SUGARCREPE, PAIRS = BENCHMARKS["sugarcrepe"], BENCHMARKS["bivlc"]
 BIVLC = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1", "text_score", "image_score")
 LATER = ("Ipos_2T", "Ineg_2T", "Tpos_2I", "Tneg_2I", "I2T", "T2I", "group_score")
 
@@ -225,7 +225,7 @@ def test_the_released_files_of_sugarcrepe_are_one_model(tmp_path: Path) -> None:
 def test_verdicts_are_read_in_any_usual_form(tmp_path: Path) -> None:
     forms = ["TRUE", "no", "1", "0.0", "Yes", "false", "", "NaN"]
     rows = [{"instance_id": f"i{i}", "ITT": form, "tot": "true"} for i, form in enumerate(forms)]
-    found = values([write_csv(tmp_path / "m.csv", rows)], benchmark("sugarcrepe_pp"))
+    found = values([write_csv(tmp_path / "m.csv", rows)], BENCHMARKS["sugarcrepe_pp"])
     row = found.loc[("m", "all", "itt")]
     assert (row["value"], row["n"], row["unscored"], row["ties"]) == (0.5, 6, 2, 0)
     assert set(found.index.get_level_values("metric")) == {"itt", "tot"}

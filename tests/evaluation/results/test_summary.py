@@ -7,8 +7,8 @@ import pytest
 from caramel import tables
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers import instances
-from caramel.benchmarks.tasks import Benchmark
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
+from caramel.kinds.benchmark import Benchmark
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
 SUBTYPES = np.array([subtype for subtype, n in SIZES.items() for _ in range(n)])

@@ -32,10 +32,10 @@ from chat_server import (
 from PIL import Image
 
 from caramel.errors import BackendError, DataError
+from caramel.kinds.model import Chooser, Question, Reply
 from caramel.models.families.chat import KEY, Chat, data_url, load_chat, missing_chat
 from caramel.models.families.chat_responses import LARGEST
 from caramel.models.families.specs import missing_of, open_model
-from caramel.models.protocols import Chooser, Question, Reply
 
 KEY_VALUE = "sk-a-secret-of-the-test"
 

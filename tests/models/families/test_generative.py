@@ -11,11 +11,11 @@ from PIL import Image
 from tiny_generative import SAVED, save_llava
 
 from caramel.errors import BackendError, DataError
+from caramel.kinds.model import Matcher
 from caramel.models.families.generative import missing_generative, noise_images
 from caramel.models.families.generative_inputs import PROMPTS, continued
 from caramel.models.families.specs import missing_of, open_model
 from caramel.models.families.transformers_files import MODEL_TYPES
-from caramel.models.protocols import Matcher
 
 NAMES = tuple(SAVED)
 TEXTS = ("a dog.", "two red cubes and one blue ball", "A man rides a horse along the beach, unseen before")

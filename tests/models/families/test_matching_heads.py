@@ -13,11 +13,11 @@ from PIL import Image
 from small_transformers import CAPTIONS, ITM, blip_folder, clip_folder, picture
 
 from caramel.errors import BackendError, DataError
+from caramel.kinds.model import Matcher
 from caramel.models.families import matching_heads
 from caramel.models.families.matching_architectures import ARCHITECTURES
 from caramel.models.families.matching_heads import MatchingHead, load_itm, missing_itm
 from caramel.models.families.specs import missing_of, open_model
-from caramel.models.protocols import Matcher
 
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64), (90, 40)])]
 IMAGE_OF = np.repeat(np.arange(len(FILES)), len(CAPTIONS))

@@ -8,6 +8,7 @@ from tiny_clips import write_json
 
 from caramel import registry
 from caramel.errors import BackendError
+from caramel.kinds.model import Family
 from caramel.models.clip.activations import quick_gelu_option
 from caramel.models.families.specs import (
     ModelSpec,
@@ -17,7 +18,6 @@ from caramel.models.families.specs import (
     open_model,
     parse_spec,
 )
-from caramel.models.protocols import Family
 from caramel.storage.files import file_hash
 
 

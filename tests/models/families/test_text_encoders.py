@@ -12,10 +12,10 @@ import pytest
 from small_transformers import CAPTIONS, TEXT, bert_folder, bert_tokenizer, clip_folder, saved
 
 from caramel.errors import BackendError
+from caramel.kinds.model import DualEncoder, TextEncoder
 from caramel.models.families.sentence_modules import POOLINGS
 from caramel.models.families.specs import missing_of, open_model
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text, parse_target
-from caramel.models.protocols import DualEncoder, TextEncoder
 
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
     f"sentence_transformers.models.{name}" for name in ("Transformer", "Pooling", "Dense", "Normalize")

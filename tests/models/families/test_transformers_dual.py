@@ -14,9 +14,9 @@ from PIL import Image
 from small_transformers import CAPTIONS, DUAL, picture, siglip2_square_folder, vilt_folder
 
 from caramel.errors import BackendError, DataError
+from caramel.kinds.model import DualEncoder
 from caramel.models.families.specs import missing_of, open_model
 from caramel.models.families.transformers_dual import SEES_PADDING, TransformersDual, load_dual, missing_dual
-from caramel.models.protocols import DualEncoder
 
 SIZES = [(40, 32), (32, 50), (64, 64)]
 LENGTHS = {"clip": 77, "siglip": 64, "siglip2": 64, "align": 64, "altclip": 77, "flava": 77}

@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Floats
-from caramel.audit.similarity.parses import Parser
 from caramel.audit.similarity.tree_kernel import tree_similarities
 from caramel.blind.scorers import DECIMALS
+from caramel.kinds.parser import Parser
 from caramel.texts import words_only
 
 Unit = Literal["words", "characters"]

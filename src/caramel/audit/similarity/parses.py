@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
-from caramel.audit.similarity.tree_kernel import Parse, Tree
 from caramel.errors import BackendError, DataError, shown
+from caramel.kinds.parser import Parse, Parser, Tree
 from caramel.registry import PARSERS
 from caramel.storage.fields import brief
 from caramel.storage.records import text_lines
@@ -24,18 +23,6 @@ _BRACKETS = re.compile(r"[()]|[^\s()]+")
 # Words are compared as they were before a parser made tokens of them: its signs for brackets and quotes undone.
 _SIGNS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 _QUOTES = str.maketrans({"“": '"', "”": '"', "’": "'", "‘": "'", "`": "'", "\\": None})
-
-
-class Parser(Protocol):
-    """Constituency parser."""
-
-    def __call__(self, texts: Sequence[str]) -> list[Parse]:
-        """Return the parse of each text, in their order; equal texts have equal parses.
-
-        Raises:
-            DataError: it cannot parse one of them.
-        """
-        ...
 
 
 def parser(spec: str) -> Parser:

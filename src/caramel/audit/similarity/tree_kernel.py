@@ -18,32 +18,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from caramel.arrays import Floats
 from caramel.errors import DataError
+from caramel.kinds.parser import Parse, Tree
 
 SIGMA, LAMBDA = 1.0, 0.4
 CACHED = 1 << 20  # values of Δ; what is compared again is mostly what was compared last
-
-
-@dataclass(frozen=True)
-class Tree:
-    """A node of a constituency tree: a phrase with its children, or a tag with its word."""
-
-    label: str
-    children: tuple[Tree, ...] = ()
-    word: str = ""
-
-    def words(self) -> list[str]:
-        """Return the words below the node, from left to right."""
-        return [self.word] if not self.children else [w for child in self.children for w in child.words()]
-
-
-Parse = tuple[Tree, ...]  # of one text: a tree for each of its sentences, at least one
 
 
 def tree_similarities(first: Sequence[Parse], second: Sequence[Parse]) -> Floats:

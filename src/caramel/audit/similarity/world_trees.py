@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caramel.audit.similarity.parses import Parser, read_trees
-from caramel.audit.similarity.tree_kernel import Parse
+from caramel.audit.similarity.parses import read_trees
 from caramel.errors import BackendError, DataError, shown
+from caramel.kinds.parser import Parse, Parser
 from caramel.sources.world.language import Reading, read, shape
 from caramel.sources.world.scenes import INVERSE, Meaning, Mention
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import found, image_folder
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Comparisons, Index, Rankings, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.benchmarks.visual_genome import region
 from caramel.errors import DataError
+from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, Comparisons, ImageFile, Index, Rankings
 from caramel.storage.fields import brief, checked_text, list_field, name_field, text_field
 from caramel.storage.records import json_rows
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from caramel.benchmarks.pairs import file_rows, pair_task, release_folder
-from caramel.benchmarks.tasks import Benchmark, Comparisons
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Comparisons
 from caramel.storage.fields import brief, checked_name, text_field
 from caramel.storage.records import json_rows
 

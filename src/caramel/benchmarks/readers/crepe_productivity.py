@@ -14,8 +14,8 @@ from pathlib import Path
 
 from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
 from caramel.benchmarks.public_files import found
-from caramel.benchmarks.tasks import Benchmark, Rankings
 from caramel.benchmarks.visual_genome import Box
+from caramel.kinds.benchmark import Benchmark, Rankings
 
 LAYOUT = """\
   crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…

@@ -18,10 +18,9 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.crepe_files import COLUMNS, Region, regions
-from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Index, Rankings
 from caramel.benchmarks.visual_genome import vg_file
 from caramel.errors import DataError
+from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
 
 LAYOUT = f"""\
   crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, named by it; N is the

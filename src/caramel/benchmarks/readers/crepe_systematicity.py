@@ -20,7 +20,7 @@ from pathlib import Path
 
 from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
 from caramel.benchmarks.public_files import found
-from caramel.benchmarks.tasks import Benchmark, Rankings
+from caramel.kinds.benchmark import Benchmark, Rankings
 
 LAYOUT = """\
   crepe_systematicity/syst_vg_hard_negs_seen_compounds_in_laion.csv …

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, file_rows, image_places, pair_task
 from caramel.benchmarks.public_files import found
-from caramel.benchmarks.tasks import Benchmark, Comparisons
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Comparisons
 from caramel.storage.fields import name_field
 from caramel.storage.records import json_rows
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from caramel import tables
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.metrics import METRICS
-from caramel.benchmarks.tasks import ABSENT, Benchmark, Comparisons, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
 from caramel.storage.fields import brief
 
 

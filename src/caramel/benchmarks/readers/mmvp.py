@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import found, image_folder
-from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
 from caramel.storage.fields import brief, text_field
 from caramel.storage.records import csv_rows
 

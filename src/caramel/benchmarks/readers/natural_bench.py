@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, file_rows, pair_task, release_folder
-from caramel.benchmarks.tasks import Benchmark, Comparisons
+from caramel.kinds.benchmark import Benchmark, Comparisons
 from caramel.storage.fields import name_field, number_field
 from caramel.storage.records import json_rows
 

@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import found, image_folder
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Rankings
 from caramel.errors import DataError
+from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
 from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
 from caramel.storage.records import read_json
 

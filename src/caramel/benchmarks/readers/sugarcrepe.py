@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import found, image_folder
-from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.benchmarks.tasks import comparisons
+from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.tables import SUBTYPES
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from caramel.benchmarks.public_files import found
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
-from caramel.benchmarks.tasks import Benchmark, Comparisons
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Comparisons
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.tables import SUBTYPES
 

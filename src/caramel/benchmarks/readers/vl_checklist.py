@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.public_files import found
-from caramel.benchmarks.tasks import Benchmark, Comparisons, comparisons
+from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
 from caramel.storage.fields import brief, name_field, text_field
 from caramel.storage.records import json_rows
 

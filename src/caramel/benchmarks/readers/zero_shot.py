@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.image_files import ImageFile
-from caramel.benchmarks.tasks import RANKING_COLUMNS, Benchmark, Rankings
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
 from caramel.storage.fields import brief, checked_text, text_field
 from caramel.storage.records import read_json, text_lines
 

@@ -9,9 +9,9 @@ import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.metrics import Outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import judge
+from caramel.kinds.benchmark import Benchmark
 
 
 def summarise_answers(

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
 from caramel.errors import ConfigError, DataError, shown
 from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.other_files import scored
 from caramel.evaluation.results.published_files import judged_models
 from caramel.evaluation.results.summary import summarise
+from caramel.registry import BENCHMARKS
 
 FRAME = "The data frame"
 
@@ -37,7 +37,7 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
         if name is not None:
             rows = _of(rows, name)
         found = summarise(
-            rows, {n: benchmark(n) for n in rows["benchmark"].unique()}, bootstrap=bootstrap, seed=seed
+            rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, bootstrap=bootstrap, seed=seed
         )
         found.attrs["notes"] = []
         return found
@@ -50,12 +50,12 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
     plain = rows.astype(object)
     of = scored(
         plain.where(plain.notna(), None),
-        benchmark(name).metrics,
+        BENCHMARKS[name].metrics,
         where=FRAME,
         name="model",
         places=places,
     )
-    parts = judged_models([of], benchmark(name), bootstrap=bootstrap, seed=seed)
+    parts = judged_models([of], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
     found = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
     found.attrs["notes"] = list(of.notes)
     return found
@@ -118,7 +118,7 @@ def _frame(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     """Return the rows of a benchmark."""
-    benchmark(name)
+    BENCHMARKS.place(name)
     found = rows[rows["benchmark"] == name].reset_index(drop=True)
     if found.empty:
         names = list(dict.fromkeys(rows["benchmark"]))

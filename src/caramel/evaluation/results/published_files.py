@@ -9,10 +9,10 @@ import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.metrics import Outcomes, outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.other_files import Scored, read_others
 from caramel.evaluation.results.summary import judge
+from caramel.kinds.benchmark import Benchmark
 from caramel.storage.records import parquet
 
 SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.catalogue import benchmark
 from caramel.errors import DataError
 from caramel.evaluation.results.published_files import read_runs
+from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_atomically
 
 METRICS = ("metrics.parquet", "metrics.csv")
@@ -29,7 +29,7 @@ def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
     """
     written = [out / name for name in (*(f"{kind.name}.parquet" for kind in SCORED), *METRICS)]
     keep_inputs(written, [Path(folder) for _, folder in sources])
-    keep_inputs([out], [Path(folder) for name, folder in sources if benchmark(name).any_folder])
+    keep_inputs([out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder])
     out.mkdir(parents=True, exist_ok=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +14,8 @@ import pandas as pd
 from caramel import tables
 from caramel.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes, outcomes
-from caramel.benchmarks.tasks import Benchmark
 from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import Benchmark
 from caramel.statistics import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
 
 BASE = "base"  # name of the model that the variants start from
@@ -82,6 +83,13 @@ def judge(
             "unscored": layout.of_macro(sizes - n),
         }
     )
+
+
+def overall(metrics: pd.DataFrame) -> dict[str, float]:
+    """Return the metrics over all instances of one model, to six decimals; unscored ones left out."""
+    rows = metrics[metrics["subset"] == "all"]
+    values = zip(rows["metric"], rows["value"], strict=True)
+    return {str(name): round(float(value), 6) for name, value in values if not math.isnan(value)}
 
 
 def variant_of(model: str) -> str:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from caramel.kinds.model import Embeddings, Identity
 from caramel.models.batches import in_batches
 from caramel.models.clip.trimming import text_vectors
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.identities import versions, weights_hash
-from caramel.models.protocols import Embeddings, Identity
 from caramel.running.parallel import threaded
 from caramel.storage.pictures import open_picture
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import BackendError
+from caramel.kinds.model import Family
 from caramel.models.clip.activations import of_repo, quick_gelu_option
 from caramel.models.clip.assembly import Clip, assemble, has_own_vocabulary, tokenizer_source
 from caramel.models.clip.checkpoints import (
@@ -29,7 +30,6 @@ from caramel.models.clip.open_clip_names import named, option_text
 from caramel.models.devices import resolve_device
 from caramel.models.hub import hub_file
 from caramel.models.loading import bounded, tried
-from caramel.models.protocols import Family
 from caramel.models.state_dicts import first_line, fit_state, read_state
 
 HUB = "hf-hub:"

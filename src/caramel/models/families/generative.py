@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from caramel.errors import BackendError
+from caramel.kinds.model import Family, Floats, Identity, Index
 from caramel.models.batches import in_batches
 from caramel.models.devices import resolve_device, resolve_precision
 from caramel.models.families.generative_inputs import Batch, answered, continued, prompt_of
@@ -44,7 +45,6 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import tried
-from caramel.models.protocols import Family, Floats, Identity, Index
 from caramel.storage.pictures import open_picture
 
 if TYPE_CHECKING:

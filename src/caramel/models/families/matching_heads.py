@@ -15,21 +15,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from caramel.kinds.model import Family, Floats, Identity, Index
 from caramel.models.batches import in_batches
-from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.devices import autocast, resolve_precision
 from caramel.models.families.matching_architectures import ARCHITECTURES, encode_token, text_config
-from caramel.models.families.transformers_dual import padded, processed, tokens
+from caramel.models.families.transformers_dual import padded, processed, tokens, with_processors
 from caramel.models.families.transformers_files import (
     MODEL_TYPES,
     check_type,
     identity_of,
-    load_image_processor,
-    load_pretrained,
-    load_tokenizer,
     missing_transformers,
 )
-from caramel.models.loading import explained, tried
-from caramel.models.protocols import Family, Floats, Identity, Index
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +88,7 @@ class MatchingHead:
         text_of: Index,
         batch: int | None,
     ) -> Floats:
-        """Return the score of each pair (n,), any real number; arguments as in ``protocols.Matcher``.
+        """Return the score of each pair (n,), any real number; arguments as in ``kinds.model.Matcher``.
 
         Each image is looked at once. Texts that are equal to the tokenizer have equal scores with an
         image, bit for bit.
@@ -172,17 +168,8 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
     import transformers
 
     kind = check_type(target, MODEL_TYPES["itm"])
-    device = resolve_device(device)
-    with explained(target):
-        model = MatchingHead(
-            load_pretrained(getattr(transformers, ARCHITECTURES[kind].model), target, device=device),
-            load_tokenizer(target),
-            load_image_processor(target),
-            device,
-            precision,
-            name,
-        )
-        return tried(model, target)
+    model = getattr(transformers, ARCHITECTURES[kind].model)
+    return with_processors(MatchingHead, model, target, device=device, precision=precision, name=name)
 
 
 def missing_itm(target: str) -> list[str]:

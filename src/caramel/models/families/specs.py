@@ -32,8 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from caramel.errors import BackendError
+from caramel.kinds.model import Family, Model
 from caramel.models.clip.activations import OPTION
-from caramel.models.protocols import Family, Model
 from caramel.registry import FAMILIES
 from caramel.storage.files import file_hash
 

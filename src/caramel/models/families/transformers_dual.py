@@ -8,12 +8,13 @@ padding cannot matter, and a batch is padded to its longest text only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from caramel.kinds.model import Embeddings, Family, Identity
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.transformers_files import (
@@ -26,7 +27,6 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
 )
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Embeddings, Family, Identity
 from caramel.running.parallel import threaded
 from caramel.storage.pictures import open_picture
 
@@ -37,6 +37,7 @@ SEES_PADDING = ("siglip", "siglip2")
 # Tokens of a text in training, where the text tower has room for more.
 TRAINED_LENGTH = {"align": 64, "altclip": 77, "flava": 77}
 Inputs = Mapping[str, Any]
+Loaded = TypeVar("Loaded")
 
 
 class TransformersDual:
@@ -202,17 +203,30 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> Transfo
     from transformers import AutoModel
 
     check_type(target, MODEL_TYPES["dual"])
+    return with_processors(TransformersDual, AutoModel, target, device=device, precision=precision, name=name)
+
+
+def with_processors(
+    form: Callable[[Any, Any, Any, str, str, str], Loaded],
+    kind: Any,
+    target: str,
+    *,
+    device: str,
+    precision: str,
+    name: str,
+) -> Loaded:
+    """Return a model over a checkpoint's weights, tokenizer and image processor, tried once.
+
+    Args:
+        form: makes it of these, device, precision and name.
+        kind: class of transformers, as of ``load_pretrained``.
+        target, device, precision, name: as of a ``Loader``, with its errors.
+    """
     device = resolve_device(device)
     with explained(target):
-        model = TransformersDual(
-            load_pretrained(AutoModel, target, device=device),
-            load_tokenizer(target),
-            load_image_processor(target),
-            device,
-            precision,
-            name,
-        )
-        return tried(model, target)
+        weights = load_pretrained(kind, target, device=device)
+        parts = load_tokenizer(target), load_image_processor(target)
+        return tried(form(weights, *parts, device, precision, name), target)
 
 
 def missing_dual(target: str) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.sources.sampled import Source
+from caramel.kinds.source import Source
 from caramel.sources.world.drawing import CANVAS, draw, to_png
 from caramel.sources.world.language import PATTERNS, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene

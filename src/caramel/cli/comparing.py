@@ -1,0 +1,148 @@
+"""Commands that read what models did: metrics, compare, table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.options import FOLDER, bootstraps, seeded
+from caramel.cli.saying import say
+from caramel.storage.files import keep_inputs, write_atomically
+
+COMPARISON = "comparison.csv"  # what is written
+RUN = click.Path(exists=True, path_type=Path)
+
+
+@click.command()
+@click.option("--benchmark", required=True, metavar="NAME", help="Benchmark that the files are of.")
+@click.argument("files", nargs=-1, required=True, type=RUN)
+@click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
+@bootstraps
+@seeded
+def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, seed: int) -> None:
+    """Recompute all metrics from per-instance FILES: scores, or the authors' true/false columns.
+
+    FILES are similarities.parquet of `caramel eval` (or its folder), or CSV, JSON, JSON Lines or Parquet of
+    others. Columns: scores named as in similarities.parquet, or verdicts named as metrics (itt, tot,
+    accuracy …); and, where they are known, instance_id, image_id, subset and model.
+
+    \b
+    Example:
+      caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
+    """
+    from caramel.evaluation.results import run_files
+    from caramel.evaluation.results.published_files import files_of, metrics_of
+    from caramel.registry import BENCHMARKS
+    from caramel.report.terminal import metrics_text
+
+    keep_inputs(
+        [out / name for name in run_files.METRICS], [file for path in files for file in files_of(path)]
+    )
+    found = metrics_of(list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, seed=seed)
+    run_files.write_metrics(found, out)
+    say(metrics_text(found))
+    for note in found.attrs["notes"]:
+        say(f"Note: {note}")
+    say(f"\nWritten to {out}.")
+
+
+@click.command()
+@click.argument("a")
+@click.argument("b")
+@click.option("--out", type=FOLDER, help="Folder to write comparison.csv to.")
+@bootstraps
+@seeded
+def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None:
+    """Compare model A with model B on the same instances: paired, clustered on the image, Holm-corrected.
+
+    A and B are each a folder of `caramel eval` or a similarities.parquet; several, joined by commas, are
+    seeds of one training. A file with several models needs the name: FOLDER::MODEL.
+
+    Per benchmark, subset and metric: the difference with its 95 % interval, the corrected p-value, the
+    effect size, and the smallest difference that this benchmark could have shown.
+
+    \b
+    Example:
+      caramel compare results/tuned results/base --out results/tuned-base
+      caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
+    """
+    from caramel.evaluation.results.comparison import compare as compared
+    from caramel.evaluation.results.published_files import read_runs, run_file
+    from caramel.report.terminal import comparison_text
+
+    if out is not None:
+        keep_inputs([out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")])
+    found = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
+    if out is not None:
+        write_atomically(out / COMPARISON, lambda path: found.to_csv(path, index=False))
+    say(comparison_text(found, a, b))
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, type=RUN)
+@click.option("--benchmark", required=True, metavar="NAME", help="Benchmark of the table.")
+@click.option("--metric", "metrics", multiple=True, help="Metric, repeatable; left out: the benchmark's own.")
+@click.option("--subset", "subsets", multiple=True, help="Subset, repeatable; left out: all of them.")
+@click.option(
+    "--style",
+    default="markdown",
+    show_default=True,
+    type=click.Choice(["markdown", "latex", "csv"]),
+    help="Form of the table.",
+)
+@click.option("--published/--no-published", default=True, show_default=True, help="Rows of the papers too.")
+@click.option("--seeds", is_flag=True, help="Models NAME-1, NAME-2 … are training seeds of NAME: one row.")
+@click.option("--intervals", is_flag=True, help="Show 95 % intervals.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File; left out: the terminal.")
+@bootstraps
+@seeded
+def table(
+    runs: tuple[Path, ...],
+    benchmark: str,
+    metrics: tuple[str, ...],
+    subsets: tuple[str, ...],
+    style: str,
+    published: bool,
+    seeds: bool,
+    intervals: bool,
+    out: Path | None,
+    bootstrap: int,
+    seed: int,
+) -> None:
+    """Write a paper's table from RUNS, folders of `caramel eval`, beside the published rows.
+
+    The best is bold only where it is significantly better than every other measured model.
+
+    \b
+    Example:
+      caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
+    """
+    from caramel.evaluation.results import run_files
+    from caramel.evaluation.results.published_files import ANSWERS, run_file
+    from caramel.registry import BENCHMARKS
+    from caramel.report.paper_table import paper_table
+
+    if out is not None:
+        read = [
+            file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
+        ]
+        keep_inputs([out], read)
+    text = paper_table(
+        run_files.scored(runs),
+        BENCHMARKS[benchmark],
+        metrics=metrics,
+        subsets=subsets,
+        published=published,
+        style=style,  # type: ignore[arg-type]
+        resamples=bootstrap,
+        seed=seed,
+        further=run_files.answered(runs),
+        seeds=seeds,
+        intervals=intervals,
+    )
+    if out is None:
+        say(text)
+        return
+    write_atomically(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+    say(f"Wrote {out}.")

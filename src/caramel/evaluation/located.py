@@ -1,0 +1,93 @@
+"""Benchmarks where they lie: what is read of their files, and a hash of all that they ask."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from caramel.benchmarks.image_files import content_keys
+from caramel.benchmarks.tasks import limited
+from caramel.errors import DataError, shown
+from caramel.kinds.benchmark import Rankings, Task
+from caramel.registry import BENCHMARKS
+from caramel.storage.fields import brief
+
+_AT_ONCE = 8192  # rows that are hashed together
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a benchmark lies.
+
+    Attributes:
+        benchmark: name in the registry.
+        data: its folder.
+        images: folder of its images.
+        options: further keyword arguments of its reader.
+        dvc: DVC paths that it is read from, for the MLflow run.
+    """
+
+    benchmark: str
+    data: str
+    images: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    dvc: tuple[str, ...] = ()
+
+
+def source_of(name: str, data: Path, images: Path | None) -> Source:
+    """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
+
+    Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
+    in the benchmark's folder.
+    """
+    folder = data / name if (data / name).is_dir() else data
+    if images is None:
+        return Source(name, str(folder), str(folder))
+    own = images / name
+    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images))
+
+
+def read_task(source: Source, limit: int | None = None) -> Task:
+    """Return the task of a benchmark, or its first instances.
+
+    Raises:
+        DataError: a file is missing or broken.
+    """
+    if not Path(source.data).is_dir():
+        raise DataError(
+            f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
+            f"{BENCHMARKS[source.benchmark].layout}"
+        )
+    read = BENCHMARKS[source.benchmark].read
+    return limited(read(Path(source.data), Path(source.images), **source.options), limit)
+
+
+def check_instances(task: Task, source: Source) -> None:
+    """Raise DataError where two instances have one name."""
+    twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
+    if len(twice):
+        raise DataError(
+            f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
+            f"{shown([brief(name) for name in twice])}"
+        )
+
+
+def keys_of(task: Task, with_images: bool) -> list[bytes]:
+    """Return the content key of each image; its number where no image is looked at."""
+    return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
+
+
+def digest_of(task: Task) -> bytes:
+    """Return a hash of all that a task asks, but of its images."""
+    digest = hashlib.sha256()
+    for start in range(0, len(task.rows), _AT_ONCE):
+        digest.update(task.rows.iloc[start : start + _AT_ONCE].to_json(orient="values").encode())
+    if isinstance(task, Rankings):
+        for text in task.texts:
+            digest.update(repr(text).encode())
+        for pool in task.pools:
+            digest.update(repr(pool.shape).encode() + pool.tobytes())
+    return digest.digest()
