@@ -32,6 +32,8 @@ CASES = {
     "refine of a folder": ("refine", "{}/set", "--out", "{}/set"),
     "refine of a file": ("refine", "{}/set/swap_obj.json", "--out", "{}/set"),
     "refine of its report": ("refine", "{}/file/refine.json", "--out", "{}/file"),
+    "select of a folder": ("select", "{}/set", "--out", "{}/set", "--scorer", "casing"),
+    "select of its report": ("select", "{}/file/selection.json", "--out", "{}/file", "--scorer", "casing"),
     "eval": (
         "eval",
         "--model",
@@ -77,7 +79,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "in" / folder).mkdir(parents=True)
     text = json.dumps({row["id"]: row for row in rows})
     Path("in/set/swap_obj.json").write_text(text)
-    Path("in/file/refine.json").write_text(text)
+    for report in ("refine", "selection"):
+        Path(f"in/file/{report}.json").write_text(text)
     pd.DataFrame(rows).to_parquet("in/file/pairs.parquet")
     scores = np.random.default_rng(0).normal(size=(12, 2))
     scored = tables.frame(
