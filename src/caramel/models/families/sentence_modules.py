@@ -212,10 +212,11 @@ def _dense(target: str, folder: str) -> torch.nn.Module:
     found = {key: tuple(value.shape) for key, value in state.items()}
     if found != shapes:
         raise BackendError(f"{where}: its weights, {found}, do not fit its config, {shapes}. Fetch it again.")
-    return Dense(
+    layer: torch.nn.Module = Dense(
         *reversed(found["weight"]),
         bias="bias" in found,
         activation_function=getattr(torch.nn, activation)(),
         init_weight=state["weight"],
         init_bias=state.get("bias"),
     )
+    return layer
