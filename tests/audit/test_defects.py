@@ -1,12 +1,23 @@
 import os
+import random
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.audit.defects import CLIP_TOKENS, find_defects, is_damaged, is_not_english, least_clip_tokens
+from caramel.audit.defects import (
+    CLIP_TOKENS,
+    LONGEST_TOKEN,
+    find_defects,
+    is_cut_by_clip,
+    is_damaged,
+    is_not_english,
+)
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
@@ -56,6 +67,7 @@ def test_a_negative_that_is_true_within_its_row_alone_is_another_defect():
     }
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(*[st.sampled_from(["A cat", "the cat", "a dog", "two", ""])] * 3, st.sampled_from("xy"))
@@ -81,28 +93,64 @@ def test_texts_without_a_word_are_empty():
     assert found(*given_)["empty_text"] == ["a", "b", "c"]
 
 
-def test_a_text_that_clip_must_cut_is_found_by_its_words_digits_and_marks():
-    fits, cut = " ".join(["cat"] * 75), " ".join(["cat"] * 75) + "."
-    assert least_clip_tokens(fits) == CLIP_TOKENS
-    assert found((fits, None, "A dog."), (cut, None, "A boy.")) == {"over_long_text": ["b"]}
-    assert least_clip_tokens("It's 12 &amp; 3!!") == 2 + len(["it", "'s", "1", "2", "&", "3", "!!"])
+ODD = [
+    "Two men's don't-walk signs, 24/7 (3.14 % of 2024-05-01) ... they're 'quoted' and snake_case!",
+    "Café Zürich, piñata & naïve ½ of a crème brûlée — “no”",
+    "rock'n'roll o'clock y'all 'tis ''s a_b __",
+    "北京 собака कुत्ता क़",
+    "A &lt;b&gt; &amp;amp; &#39; tag &nLt;",
+    "CafÃ© İstanbul ﬁne \x1b[31m red \ud800 ŉ",
+    "😂😂😂😂😂😂😂😂",
+    "an antidisestablishmentarianist xylorimba",
+]
 
 
-def test_no_more_tokens_are_counted_than_clip_makes():
+@pytest.mark.parametrize("text", ODD)
+def test_a_text_is_too_long_where_open_clip_cuts_it(text):
     from open_clip.tokenizer import SimpleTokenizer
 
-    encode = SimpleTokenizer().encode
-    texts = [
-        "Two men's don't-walk signs, 24/7 (3.14 % of 2024-05-01) ... they're 'quoted' and snake_case!",
-        "Café Zürich, piñata & naïve ½ of a crème brûlée — “no”",
-        "rock'n'roll o'clock y'all 'tis ''s a_b __",
-        "北京 собака कुत्ता",
-        "A &lt;b&gt; &amp;amp; &#39; tag",
-    ]
-    for text in texts:
-        assert least_clip_tokens(text) <= len(encode(text)) + 2
-    plain = "A cat sits on a mat, and 2 dogs run."
-    assert least_clip_tokens(plain) == len(encode(plain)) + 2
+    tokenizer = SimpleTokenizer()
+    one = len(tokenizer.encode(text))
+    fit = (CLIP_TOKENS - 2) // one
+    for times in {1, fit, fit + 1, 3 * fit}:
+        many = " ".join([text] * times)
+        uncut = tokenizer(many, context_length=10_000)[0]
+        assert is_cut_by_clip(many) == ((uncut != 0).sum().item() > CLIP_TOKENS)
+
+
+def test_texts_that_clip_cuts_are_found_by_the_tokenizer_where_words_do_not_tell():
+    fits, cut = " ".join(["cat"] * 75), " ".join(["cat"] * 75) + "."
+    rare = " ".join(["xylorimba"] * 40)
+    assert found((fits, None, "A dog."), (cut, None, "A boy."), ("A cat.", None, rare)) == {
+        "over_long_text": ["b", "c"]
+    }
+
+
+def test_short_captions_are_measured_without_importing_the_tokenizer():
+    code = "import sys; from caramel.audit.defects import is_cut_by_clip as f; f('A cat, 2 dogs.'); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_ascii_of_few_signs_is_never_cut():
+    from open_clip.tokenizer import SimpleTokenizer
+
+    encode, draw = SimpleTokenizer().encode, random.Random(0)
+    texts = ["".join(map(chr, draw.choices(range(128), k=draw.randrange(60, 100)))) for _ in range(2000)]
+    assert [is_cut_by_clip(text) for text in texts] == [len(encode(text)) > CLIP_TOKENS - 2 for text in texts]
+
+
+def test_no_token_of_clip_is_longer_than_is_said():
+    from open_clip.tokenizer import SimpleTokenizer
+
+    assert max(len(token.removesuffix("</w>")) for token in SimpleTokenizer().encoder) == LONGEST_TOKEN
+
+
+def test_a_word_of_a_million_letters_is_told_at_once():
+    start = time.process_time()
+    assert is_cut_by_clip("ab" * 500_000)
+    assert not is_cut_by_clip("A “cat”" + " " * 1_000_000)
+    assert time.process_time() - start < 30  # by the tokenizer alone it is hours
 
 
 @pytest.mark.parametrize(

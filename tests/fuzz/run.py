@@ -49,6 +49,7 @@ def prepare() -> None:
     import matplotlib.pyplot  # noqa: F401
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
     import open_clip  # noqa: F401
+    import sentence_transformers  # noqa: F401
     import sklearn.linear_model  # noqa: F401
     import torch
     import transformers  # noqa: F401

@@ -355,6 +355,33 @@ def test_entries_of_netrc_are_not_sent(
     assert [r.headers.get("Authorization") for r in server.requests] == [None, f"Bearer {KEY_VALUE}"]
 
 
+def test_nothing_of_the_environment_or_of_the_machine_is_sent(
+    server: ChatServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("API_KEY", "ADMIN_KEY", "ORG_ID", "PROJECT_ID"):
+        monkeypatch.setenv(f"OPENAI_{name}", KEY_VALUE)
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", f"X-Own: {KEY_VALUE}\nAuthorization: Bearer {KEY_VALUE}")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
+    assert one(server, always("B")) == Reply("B")
+    headers = {name.lower(): value for name, value in server.requests[0].headers.items()}
+    content = {"content-length", "content-type", "accept", "accept-encoding"}
+    assert headers.keys() <= content | {"host", "connection", "user-agent"}
+    assert KEY_VALUE not in str(headers)
+
+
+def test_headers_that_would_make_a_client_decode_the_body_are_not_looked_at(server: ChatServer) -> None:
+    answer = refuses(500, "oh", Content_Type="application/json; charset=zlib", X_Should_Retry="true")
+    assert one(server, lambda request, number: answer, attempts=1).problem == "status 500: oh"
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("url", ["http://xn--a/v1", "http://a\x00b/v1", "http://[v1.a]/v1"])
+def test_a_url_that_names_no_host_is_a_failure(url: str) -> None:
+    reply = asked(Chat("m", "m", url, attempts=1), [question()])[0]
+    assert reply.text is None
+    assert reply.problem
+
+
 def test_endpoint_and_model_belong_to_the_identity_and_the_rest_does_not() -> None:
     first = Chat("m", "a", "http://127.0.0.1:1/v1")
     assert first.identity == Chat("n", "a", "http://127.0.0.1:1/v1", "key", 1, 1, 1, 1, 1).identity

@@ -50,13 +50,18 @@ def sentence_folder(
     return folder
 
 
-def dense(folder: Path, outputs: int, activation: str, **further: Any) -> np.ndarray:
-    """Write a Dense module and return its matrix (outputs, 32)."""
+def dense(folder: Path, outputs: int, activation: str, *, inputs: int = 32, **further: Any) -> np.ndarray:
+    """Write a Dense module and return its matrix (outputs, inputs)."""
     from safetensors.torch import save_file
     from torch import randn
 
-    weight = randn(outputs, 32)
-    config = {"in_features": 32, "out_features": outputs, "bias": False, "activation_function": activation}
+    weight = randn(outputs, inputs)
+    config = {
+        "in_features": inputs,
+        "out_features": outputs,
+        "bias": False,
+        "activation_function": activation,
+    }
     write(folder / "config.json", config | further)
     save_file({"linear.weight": weight}, folder / "model.safetensors")
     return weight.numpy()
@@ -123,6 +128,33 @@ def test_older_and_joined_poolings_are_understood(
     rows = hidden(bert, CAPTIONS[3])
     expected = unit(np.concatenate([by_hand(rows, name) for name in poolings]))
     np.testing.assert_allclose(load(folder).encode_texts(CAPTIONS, None)[3], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("further", [(), (NORMALIZE,), (DENSE, NORMALIZE), (NORMALIZE, DENSE)])
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False},
+        {"pooling_mode": ["lasttoken", "mean"]},
+        {"pooling_mode": "weightedmean", "include_prompt": False},
+        {"pooling_mode": ["max", "mean_sqrt_len_tokens"], "include_prompt": False},
+    ],
+)
+def test_a_sound_folder_gives_what_sentence_transformers_itself_gives(
+    pooling: dict[str, Any], further: tuple[str, ...], bert: Path, tmp_path: Path
+) -> None:
+    from sentence_transformers import SentenceTransformer
+
+    folder = sentence_folder(bert, tmp_path / "st", pooling, *further)
+    width = 64 if isinstance(pooling.get("pooling_mode"), list) else 32
+    if DENSE in further:
+        place = folder / f"{2 + further.index(DENSE)}_Dense"
+        dense(place, 8, "torch.nn.modules.activation.Tanh", inputs=width)
+    prompts = {"prompts": {"query": "two "}, "default_prompt_name": "query"}
+    write(folder / "config_sentence_transformers.json", prompts)
+    theirs = SentenceTransformer(str(folder), device="cpu", local_files_only=True)
+    expected = theirs.encode(CAPTIONS, normalize_embeddings=True)
+    np.testing.assert_allclose(load(folder).encode_texts(CAPTIONS, None), expected, atol=1e-6)
 
 
 def test_a_folder_without_modules_is_pooled_by_its_mean(bert: Path) -> None:
@@ -340,6 +372,18 @@ def test_the_identity_is_of_the_content_and_the_settings(bert: Path, tmp_path: P
     others = [load(f"{bert}?{query}").identity for query in ("pooling=cls", "prefix=a ", "pooling=mean")]
     others.append(load(bert, "bf16").identity)
     assert [json.dumps(o) == json.dumps(first.identity) for o in others] == [False, False, True, False]
+
+
+def test_the_identity_tells_the_version_of_sentence_transformers(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from caramel.models import identities
+
+    before, version = load(bert).identity, identities.metadata.version
+    monkeypatch.setattr(
+        identities.metadata, "version", lambda p: "0" if p == "sentence-transformers" else version(p)
+    )
+    assert load(bert).identity != before
 
 
 def test_the_identity_tells_the_weights_of_a_dense_module(bert: Path, tmp_path: Path) -> None:

@@ -106,9 +106,9 @@ def _check_size(size: Any) -> None:
 
 def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
     """Return the tokenizer of a text config."""
-    from open_clip.tokenizer import SimpleTokenizer
+    from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH, SimpleTokenizer
 
-    length = text.get("context_length", 77)
+    length = text.get("context_length", DEFAULT_CONTEXT_LENGTH)
     options = dict(text.get("tokenizer_kwargs") or {})
     if vocabulary is not None and vocabulary.exists():
         with explained(str(vocabulary)):

@@ -6,6 +6,10 @@ nowhere else. Models that think aloud before they answer do not fit into ``MAX_T
 
 A server is not trusted either: of a response ``LARGEST`` bytes are read at most, uncompressed and within ``timeout``;
 redirects are not followed; what is not JSON of this form is no reply.
+
+The package ``openai`` is not used for it. Its pauses cannot be cut short, and what is no reply it does not ask again;
+structured output would be another request, with other replies. Its bodies without bound, redirects and headers (of
+the machine, and of ``OPENAI_…`` in the environment) would have to be taken back: more code than this.
 """
 
 from __future__ import annotations

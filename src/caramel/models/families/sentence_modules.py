@@ -1,4 +1,4 @@
-"""What a folder of sentence-transformers says, read without that package.
+"""What a folder of sentence-transformers says, checked before that package makes anything of it.
 
     modules.json                       a Transformer, a Pooling, and perhaps Dense and Normalize modules
     sentence_bert_config.json          max_seq_length, do_lower_case
@@ -11,7 +11,7 @@ Transformers' own folders have none of these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,27 +171,28 @@ def _default_prompt(target: str) -> str:
     return prompts[default] or ""
 
 
-def layers_of(target: str, then: Sequence[tuple[str, str]]) -> torch.nn.Sequential:
-    """Return the modules after the pooling.
+def modules_of(target: str, layout: Layout) -> torch.nn.Sequential:
+    """Return the modules after the Transformer, as sentence-transformers runs them, on the processor.
+
+    They take features, a dict with ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
+    ``prompt_length``, and return it with ``sentence_embedding`` (n, width).
 
     Raises:
         BackendError: a Dense module is broken, or of a kind that is not known.
     """
     import torch
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
 
-    class Normalize(torch.nn.Module):
-        def forward(self, vectors: torch.Tensor) -> torch.Tensor:
-            return torch.nn.functional.normalize(vectors, dim=-1)
-
-    layers: list[torch.nn.Module] = []
-    for kind, folder in then:
-        layers += _dense(target, folder) if kind == "Dense" else [Normalize()]
-    return torch.nn.Sequential(*layers).eval()
+    # Of a width it is only told for those who ask it: that of its input is what counts.
+    pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
+    then = [_dense(target, folder) if kind == "Dense" else Normalize() for kind, folder in layout.then]
+    return torch.nn.Sequential(pooling, *then).eval()
 
 
-def _dense(target: str, folder: str) -> list[torch.nn.Module]:
-    """Return a linear layer and its activation."""
+def _dense(target: str, folder: str) -> torch.nn.Module:
+    """Return a linear layer with its activation; its file is read here, where its size is compared first."""
     import torch
+    from sentence_transformers.sentence_transformer.modules import Dense
 
     where = f"{target!r}, module {folder!r}"
     config = read_config(target, f"{folder}/config.json")
@@ -211,40 +212,11 @@ def _dense(target: str, folder: str) -> list[torch.nn.Module]:
     found = {key: tuple(value.shape) for key, value in state.items()}
     if found != shapes:
         raise BackendError(f"{where}: its weights, {found}, do not fit its config, {shapes}. Fetch it again.")
-    rows, columns = found["weight"]
-    linear = torch.nn.Linear(columns, rows, bias="bias" in shapes)
-    linear.load_state_dict(state)
-    return [linear, getattr(torch.nn, activation)()]
-
-
-def pool(hidden: torch.Tensor, mask: torch.Tensor, names: Sequence[str], skip: int) -> torch.Tensor:
-    """Return one vector per text, (n, d), or (n, d · poolings).
-
-    Args:
-        hidden: (n, tokens, d).
-        mask: (n, tokens), 1 for a text's tokens, which stand at its beginning.
-        names: of ``POOLINGS``.
-        skip: so many tokens at the beginning are left out; cls is then the first that is left.
-    """
-    import torch
-
-    places = torch.arange(mask.shape[1], device=mask.device)
-    lengths = mask.sum(1, keepdim=True)
-    used = (mask.bool() & (places >= skip))[:, :, None]
-    first = torch.where(lengths > skip, skip, 0)
-    weights = {
-        "mean": used,
-        "mean_sqrt_len_tokens": used,
-        "weightedmean": used * (places + 1)[None, :, None],
-        "cls": (places == first)[:, :, None],
-        "lasttoken": (places == lengths - 1)[:, :, None],
-    }
-    vectors = []
-    for name in names:
-        if name == "max":
-            vectors.append(hidden.masked_fill(~used, -torch.inf).amax(1))
-            continue
-        weight = weights[name].to(hidden.dtype)
-        total = weight.sum(1).clamp(min=1)
-        vectors.append((hidden * weight).sum(1) / (total.sqrt() if name == "mean_sqrt_len_tokens" else total))
-    return torch.cat(vectors, 1)
+    layer: torch.nn.Module = Dense(
+        *reversed(found["weight"]),
+        bias="bias" in found,
+        activation_function=getattr(torch.nn, activation)(),
+        init_weight=state["weight"],
+        init_bias=state.get("bias"),
+    )
+    return layer

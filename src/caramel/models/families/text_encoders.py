@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 
 from caramel.errors import BackendError
 from caramel.models.devices import autocast, resolve_device, resolve_precision
-from caramel.models.families.sentence_modules import Layout, checked_poolings, layers_of, layout_of, pool
+from caramel.models.families.sentence_modules import Layout, checked_poolings, layout_of, modules_of
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import (
     MODEL_TYPES,
@@ -34,7 +34,7 @@ from caramel.models.families.transformers_files import (
     missing_transformers,
     model_type,
 )
-from caramel.models.identities import weights_hash
+from caramel.models.identities import versions, weights_hash
 from caramel.models.loading import explained, tried
 from caramel.models.protocols import Embeddings, Family, Identity
 
@@ -57,7 +57,7 @@ class SentenceEncoder:
         model: gives ``last_hidden_state``.
         tokenizer: the checkpoint's.
         layout: how texts become vectors.
-        layers: what follows the pooling.
+        modules: the pooling and what follows it.
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
         name: what tables call the model.
@@ -68,13 +68,13 @@ class SentenceEncoder:
         model: Any,
         tokenizer: Any,
         layout: Layout,
-        layers: torch.nn.Sequential,
+        modules: torch.nn.Sequential,
         device: str,
         precision: str,
         name: str,
     ) -> None:
         self.name = name
-        self._model, self._tokenizer, self._layout, self._layers = model, tokenizer, layout, layers
+        self._model, self._tokenizer, self._layout, self._modules = model, tokenizer, layout, modules
         self._device, self._precision = device, resolve_precision(precision, device)
         self._length = _length(model.config, tokenizer, layout)
         self._skip = 0 if layout.include_prompt else _prefix_tokens(tokenizer, layout.prefix)
@@ -91,7 +91,8 @@ class SentenceEncoder:
             device=self._device,
             layout=layout,
             length=self._length,
-            layers=[repr(self._layers), weights_hash(self._layers)],
+            modules=[repr(self._modules), weights_hash(self._modules)],
+            versions=versions("transformers", "tokenizers", "sentence-transformers"),
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
@@ -117,8 +118,12 @@ class SentenceEncoder:
         with torch.inference_mode():
             with autocast(self._device, self._precision):
                 hidden = self._model(**inputs).last_hidden_state
-            pooled = pool(hidden.float(), inputs["attention_mask"], self._layout.pooling, self._skip)
-            return torch.nn.functional.normalize(self._layers(pooled), dim=-1)
+            features = {
+                "token_embeddings": hidden.float(),
+                "attention_mask": inputs["attention_mask"],
+                "prompt_length": self._skip,
+            }
+            return torch.nn.functional.normalize(self._modules(features)["sentence_embedding"], dim=-1)
 
 
 def _length(config: Any, tokenizer: Any, layout: Layout) -> int | None:
@@ -197,9 +202,9 @@ def load_text(target: str, *, device: str, precision: str, name: str) -> Sentenc
         device=device,
         unneeded=("pooler.",),
     )
-    layers = layers_of(place, layout.then).to(device)
+    modules = modules_of(place, layout).to(device)
     with explained(place):
-        parts = (model, load_tokenizer(layout.transformer), layout, layers)
+        parts = (model, load_tokenizer(layout.transformer), layout, modules)
         return tried(SentenceEncoder(*parts, device, precision, name), place)
 
 
