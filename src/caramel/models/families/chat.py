@@ -34,8 +34,8 @@ from requests.utils import get_environ_proxies, select_proxy
 from urllib3.exceptions import HTTPError
 
 from caramel.errors import BackendError, printable
+from caramel.kinds.model import Family, Identity, Question, Reply
 from caramel.models.families.chat_responses import Response, content, said, text_of
-from caramel.models.protocols import Family, Identity, Question, Reply
 from caramel.storage.pictures import ORIENTATION, open_picture, opened
 
 KEY = "CARAMEL_CHAT_KEY"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from caramel.errors import BackendError
+from caramel.kinds.model import Embeddings, Family, Identity
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.sentence_modules import Layout, checked_poolings, layout_of, modules_of
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
@@ -36,7 +37,6 @@ from caramel.models.families.transformers_files import (
 )
 from caramel.models.identities import versions, weights_hash
 from caramel.models.loading import explained, tried
-from caramel.models.protocols import Embeddings, Family, Identity
 
 if TYPE_CHECKING:
     import torch
