@@ -190,7 +190,7 @@ def fit(
     clip.model.to(device).train()
     rows = max(2, batch // 2) if examples.method.negatives else batch
     groups = weight_decay_groups([clip.model], weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6, fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6)
 
     def loss(step: int) -> torch.Tensor:
         with autocast(device, precision):
