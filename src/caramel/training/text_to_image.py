@@ -108,7 +108,7 @@ def train_pixart(
             torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
 
     optimizer = torch.optim.AdamW(
-        weight_decay_groups([text_encoder, transformer], 0.01), lr=lr, betas=(0.9, 0.98), fused=True
+        weight_decay_groups([text_encoder, transformer], 0.01), lr=lr, betas=(0.9, 0.98)
     )
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
     training = Training(modules, optimizer, loss, steps, warmup, checkpoint_every, None, on_points, average)
