@@ -30,6 +30,7 @@ from caramel.benchmarks.image_files import check_images
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.scoring import similarities
 from caramel.kinds.benchmark import Comparisons
+from caramel.running.parallel import threaded
 from caramel.running.stages import be_quiet
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
@@ -38,9 +39,11 @@ SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 def draw(names: list[str], folder: Path, size: tuple[int, int]) -> None:
     """Write a JPEG of each name: shapes on noise, so that no two are alike and files have natural sizes."""
     folder.mkdir(parents=True, exist_ok=True)
-    for number, name in enumerate(names):
+
+    def one(numbered: tuple[int, str]) -> None:
+        number, name = numbered
         if (folder / name).exists():
-            continue
+            return
         rng = np.random.default_rng(number)
         noise = rng.integers(96, 160, (size[1] // 4, size[0] // 4, 3), dtype=np.uint8)
         picture = Image.fromarray(noise).resize(size)
@@ -48,6 +51,8 @@ def draw(names: list[str], folder: Path, size: tuple[int, int]) -> None:
         for left, top in rng.integers(0, size, (6, 2)).tolist():
             pen.rectangle((left, top, left + 90, top + 70), fill=tuple(rng.integers(0, 255, 3).tolist()))
         picture.save(folder / name, quality=90)
+
+    threaded(one, list(enumerate(names)))
 
 
 def checkpoint(folder: Path, model: str) -> str:
@@ -72,11 +77,11 @@ class Watch:
         self.seconds = 0.0
 
     @contextmanager
-    def on(self, spec: str) -> Iterator[None]:
+    def on(self, spec: str, device: str, precision: str) -> Iterator[None]:
         """Watch the opened model for the block's time."""
         from caramel.models.families.specs import open_model
 
-        encoder = open_model(spec, "cpu", "fp32")
+        encoder = open_model(spec, device, precision)
         encoder._embed_pixels = self._timed(encoder._embed_pixels, "images")
         encoder._embed_tokens = self._timed(encoder._embed_tokens, "texts")
         try:
@@ -88,6 +93,8 @@ class Watch:
         def timed(rows: Any, *rest: Any, **named: Any) -> Any:
             start = time.perf_counter()
             out = function(rows, *rest, **named)
+            if out.is_cuda:
+                out = out.cpu()  # which waits for it
             self.seconds += time.perf_counter() - start
             setattr(self, kind, getattr(self, kind) + len(rows))
             return out
@@ -95,14 +102,18 @@ class Watch:
         return timed
 
 
-def fast(task: Comparisons, spec: str, store: Path) -> tuple[Any, dict[str, Any]]:
+def fast(
+    task: Comparisons, spec: str, store: Path, device: str = "cpu", precision: str = "fp32"
+) -> tuple[Any, dict[str, Any]]:
     """Return the similarities of the task, and what it took: images are checked, then all is scored."""
     watch = Watch()
-    with watch.on(spec):
+    with watch.on(spec, device, precision):
         start = time.perf_counter()
         keys = check_images(task.images, "sugarcrepe")
         checked = time.perf_counter() - start
-        rows = similarities(task, keys, Run(spec, "cpu", "fp32", None, str(store), "inline"), benchmark="s")
+        rows = similarities(
+            task, keys, Run(spec, device, precision, None, str(store), "inline"), benchmark="s"
+        )
         seconds = time.perf_counter() - start
     took = {
         "seconds": round(seconds, 1),

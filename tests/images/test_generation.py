@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.errors import BackendError
+from caramel.errors import BackendError, ResourceError
 from caramel.images.generation import (
     NOT_DRAWN,
     candidate_seed,
@@ -197,3 +197,21 @@ def test_an_adopted_pipeline_that_changed_or_went_is_refused(generator_folder, t
     shutil.rmtree(theirs)
     with pytest.raises(BackendError, match="theirs' is not the one"):
         load_pipeline(tmp_path / "adopted", "cpu")
+
+
+def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder, monkeypatch) -> None:
+    pipeline, options = load_pipeline(generator_folder, "cpu")
+
+    def full(*args, **named):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes.")
+
+    monkeypatch.setattr(pipeline.transformer, "forward", full)
+    with pytest.raises(
+        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch`"
+    ):
+        draw_pictures(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, size=48)
+
+
+def test_a_pipeline_on_a_device_that_is_not_there_is_a_clear_error(generator_folder) -> None:
+    with pytest.raises(BackendError, match=r"Device 'meteor' cannot be used"):
+        load_pipeline(generator_folder, "meteor")

@@ -1,12 +1,14 @@
+import threading
+
 import numpy as np
 import pandas as pd
 import pytest
 import torch
 
-from caramel.errors import DataError
+from caramel.errors import BackendError, DataError
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.contrastive import batch_loss, draw_batch, fit, hits, load_examples
+from caramel.training.contrastive import ahead, batch_loss, draw_batch, fit, hits, load_examples, take
 
 
 @pytest.fixture
@@ -82,14 +84,15 @@ def test_negative_images_make_a_batch_twice_as_wide(rows, files, clip_folder) ->
     clip = load_checkpoint(clip_folder)
     full = load_examples(clip, rows, files, method=METHODS["negative_texts_images"])
     chosen = np.arange(8)
-    found = batch_loss(clip, full, chosen, "cpu").item()
+    found = batch_loss(clip, full.method, take(clip, full, chosen, "cpu")).item()
     i0, i1 = (full.images[chosen], full.negative_images[chosen])
     doubled = type(full)(
         METHODS["in_batch"],
         np.concatenate([i0, i1]),
         torch.cat([full.texts[chosen], full.negative_texts[chosen]]),
     )
-    assert found == pytest.approx(batch_loss(clip, doubled, np.arange(16), "cpu").item(), abs=1e-5)
+    again = batch_loss(clip, doubled.method, take(clip, doubled, np.arange(16), "cpu")).item()
+    assert found == pytest.approx(again, abs=1e-5)
 
 
 def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> None:
@@ -115,3 +118,41 @@ def test_a_batch_is_drawn_from_seed_and_step_alone() -> None:
     assert draw_batch(1, 5, 100, 8).tolist() != draw_batch(1, 6, 100, 8).tolist()
     assert len(set(draw_batch(1, 5, 100, 50).tolist())) == 50
     assert len(draw_batch(1, 5, 3, 50)) == 3
+
+
+@pytest.mark.parametrize("asked", [range(6), [3, 4, 5], [2, 4, 2]])
+def test_the_next_batch_is_made_in_a_thread_and_is_that_of_its_step(asked) -> None:
+    threads, made = set(), []
+
+    def make(step: int) -> int:
+        threads.add(threading.current_thread())
+        made.append(step)
+        return 10 * step
+
+    with ahead(make, 6) as batch_of:
+        assert [batch_of(step) for step in asked] == [10 * step for step in asked]
+    assert threading.current_thread() not in threads
+    assert max(made) < 6
+    assert len(made) == len({*made}) or asked == [2, 4, 2]
+
+
+def test_an_error_of_a_batch_is_raised_where_it_is_asked_for() -> None:
+    def make(step: int) -> int:
+        if step == 1:
+            raise DataError("no row")
+        return step
+
+    with ahead(make, 3) as batch_of:
+        assert batch_of(0) == 0
+        with pytest.raises(DataError, match="no row"):
+            batch_of(1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_an_error_that_names_the_devices(
+    rows, files, clip_folder, tmp_path
+) -> None:
+    clip = load_checkpoint(clip_folder)
+    examples = load_examples(clip, rows, files, method=METHODS["in_batch"])
+    with pytest.raises(BackendError, match=r"'cuda' cannot be used: .*Say auto, cpu"):
+        fit(clip, examples, [], **settings(tmp_path, device="cuda"))

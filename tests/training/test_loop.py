@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, ResourceError
 from caramel.training.loop import Training, kept_step, learning_rate, train, weight_decay_groups
 
 
@@ -187,6 +187,33 @@ def test_a_gradient_or_weight_that_is_not_finite_stops_it_too(tmp_path) -> None:
         group["lr"] = math.inf
     with pytest.raises(ConfigError, match="there is no checkpoint before it"):
         train(run, scratch=tmp_path / "rate", title="t")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB."),
+        RuntimeError("can't allocate memory"),
+    ],
+)
+def test_a_step_that_does_not_fit_into_memory_says_what_to_lower(tmp_path, error) -> None:
+    run = training(fresh())
+    loss = run.loss
+
+    def full(step: int) -> torch.Tensor:
+        if step == 12:
+            raise error
+        return loss(step)
+
+    run.loss = full
+    with pytest.raises(
+        ResourceError, match=r"Training 't' does not fit into the memory of 'cpu'.* Lower `batch`"
+    ):
+        train(run, scratch=tmp_path, title="t")
+    assert steps(tmp_path) == ["step-00000010"]
+    run.loss = lambda step: (_ for _ in ()).throw(RuntimeError("shapes do not fit"))
+    with pytest.raises(RuntimeError, match="shapes"):
+        train(run, scratch=tmp_path, title="t")
 
 
 def test_training_lowers_the_loss(tmp_path) -> None:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
+from caramel.models.devices import fitting, usable, whole_fp32
 from caramel.storage.files import file_hash, write_atomically
 
 CARD = "generator.json"
@@ -83,8 +84,9 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
     """Return (pipeline, call options) of a generator folder.
 
     Raises:
-        BackendError: the folder is no generator, its pipeline is not the one that was written, or diffusers
-            cannot load it.
+        BackendError: the folder is no generator, its pipeline is not the one that was written, diffusers
+            cannot load it, or the device cannot be used.
+        ResourceError: the pipeline does not fit onto the device.
     """
     import torch
     from diffusers import AutoPipelineForText2Image
@@ -104,7 +106,8 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
             f"network and HF_HUB_OFFLINE=0."
         ) from error
     pipeline.set_progress_bar_config(disable=True)
-    return pipeline.to(device), options
+    with usable("The pipeline", device):
+        return pipeline.to(device), options
 
 
 def draw_pictures(
@@ -117,11 +120,16 @@ def draw_pictures(
     steps: int,
     size: int,
 ) -> npt.NDArray[np.uint8]:
-    """Return one picture per prompt, shape (n, size, size, 3); each starts from noise of its own seed."""
+    """Return one picture per prompt, shape (n, size, size, 3); each starts from noise of its own seed.
+
+    Raises:
+        ResourceError: so many pictures do not fit into memory at a time.
+    """
     import torch
 
     generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
-    with torch.inference_mode():
+    memory = fitting(f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch`.")
+    with memory, torch.inference_mode(), whole_fp32():
         drawn = pipeline(
             list(prompts),
             generator=generators,

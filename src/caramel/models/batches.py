@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError, ResourceError
+from caramel.models.devices import out_of_memory
 
 if TYPE_CHECKING:
     import torch
@@ -17,13 +18,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Ready = TypeVar("Ready")
 LARGEST = {"cuda": 1024, "cpu": 64}  # more gives no further speed; a GPU finds what fits below it
-# What torch says where an allocation fails in main memory or inside a library of the GPU.
-FULL = (
-    "can't allocate memory",
-    "CUDA error: out of memory",
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_ALLOC_FAILED",
-)
+NO_ROW = ("out of range in self", "device-side assert")  # what an embedding says, on a processor and on a GPU
 
 
 def in_batches(
@@ -88,23 +83,14 @@ def _rows(forward: Callable[[Ready], torch.Tensor], ready: Ready) -> npt.NDArray
     try:
         rows: npt.NDArray[np.float32] = forward(ready).float().cpu().numpy()
         return rows
-    except IndexError as error:
-        if "out of range in self" not in str(error):  # what an embedding says, on a processor
-            raise
-        raise BackendError(
-            "The model has no row for a token of its tokenizer: its files do not fit together. Fetch all of them again."
-        ) from error
-    except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+    except (IndexError, RuntimeError) as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+        if any(text in str(error) for text in NO_ROW):
+            raise BackendError(
+                "The model has no row for a token of its tokenizer: its files do not fit together. Fetch all of them again."
+            ) from error
         if not out_of_memory(error):
             raise
         return None
-
-
-def out_of_memory(error: RuntimeError) -> bool:
-    """Return whether torch ran out of memory, on a GPU or in main memory."""
-    import torch
-
-    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in FULL)
 
 
 def _release() -> None:

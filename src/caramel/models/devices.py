@@ -1,13 +1,25 @@
-"""Devices and precisions: what ``auto`` means on this machine, and forward passes in it."""
+"""Devices and precisions: what ``auto`` means on this machine, forward passes in it, and what does not fit into it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from caramel.errors import BackendError
+from caramel.errors import BackendError, ResourceError
 
+if TYPE_CHECKING:
+    import torch
+
+Model = TypeVar("Model", bound="torch.nn.Module")
 PRECISIONS = ("fp32", "bf16", "fp16")
+# What torch says where an allocation fails in main memory or inside a library of the GPU.
+FULL = (
+    "can't allocate memory",
+    "CUDA error: out of memory",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
 
 
 def resolve_device(device: str) -> str:
@@ -48,6 +60,7 @@ def compute(device: str, precision: str) -> dict[str, str]:
 def autocast(device: str, precision: str) -> Iterator[None]:
     """Run the block's forward passes in the precision.
 
+    fp32 is IEEE's on a GPU too, where torch computes convolutions with ten bits of mantissa (TF32) by default.
     On a processor the plain attention kernel is taken in bf16: the backward pass of the fused
     one is slower than all the rest of a small model's step.
     """
@@ -55,9 +68,88 @@ def autocast(device: str, precision: str) -> Iterator[None]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     if precision == "fp32":
-        yield
+        with whole_fp32():
+            yield
         return
     plain = sdpa_kernel(SDPBackend.MATH) if device == "cpu" else nullcontext()
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
     with torch.autocast(device.partition(":")[0], dtype=dtype), plain:
         yield
+
+
+@contextmanager
+def whole_fp32() -> Iterator[None]:
+    """Keep a GPU from shortening the factors of fp32 products; after the block torch's settings are as before."""
+    import torch
+
+    backends: Any = torch.backends
+    matmul, cudnn = backends.cuda.matmul, backends.cudnn
+    new = hasattr(cudnn, "conv")  # since torch 2.9
+    key, whole = ("fp32_precision", "ieee") if new else ("allow_tf32", False)
+    before = [
+        (place, getattr(place, key))
+        for place in ((matmul, cudnn.conv, cudnn.rnn) if new else (matmul, cudnn))
+    ]
+    try:
+        for place, _ in before:
+            setattr(place, key, whole)
+        yield
+    finally:
+        for place, value in before:
+            setattr(place, key, value)
+
+
+def on_device(model: Model, device: str) -> Model:
+    """Return the model on the device, in evaluation mode.
+
+    Raises:
+        BackendError: the device cannot be used.
+        ResourceError: the model does not fit onto it.
+    """
+    with usable("The model", device):
+        return model.to(device).eval()
+
+
+@contextmanager
+def usable(what: str, device: str) -> Iterator[None]:
+    """Say of a block that moves something to a device why that cannot be; errors as in ``on_device``."""
+    try:
+        with fitting(what, device, "Free it, or take another device or a smaller model."):
+            yield
+    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
+        raise BackendError(
+            f"Device {device!r} cannot be used: {_said(error)}. Say auto, cpu, cuda or cuda:N."
+        ) from error
+
+
+@contextmanager
+def fitting(what: str, device: str, cure: str) -> Iterator[None]:
+    """Say of a block that runs out of memory what does, and what to do.
+
+    Args:
+        what: runs out of it; begins the message.
+        device: whose memory it is.
+        cure: ends the message.
+
+    Raises:
+        ResourceError: there is not enough memory.
+    """
+    try:
+        yield
+    except RuntimeError as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
+        if not out_of_memory(error):
+            raise
+        raise ResourceError(
+            f"{what} does not fit into the memory of {device!r}: {_said(error)}. {cure}"
+        ) from error
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Return whether torch ran out of memory, on a GPU or in main memory."""
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or any(text in str(error) for text in FULL)
+
+
+def _said(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0].rstrip(".")

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from caramel.errors import BackendError, CaramelError, ResourceError
-from caramel.models.batches import out_of_memory
+from caramel.models.devices import out_of_memory
 from caramel.models.hub import network_error, offline
 from caramel.models.state_dicts import broken, first_line, refused
 

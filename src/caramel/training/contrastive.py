@@ -3,10 +3,12 @@ and ``finetune`` share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +18,8 @@ from caramel.errors import DataError, shown
 from caramel.kinds.method import Method
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import decode, encode_text, normalised
-from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.clip.trimming import needed_columns
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from caramel.models.clip.checkpoints import Clip
 
+Made = TypeVar("Made")
 LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
 
 
@@ -43,6 +47,14 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.images)
+
+
+class Batch(NamedTuple):
+    """What a step trains on: (n, …), or (2n, …) where there are negatives of that sort."""
+
+    pictures: torch.Tensor  # uint8 (…, 3, size, size)
+    texts: torch.Tensor  # tokens (…, context)
+    columns: int | None  # of the tokens that are needed; None: not known
 
 
 def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any], *, method: Method) -> Examples:
@@ -91,19 +103,49 @@ def draw_batch(seed: int, step: int, rows: int, size: int) -> npt.NDArray[np.int
     return np.random.default_rng([seed, step]).choice(rows, size=min(size, rows), replace=False)
 
 
-def batch_loss(clip: Clip, examples: Examples, rows: npt.NDArray[np.int64], device: str) -> torch.Tensor:
-    """Return the loss of one batch by the method of its examples."""
+def take(clip: Clip, examples: Examples, rows: npt.NDArray[np.int64], device: str) -> Batch:
+    """Return some of the rows on the device; their negatives stand behind them."""
     import torch
 
-    pictures, texts = examples.images[rows], examples.texts[rows]
+    def moved(stack: torch.Tensor) -> torch.Tensor:
+        if device.startswith("cuda"):  # from pinned memory nothing waits for the copy
+            return stack.pin_memory().to(device, non_blocking=True)
+        return stack.to(device)
+
+    pictures, texts = [examples.images[rows]], [examples.texts[rows]]
     if examples.negative_texts is not None:
-        texts = torch.cat([texts, examples.negative_texts[rows]])
+        texts.append(examples.negative_texts[rows])
     if examples.negative_images is not None:
-        pictures = np.concatenate([pictures, examples.negative_images[rows]])
-    images = clip.model.encode_image(normalised(clip, pictures, device), normalize=True)
-    vectors = encode_text(clip, texts.to(device))
+        pictures.append(examples.negative_images[rows])
+    tokens = torch.cat(texts)
+    stack = torch.cat([torch.from_numpy(part) for part in pictures])
+    return Batch(moved(stack), moved(tokens), needed_columns(clip.model, tokens))
+
+
+def batch_loss(clip: Clip, method: Method, batch: Batch) -> torch.Tensor:
+    """Return the loss of one batch by a method."""
+    images = clip.model.encode_image(normalised(clip, batch.pictures), normalize=True)
+    vectors = encode_text(clip, batch.texts, batch.columns)
     scale = clip.model.logit_scale.exp()
-    return examples.method.loss(images.float(), vectors.float(), scale)
+    return method.loss(images.float(), vectors.float(), scale)
+
+
+@contextmanager
+def ahead(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], Made]]:
+    """Give ``make`` of a step from 0 to ``steps``; in a thread it makes that of the next one meanwhile.
+
+    A GPU would wait for its batch else.
+    """
+    coming: dict[int, Future[Made]] = {}
+    with ThreadPoolExecutor(1) as thread:
+
+        def made(step: int) -> Made:
+            found = coming.pop(step, None) or thread.submit(make, step)
+            if step + 1 < steps:
+                coming[step + 1] = thread.submit(make, step + 1)
+            return found.result()
+
+        yield made
 
 
 def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256) -> dict[str, float]:
@@ -119,9 +161,8 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
         for start in range(0, len(examples), batch):
             part = slice(start, start + batch)
             if pictures is not None:
-                out.append(
-                    clip.model.encode_image(normalised(clip, pictures[part], device), normalize=True).float()
-                )
+                pixels = normalised(clip, torch.from_numpy(pictures[part]).to(device))
+                out.append(clip.model.encode_image(pixels, normalize=True).float())
             elif tokens is not None:
                 out.append(encode_text(clip, tokens[part].to(device)).float())
         return torch.cat(out)
@@ -187,14 +228,13 @@ def fit(
 
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
-    clip.model.to(device).train()
+    on_device(clip.model, device).train()
     rows = max(2, batch // 2) if examples.method.negatives else batch
     groups = weight_decay_groups([clip.model], weight_decay)
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6)
 
-    def loss(step: int) -> torch.Tensor:
-        with autocast(device, precision):
-            return batch_loss(clip, examples, draw_batch(seed, step, len(examples), rows), device)
+    def drawn(step: int) -> Batch:
+        return take(clip, examples, draw_batch(seed, step, len(examples), rows), device)
 
     def measure() -> dict[str, float]:
         found: dict[str, float] = {}
@@ -207,18 +247,24 @@ def fit(
         with torch.no_grad():
             clip.model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
 
-    training = Training(
-        {"model": clip.model},
-        optimizer,
-        loss,
-        steps,
-        warmup,
-        checkpoint_every,
-        measure,
-        on_points,
-        clamp,
-        select,
-    )
-    curve = train(training, scratch=scratch, title=title)
+    with ahead(drawn, steps) as batch_of:
+
+        def loss(step: int) -> torch.Tensor:
+            with autocast(device, precision):
+                return batch_loss(clip, examples.method, batch_of(step))
+
+        training = Training(
+            {"model": clip.model},
+            optimizer,
+            loss,
+            steps,
+            warmup,
+            checkpoint_every,
+            measure,
+            on_points,
+            clamp,
+            select,
+        )
+        curve = train(training, scratch=scratch, title=title)
     clip.model.eval()
     return curve

@@ -16,12 +16,15 @@ from tqdm import tqdm
 
 from caramel.errors import ConfigError
 from caramel.kinds.trainer import Curve
+from caramel.models.devices import fitting, whole_fp32
 from caramel.storage.files import is_whole, keep
 
 if TYPE_CHECKING:
     import torch
 
 CHECKPOINTS = 2  # that are kept
+CHECK_EVERY = 10  # steps: each look at a GPU's numbers waits for it
+CURE = "Lower `batch`, or take run.precision: bf16."
 
 
 @dataclass
@@ -84,12 +87,15 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
 
     Raises:
         ConfigError: the loss, its gradient or a weight is no longer finite.
+        ResourceError: a step does not fit into memory.
     """
     import torch
 
+    parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
     peak = [group["lr"] for group in training.optimizer.param_groups]
     start = next((_restore(training, p) for p in _checkpoints(scratch) if is_whole(p)), 0)
     losses: list[torch.Tensor] = []
+    unchecked: list[tuple[int, torch.Tensor, torch.Tensor]] = []
     for step in tqdm(
         range(start, training.steps),
         initial=start,
@@ -100,19 +106,23 @@ def train(training: Training, *, scratch: Path, title: str) -> Curve:
     ):
         for group, rate in zip(training.optimizer.param_groups, peak, strict=True):
             group["lr"] = learning_rate(step, peak=rate, warmup=training.warmup, steps=training.steps)
-        training.optimizer.zero_grad(set_to_none=True)
-        loss = training.loss(step)
-        loss.backward()  # type: ignore[no-untyped-call]
-        norm = torch.nn.utils.clip_grad_norm_(
-            [p for g in training.optimizer.param_groups for p in g["params"]], 1.0
-        )
-        _check_finite({"loss": loss, "gradient": norm}, step, scratch, title)
-        training.optimizer.step()
+        with fitting(f"Training {title!r}", str(parameters[0].device), CURE), whole_fp32():
+            training.optimizer.zero_grad(set_to_none=True)
+            loss = training.loss(step)
+            loss.backward()  # type: ignore[no-untyped-call]
+            norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            training.optimizer.step()
         losses.append(loss.detach().clone())  # mse_loss's own scalar lies in memory as large as its inputs
+        unchecked.append((step, losses[-1], norm))
         if training.after_step:
             training.after_step(step)
         done = step + 1
-        if done % training.checkpoint_every == 0 or done == training.steps:
+        saves = done % training.checkpoint_every == 0 or done == training.steps
+        if saves or len(unchecked) == CHECK_EVERY:
+            for number, *values in unchecked:
+                _check_finite(dict(zip(("loss", "gradient"), values, strict=True)), number, scratch, title)
+            unchecked.clear()
+        if saves:
             _check_finite(_weights(training), step, scratch, title)
             points = [(done, "loss", float(torch.stack(losses).mean()))]
             losses.clear()
@@ -182,7 +192,9 @@ def _restore(training: Training, path: Path) -> int:
     """Load the checkpoint into the training run and return the number of steps done."""
     import torch
 
-    state = torch.load(path, weights_only=True)
+    state = torch.load(
+        path, weights_only=True, map_location="cpu"
+    )  # what is loaded has its own place already
     for name, module in training.modules.items():
         module.load_state_dict(state["modules"][name])
     training.optimizer.load_state_dict(state["optimizer"])

@@ -19,7 +19,7 @@ from caramel.errors import DataError
 from caramel.images.pipelines import CallOptions, save_pipeline
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.tokenizer import learn_merges
-from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def train_pixart(
     precision = resolve_precision(precision, device)
     torch.manual_seed(seed)
     tokenizer = make_tokenizer(learn_merges(texts, scratch / "bpe.txt.gz"), scratch / "tokenizer")
-    text_encoder = make_text_encoder(tokenizer, width).to(device)
-    transformer = make_transformer(size, patch, width, layers).to(device)
+    text_encoder = on_device(make_text_encoder(tokenizer, width), device).train()
+    transformer = on_device(make_transformer(size, patch, width, layers), device).train()
     rows = pairs[pairs["split"] == "train"]
     pictures = load_pictures(rows, images, size)
     tokens = tokenizer([*rows["caption"], ""], padding="max_length", max_length=TEXT_TOKENS, truncation=True)

@@ -719,7 +719,7 @@ def test_pixels_are_bit_for_bit_those_of_open_clip(resize_mode, interpolation, m
     preprocess = {"resize_mode": resize_mode, "interpolation": interpolation, "mean": (0.1, 0.2, 0.3)}
     config = {"model_cfg": CONFIGS["clip"], "preprocess_cfg": preprocess}
     clip = assemble(models["clip"], config, None)
-    ours = normalised(clip, decode(clip, [stream.getvalue()]), "cpu")
+    ours = normalised(clip, torch.from_numpy(decode(clip, [stream.getvalue()])))
     theirs = image_transform_v2(PreprocessCfg(size=48, **preprocess), is_train=False)(image)
     assert torch.equal(ours[0], theirs)
 

@@ -18,12 +18,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from caramel.errors import BackendError, ResourceError
-from caramel.models.batches import out_of_memory
+from caramel.errors import BackendError
 from caramel.models.clip.activations import OPENAI, OTHERS, agreed
 from caramel.models.clip.assembly import Clip, assemble, completed
 from caramel.models.clip.encoder import ClipEncoder
-from caramel.models.devices import resolve_device
+from caramel.models.devices import on_device, resolve_device
 from caramel.models.loading import bounded, read_text_as_json, tried
 from caramel.models.state_dicts import first_line, fit_state, read_state
 from caramel.storage.files import file_hash
@@ -251,26 +250,6 @@ def _check_weights(path: Path, weights: Path) -> None:
             f"They are broken or were replaced: make or fetch the checkpoint again, or remove the card if you "
             f"replaced them."
         )
-
-
-def on_device(model: torch.nn.Module, device: str) -> torch.nn.Module:
-    """Return the model on the device, in evaluation mode.
-
-    Raises:
-        BackendError: the device cannot be used.
-        ResourceError: the model does not fit onto it.
-    """
-    try:
-        return model.to(device).eval()
-    except (RuntimeError, AssertionError) as error:  # the latter where torch was built without it
-        if isinstance(error, RuntimeError) and out_of_memory(error):
-            raise ResourceError(
-                f"The model does not fit into the memory of {device!r}: {first_line(error)}. Free it, or "
-                f"take another device or a smaller model."
-            ) from error
-        raise BackendError(
-            f"Device {device!r} cannot be used: {first_line(error)}. Say auto, cpu, cuda or cuda:N."
-        ) from error
 
 
 def load_encoder(folder: str | Path, *, device: str, precision: str, name: str) -> ClipEncoder:

@@ -38,18 +38,23 @@ def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     return np.stack(threaded(one, list(enumerate(images)))).transpose(0, 3, 1, 2)
 
 
-def normalised(clip: Clip, pixels: npt.NDArray[np.uint8], device: str) -> torch.Tensor:
-    """Return pixels in the model's own range, shape (n, 3, size, size)."""
+def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
+    """Return pixels (n, 3, size, size) in the model's own range, where they are."""
     import torch
 
-    mean = torch.tensor(clip.mean, device=device).view(1, 3, 1, 1)
-    std = torch.tensor(clip.std, device=device).view(1, 3, 1, 1)
-    return (torch.from_numpy(pixels).to(device).float() / 255 - mean) / std
+    # A copy that blocks would wait for all that the GPU has to do.
+    mean, std = (
+        torch.tensor(v).view(1, 3, 1, 1).to(pixels.device, non_blocking=True) for v in (clip.mean, clip.std)
+    )
+    return (pixels.float() / 255 - mean) / std
 
 
-def encode_text(clip: Clip, tokens: torch.Tensor) -> torch.Tensor:
-    """Return unit vectors (n, d) of tokens (n, context); padding is computed on only where it matters."""
-    return text_vectors(clip.model, tokens)
+def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+    """Return unit vectors (n, d) of tokens (n, context); padding is computed on only where it matters.
+
+    ``columns`` is what ``needed_columns`` says of the tokens, where that is known already.
+    """
+    return text_vectors(clip.model, tokens, columns)
 
 
 class ClipEncoder:
@@ -117,8 +122,10 @@ class ClipEncoder:
         return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
 
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
+        import torch
+
         with self._inference():
-            ready = normalised(self._clip, pixels, self._device)
+            ready = normalised(self._clip, torch.from_numpy(pixels).to(self._device))
             vectors: torch.Tensor = self._clip.model.encode_image(ready, normalize=True)
             return vectors
 

@@ -20,14 +20,13 @@ from caramel.models.clip.checkpoints import (
     WEIGHT_NAMES,
     build_model,
     load_checkpoint,
-    on_device,
     read_config,
     read_folder,
     save_checkpoint,
 )
 from caramel.models.clip.encoder import ClipEncoder
 from caramel.models.clip.open_clip_names import named, option_text
-from caramel.models.devices import resolve_device
+from caramel.models.devices import on_device, resolve_device
 from caramel.models.hub import hub_file
 from caramel.models.loading import bounded, tried
 from caramel.models.state_dicts import first_line, fit_state, read_state

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
     import torch
 
 
-def text_vectors(model: Any, tokens: torch.Tensor) -> torch.Tensor:
-    """Return unit vectors (n, d) of tokens (n, context), n at least 1."""
+def text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+    """Return unit vectors (n, d) of tokens (n, context), n at least 1.
+
+    Args:
+        model: of open_clip.
+        tokens: on its device.
+        columns: what ``needed_columns`` says of them, where that is known already: asked of tokens on a GPU, it waits
+            for all that the GPU has to do.
+    """
     import torch
     from torch.nn.functional import normalize
 
@@ -36,7 +43,7 @@ def text_vectors(model: Any, tokens: torch.Tensor) -> torch.Tensor:
         place = torch.full((len(tokens),), x.shape[1] - 1, device=tokens.device)
     else:
         place = _end(tower, tokens)
-        x, mask = _until(tower, tokens, int(place.max()) + 1)
+        x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
     x = tower.transformer(x, attn_mask=mask)
     pooled = tower.ln_final(x[torch.arange(len(x), device=x.device), place])
     projection = tower.text_projection
@@ -45,6 +52,14 @@ def text_vectors(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     elif projection is not None:
         pooled = pooled @ projection
     return normalize(pooled, dim=-1)
+
+
+def needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
+    """Return after how many columns the batch is cut; None where the end tokens do not say it."""
+    tower = _causal_tower(model)
+    if tower is None or getattr(tower, "cls_emb", None) is not None:
+        return None
+    return int(_end(tower, tokens).max()) + 1
 
 
 def _causal_tower(model: Any) -> Any:

@@ -34,7 +34,7 @@ import numpy as np
 from caramel.errors import BackendError
 from caramel.kinds.model import Family, Floats, Identity, Index
 from caramel.models.batches import in_batches
-from caramel.models.devices import resolve_device, resolve_precision
+from caramel.models.devices import resolve_device, resolve_precision, whole_fp32
 from caramel.models.families.generative_inputs import Batch, answered, continued, prompt_of
 from caramel.models.families.transformers_files import (
     MODEL_TYPES,
@@ -171,13 +171,14 @@ class GenerativeMatcher:
         import torch
 
         inputs = {name: self._moved(value) for name, value in batch.inputs.items()}
-        with torch.inference_mode():
+        with torch.inference_mode(), whole_fp32():
             logits = self._model(**inputs, use_cache=False).logits
         rows, columns, tokens = (x.to(logits.device) for x in (batch.rows, batch.columns, batch.tokens))
         chosen = logits[rows, columns].double()
-        each = chosen.gather(1, tokens[:, None])[:, 0] - chosen.logsumexp(1)
-        sums: torch.Tensor = each.new_zeros(len(logits)).index_add(0, rows, each)
-        return sums if self._family == "vqascore" else sums / rows.bincount(minlength=len(logits))
+        # Summed on the processor: a GPU adds in any order, and what is equal would not tie.
+        each = (chosen.gather(1, tokens[:, None])[:, 0] - chosen.logsumexp(1)).cpu()
+        sums: torch.Tensor = each.new_zeros(len(logits)).index_add(0, batch.rows, each)
+        return sums if self._family == "vqascore" else sums / batch.rows.bincount(minlength=len(logits))
 
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
         return value.to(self._device, self._model.dtype if value.is_floating_point() else None)

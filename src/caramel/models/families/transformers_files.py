@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from caramel.errors import BackendError, shown
 from caramel.kinds.model import Identity
 from caramel.models.clip.assembly import LARGEST_SIDE
-from caramel.models.clip.checkpoints import on_device
+from caramel.models.devices import on_device
 from caramel.models.hub import offline
 from caramel.models.identities import settings_hash, settings_of, versions, weights_hash
 from caramel.models.loading import bounded, explained, read_text_as_json

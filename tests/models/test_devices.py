@@ -1,0 +1,80 @@
+"""Precisions of a device, and what does not fit into it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from caramel.errors import BackendError, ResourceError
+from caramel.models.devices import autocast, fitting, on_device, out_of_memory, resolve_precision, whole_fp32
+
+
+@pytest.mark.parametrize(("generation", "expected"), [(7, "fp32"), (8, "bf16"), (9, "bf16")])
+def test_auto_is_bf16_only_where_a_gpu_multiplies_it_in_hardware(
+    generation: int, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device = SimpleNamespace(major=generation)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda number: device)
+    monkeypatch.setattr(torch.cuda, "_check_bf16_tensor_supported", lambda number: True)  # it can emulate it
+    assert resolve_precision("auto", "cuda") == expected
+    assert resolve_precision("bf16", "cuda") == "bf16"
+
+
+def test_an_unknown_precision_lists_the_choices() -> None:
+    with pytest.raises(BackendError, match=r"'int8'\. Choices: auto, fp32, bf16, fp16"):
+        resolve_precision("int8", "cpu")
+
+
+def settings() -> list[str]:
+    """Return how torch computes products of fp32 on a GPU."""
+    cuda, cudnn = torch.backends.cuda, torch.backends.cudnn
+    return [cuda.matmul.fp32_precision, cudnn.conv.fp32_precision, cudnn.rnn.fp32_precision]
+
+
+@pytest.mark.parametrize("chosen", ["highest", "high"])
+def test_fp32_is_whole_on_a_gpu_and_settings_of_others_stay(chosen: str) -> None:
+    usual = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(chosen)
+    try:
+        before = settings()
+        assert "tf32" in before
+        with autocast("cpu", "fp32"):
+            assert settings() == ["ieee"] * 3
+        assert settings() == before
+        with autocast("cpu", "bf16"):
+            assert settings() == before
+        with pytest.raises(KeyError), whole_fp32():
+            raise KeyError
+        assert settings() == before
+        assert torch.get_float32_matmul_precision() == chosen
+    finally:
+        torch.set_float32_matmul_precision(usual)
+
+
+def test_a_device_that_cannot_be_used_is_an_error_that_names_the_choices() -> None:
+    with pytest.raises(BackendError, match=r"'meteor' cannot be used: .*Say auto, cpu, cuda or cuda:N"):
+        on_device(torch.nn.Linear(1, 1), "meteor")
+
+
+@pytest.mark.parametrize(
+    ("said", "full"),
+    [
+        ("CUDA error: out of memory\nCUDA kernel errors might be reported later", True),
+        ("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate", True),
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes.", True),
+        ("shapes do not fit", False),
+    ],
+)
+def test_what_does_not_fit_is_told_from_other_errors(said: str, full: bool) -> None:
+    assert out_of_memory(RuntimeError(said)) == full
+    raised = pytest.raises(ResourceError if full else RuntimeError, match=said[:20])
+    with raised as stopped, fitting("The batch", "cuda:1", "Lower it."):
+        raise RuntimeError(said)
+    if full:
+        assert str(stopped.value).startswith("The batch does not fit into the memory of 'cuda:1': ")
+        assert str(stopped.value).endswith(". Lower it.")
+        assert "\n" not in str(stopped.value)
