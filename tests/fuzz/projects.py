@@ -141,6 +141,31 @@ def scores(suffix: str) -> Callable[[], None]:
     return made
 
 
+def detections() -> None:
+    """A file of BiVLC's detectors."""
+    rows = [
+        {"text_pred": (n % 7) / 7, "img_pred": (n % 5) / 5, "label": float(label)}
+        for label in (0, 1)
+        for n in range(9)
+    ]
+    put("v.csv", rows)
+
+
+def chosen() -> None:
+    """Answers of GPT-4V as released: a folder per order of the options."""
+    for place, folder in enumerate(("positive-first", "negative-first")):
+        rows = {}
+        for n in range(6):
+            right = (n + place) % 3 > 0
+            said = {
+                "free_form_answer": f"({1 + (right == bool(place))})",
+                "multiple_choice_answer": caption(n) if right else negative(n),
+            }
+            rows[str(n)] = {"answer": said, "caption": caption(n), "negative_caption": negative(n)}
+            rows[str(n)] |= {"filename": f"{n % 4}.jpg", "correct": right}
+        put(f"{folder}/gpt4v-swap_obj.json", {**rows, "accuracy": 0.5} if place else rows)
+
+
 def runs(names: str = "ab") -> None:
     """Runs of ``caramel eval`` on the same instances, a folder each."""
     for k, name in enumerate(names):

@@ -25,11 +25,13 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
 
     FILES are similarities.parquet of `caramel eval` (or its folder), or CSV, JSON, JSON Lines or Parquet of
     others. Columns: scores named as in similarities.parquet, or verdicts named as metrics (itt, tot,
-    accuracy …); and, where they are known, instance_id, image_id, subset and model.
+    accuracy …); and, where they are known, instance_id, image_id, subset and model. Read as released are also
+    the answers of GPT-4V on SugarCrepe (both orders of the options are joined) and the CSVs of BiVLC's detectors.
 
     \b
     Example:
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
+      caramel metrics --benchmark sugarcrepe gpt-4v-results/*-first/*.json --out gpt-4v/
     """
     from caramel.evaluation.results import run_files
     from caramel.evaluation.results.published_files import files_of, metrics_of

@@ -8,7 +8,7 @@ A column is
   it. Empty is not scored; ties cannot be seen.
 
 Where there are both, the scores count. Beside these there may be the instance, its image, its subsets and the model;
-other columns are left out.
+other columns are left out. A file of BiVLC's detectors has probabilities of its own (``detector_files``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.errors import DataError
+from caramel.evaluation.results.detector_files import COLUMNS, detected, is_detections
+from caramel.evaluation.results.released_answers import answers_of, is_answers
+from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.summary import MACRO
 from caramel.storage.fields import brief, checked_text
-from caramel.storage.records import csv_rows, json_rows, parquet
 from caramel.tables import SUBTYPES
 
-FORMATS = (".csv", ".json", ".jsonl", ".parquet")
 NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
     "instance_id": ("instance_id", "id"),
     "image_id": ("image_id", "filename", "image"),
@@ -62,6 +63,9 @@ class Scored(NamedTuple):
     rows: pd.DataFrame  # model, instance_id, image_id, subsets
     outcomes: Outcomes  # of the same rows
     notes: tuple[str, ...]  # what the file lacks
+    answers: pd.DataFrame | None = (
+        None  # of a model that chose, see ``released_answers``; then the verdicts are these
+    )
 
 
 def read_others(path: Path, metrics: Sequence[str]) -> Scored:
@@ -78,7 +82,7 @@ def read_others(path: Path, metrics: Sequence[str]) -> Scored:
     Raises:
         DataError: the file is missing or broken, has neither a score nor a verdict, or a value is none.
     """
-    rows, places = _read(path)
+    rows, places = read_rows(path, is_known)
     return scored(rows, metrics, where=repr(str(path)), name=path.stem, places=places)
 
 
@@ -97,6 +101,11 @@ def scored(
     Raises:
         DataError: as in ``read_others``.
     """
+    if is_detections(list(rows.columns)):
+        found, natural = detected(rows, places, where)
+        of_instances = rows.iloc[natural].reset_index(drop=True)
+        described, notes = _described(of_instances, where, name, [places[n] for n in natural])
+        return Scored(described, found, notes)
     verdicts = {column: metric for column in rows.columns if (metric := _metric(column)) is not None}
     scores = [column for column in rows.columns if column in SCORES]
     if not verdicts and not scores:
@@ -105,46 +114,19 @@ def scored(
             f"Looked for scores: {', '.join(SCORES)}.\n"
             f"Looked for verdicts, true or false: {', '.join([*METRICS, *RECALLS, *ALIASES])}."
         )
-    described, notes = _known(rows, where, name, places)
+    described, notes = _described(rows, where, name, places)
     if not scores:
-        return Scored(described, _verdicts(rows, verdicts, where, places), notes)
+        said = _verdicts(rows, verdicts, where, places)
+        answers = answers_of(rows, described, said.hits["accuracy"], places) if is_answers(rows) else None
+        return Scored(described, said, notes, answers)
     numbers = pd.DataFrame({column: _numbers(rows[column], column, places) for column in scores})
     return Scored(described, outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics), notes)
 
 
-def _read(path: Path) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of any file of the known formats, and the file and place of each for messages."""
-    if path.suffix not in FORMATS or not path.is_file():
-        what = "is not there" if not path.is_file() else "is of no known format"
-        raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
-    if path.suffix == ".parquet":
-        with parquet(path) as file:
-            names = [name for name in file.schema_arrow.names if _is_known(name)]
-            whole = file.read(columns=names)
-            whole.validate(full=True)  # or what is no text would end the next line
-            rows: pd.DataFrame = whole.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
-            rows = rows.reindex(columns=[*names, *(n for n in file.schema_arrow.names if n not in names)])
-        places = [f"{str(path)!r}, row {number}" for number in range(len(rows))]
-    else:
-        named = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
-        for where, row in named:
-            if not isinstance(row, dict):
-                raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
-            try:
-                json.dumps(row, ensure_ascii=False).encode()
-            except UnicodeEncodeError as error:  # JSON can escape half of a sign
-                raise DataError(f"{where} holds a text that is no Unicode: {error}.") from error
-        rows = pd.DataFrame([row for _, row in named], dtype=object)
-        places = [where for where, _ in named]
-    if rows.empty:
-        raise DataError(f"{str(path)!r} holds no row.")
-    return rows, places
-
-
-def _is_known(column: str) -> bool:
+def is_known(column: str) -> bool:
     """Return whether a column is looked at; others, such as pictures, are not read."""
     names = (name for others in NAMES.values() for name in others)
-    return column in (*names, *SUBSETS, *SCORES) or _metric(column) is not None
+    return column in (*names, *SUBSETS, *SCORES, *COLUMNS) or _metric(column) is not None
 
 
 def _metric(column: str) -> str | None:
@@ -154,7 +136,7 @@ def _metric(column: str) -> str | None:
     return ALIASES.get(low) or plain.get(low.replace("_", ""))
 
 
-def _known(
+def _described(
     rows: pd.DataFrame, source: str, stem: str, places: Sequence[str]
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
@@ -277,21 +259,9 @@ def _numbers(column: pd.Series, name: str, places: Sequence[str]) -> list[float]
     whole = tables.SIMILARITIES.columns[name].type == tables.INT
     numbers = []
     for value, where in zip(column, places, strict=True):
-        number = _number(value)
+        number = number_or_nan(value)
         if number is None or number < low or number > high or (whole and number % 1):
             kind = "number of candidates" if whole else "finite number"
             raise DataError(f"{where}: {brief(value)} in column {name!r} is no {kind}.")
         numbers.append(number)
     return numbers
-
-
-def _number(value: Any) -> float | None:
-    """Return a number, NaN for an empty value, None for what is neither."""
-    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "nan")):
-        return np.nan
-    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
-        return None
-    try:
-        return None if isinstance(value, str) and "_" in value else float(value)
-    except (ValueError, OverflowError):
-        return None

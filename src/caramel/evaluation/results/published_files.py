@@ -10,6 +10,7 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
+from caramel.evaluation.results import released_answers
 from caramel.evaluation.results.other_files import Scored, read_others
 from caramel.evaluation.results.summary import judge
 from caramel.kinds.benchmark import Benchmark
@@ -34,19 +35,29 @@ def metrics_of(
     Raises:
         DataError: a file is missing, broken or of another benchmark, or an instance stands twice.
     """
-    parts: list[pd.DataFrame] = []
+    from caramel.evaluation.results.answers import summarise_answers
+
+    said: list[pd.DataFrame] = []
     scored: list[Scored] = []
+    chosen: list[pd.DataFrame] = []  # others' answers: a file per order of the options
     for file in (file for path in paths for file in files_of(Path(path))):
         if _is_ours(file, tables.ANSWERS, ANSWERS):
-            from caramel.evaluation.results.answers import summarise_answers
-
-            said = _of(tables.read(tables.ANSWERS, file), benchmark, file)
-            parts.append(summarise_answers(said, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed))
-            continue
-        scored.append(read_scores(file, benchmark))
+            said.append(_of(tables.read(tables.ANSWERS, file), benchmark, file))
+        elif (found := read_scores(file, benchmark)).answers is not None:
+            chosen.append(found.answers)
+        else:
+            scored.append(found)
+    notes = [note for found in scored for note in found.notes]
+    if chosen:
+        answers, lacking = released_answers.joined(chosen, benchmark.name)
+        said.append(answers)
+        notes += lacking
+    parts = [
+        summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed) for rows in said
+    ]
     parts += judged_models(scored, benchmark, bootstrap=bootstrap, seed=seed)
     metrics = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
-    metrics.attrs["notes"] = [note for found in scored for note in found.notes]
+    metrics.attrs["notes"] = notes
     return metrics
 
 

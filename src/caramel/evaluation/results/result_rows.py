@@ -1,0 +1,87 @@
+"""Rows of others' files of results, whatever their format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.errors import DataError
+from caramel.storage.fields import brief
+from caramel.storage.records import csv_rows, json_rows, parquet, read_json
+
+FORMATS = (".csv", ".json", ".jsonl", ".parquet")
+SUMMARY = "accuracy"  # key of an object of rows (SugarCrepe's GPT-4V) whose value, a number, is no row
+IDS = ("instance_id", "id")
+
+
+def read_rows(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a file of a known format, and the file and place of each for messages.
+
+    In an object of rows the keys are their ids, unless a column gives some.
+
+    Args:
+        path: the file.
+        is_known: whether a column is looked at; of a Parquet file the others are not read.
+
+    Raises:
+        DataError: the file is missing, broken, of another format, or holds no row.
+    """
+    if path.suffix not in FORMATS or not path.is_file():
+        what = "is not there" if not path.is_file() else "is of no known format"
+        raise DataError(f"{str(path)!r} {what}. Known formats: {', '.join(FORMATS)}.")
+    rows, places = _parquet(path, is_known) if path.suffix == ".parquet" else _plain(path)
+    if rows.empty:
+        raise DataError(f"{str(path)!r} holds no row.")
+    return rows, places
+
+
+def _parquet(path: Path, is_known: Callable[[str], bool]) -> tuple[pd.DataFrame, list[str]]:
+    with parquet(path) as file:
+        names = [name for name in file.schema_arrow.names if is_known(name)]
+        whole = file.read(columns=names)
+        whole.validate(full=True)  # or what is no text would end the next line
+        rows: pd.DataFrame = whole.replace_schema_metadata(None).to_pandas(integer_object_nulls=True)
+        rows = rows.reindex(columns=[*names, *(n for n in file.schema_arrow.names if n not in names)])
+    return rows, [f"{str(path)!r}, row {number}" for number in range(len(rows))]
+
+
+def _plain(path: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of a file of text."""
+    keys: list[str] = []
+    if path.suffix == ".csv":
+        named: list[tuple[str, Any]] = list(csv_rows(path))
+    elif path.suffix == ".json" and isinstance(data := read_json(path), dict):
+        if isinstance(data.get(SUMMARY), int | float) and len(data) > 1:
+            del data[SUMMARY]
+        keys = list(data)
+        named = [(f"{str(path)!r}, row {brief(key)}", row) for key, row in data.items()]
+    else:
+        named = json_rows(path)
+    for where, row in named:
+        if not isinstance(row, dict):
+            raise DataError(f"{where} must be an object of fields, not {brief(row)}.")
+        try:
+            json.dumps(row, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:  # JSON can escape half of a sign
+            raise DataError(f"{where} holds a text that is no Unicode: {error}.") from error
+    rows = pd.DataFrame([row for _, row in named], dtype=object)
+    if keys and not rows.empty and not set(IDS) & set(rows.columns):
+        rows = rows.assign(**{IDS[0]: keys})
+    return rows, [where for where, _ in named]
+
+
+def number_or_nan(value: Any) -> float | None:
+    """Return a number, or one written as text; NaN for an empty value, None for what is neither."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "nan")):
+        return np.nan
+    if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | float | np.number):
+        return None
+    try:
+        return None if isinstance(value, str) and "_" in value else float(value)
+    except (ValueError, OverflowError):
+        return None
