@@ -53,11 +53,11 @@ def answers_of(
         _outcome(hit, optional_text(row["answer"], "multiple_choice_answer", where))
         for hit, row, where in zip(right, records, places, strict=True)
     ]
-    replies = [
+    replies: Any = [
         optional_text(row["answer"], "free_form_answer", where)
         for row, where in zip(records, places, strict=True)
     ]
-    fixed = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
+    fixed: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
     return described.assign(**fixed, outcome=outcomes, reply=replies)
 
 
