@@ -50,6 +50,7 @@ def oracle(r: Mapping[str, float]) -> dict[str, tuple[bool | None, bool]]:
         "i2t": judge(i2t),
         "t2i": judge(t2i),
         "group": judge(i2t + t2i),
+        "group_match": judge([(r["s_c0_i0"] + r["s_c1_i1"], r["s_c0_i1"] + r["s_c1_i0"])]),
     }
     both_images = judge(i2t + t2i)[0] is not None
     for name, contest in {
@@ -159,6 +160,40 @@ def test_an_unknown_metric_lists_the_choices() -> None:
     with pytest.raises(DataError, match="Unknown metric 'acc'") as stopped:
         outcomes(pd.DataFrame(), ["acc"])
     assert all(name in str(stopped.value) for name in [*METRICS, *RECALLS])
+
+
+FOUR = ("s_c0_i0", "s_c1_i0", "s_c0_i1", "s_c1_i1")
+
+
+def test_group_match_of_instances_worked_out_by_hand() -> None:
+    rows = [
+        (0.9, 0.1, 0.2, 0.8),  # Group as well: 1.7 against 0.3
+        (0.9, 0.1, 0.5, 0.4),  # the second image picks the wrong caption, and 1.3 beats 0.6
+        (0.5, 0.6, 0.7, 0.4),  # 0.9 against 1.3
+        (0.75, 0.5, 0.5, 0.25),  # 1 against 1: a tie
+        (0.5, 0.25, 0.5, 0.25),  # equal images, so that they tell nothing: a tie
+        (0.9, math.nan, 0.2, 0.8),
+    ]
+    hits, ties = outcomes(
+        tables.frame(tables.SIMILARITIES, pd.DataFrame(rows, columns=FOUR)), ["group_match", "group"]
+    )
+    assert hits["group_match"].tolist()[:5] == [1, 1, 0, 0, 0]
+    assert hits["group"].tolist()[:5] == [1, 0, 0, 0, 0]
+    assert ties["group_match"].tolist() == [False, False, False, True, True, False]
+    assert hits.iloc[5].isna().all()
+
+
+@given(st.lists(st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 4), min_size=1, max_size=20))
+@settings(max_examples=200, deadline=None)
+def test_who_has_group_has_group_match_however_near_or_large_the_scores(
+    rows: list[tuple[float, ...]],
+) -> None:
+    # The next larger number for the right pairs: a sum of both would round the difference away.
+    near = [(math.nextafter(a, math.inf), a, d, math.nextafter(d, math.inf)) for a, _, _, d in rows]
+    frame = tables.frame(tables.SIMILARITIES, pd.DataFrame([*rows, *near], columns=FOUR))
+    hits, ties = outcomes(frame, ["group_match", "group"])
+    assert (hits["group_match"] >= hits["group"]).all()
+    assert (hits["group_match"][ties["group_match"]] == 0).all()
 
 
 @pytest.mark.parametrize("name", METRICS)

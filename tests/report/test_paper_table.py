@@ -87,6 +87,36 @@ def test_only_a_significant_lead_over_every_other_is_bold() -> None:
     assert "**" not in table([best, near, last]).split("\n\n")[0]
 
 
+def test_group_match_costs_the_other_columns_no_bold() -> None:
+    names = ["s_c0_i0", "s_c1_i0", "s_c0_i1", "s_c1_i1"]
+    runs = []
+    for seed, lift in enumerate((0.42, 0.2)):
+        run = scored(f"m{seed}", seed).assign(benchmark="winoground")
+        run[names] = np.random.default_rng(seed).normal([lift, 0, 0, lift], 1, (len(run), 4))
+        runs.append(run)
+    shown = {
+        metrics: cells(
+            paper_table(
+                pd.concat(runs, ignore_index=True),
+                BENCHMARKS["winoground"],
+                metrics=metrics,
+                subsets=("all", "swap", "replace"),
+                published=False,
+                style="markdown",
+                resamples=100,
+                seed=0,
+            )
+        )
+        for metrics in (("i2t", "group"), ("i2t", "group", "group_match"))
+    }
+    few, all_of_them = shown.values()
+    for name in ("m0", "m1"):
+        assert [cell for n, cell in enumerate(all_of_them[name]) if n % 3 < 2] == few[name]
+    assert all_of_them["Chance"][2] == "50.0"
+    assert any("**" in cell for cell in few["m0"])
+    assert not all("**" in cell for cell in few["m0"])
+
+
 def test_a_single_model_beats_nobody() -> None:
     assert "**" not in table([scored("m", 0, lift=3)])
 

@@ -133,7 +133,7 @@ def one_by_one(spec: str) -> tuple[Score, Callable[[str, str], float]]:
 def verdict(metric: str, x: Instance, s: Score, t: Callable[[str, str], float]) -> bool | None:
     """Return whether the instance is right by the metric's definition; None: a score is not there or NaN.
 
-    SugarCrepe 4.1; SugarCrepe++ 3 (ITT, TOT); Winoground 3.3 (text, image and group score) and BiVLC D.
+    SugarCrepe 4.1; SugarCrepe++ 3 (ITT, TOT); Winoground 3.3 (text, image and group score), GroupMatch (arXiv 2510.07632) and BiVLC D.
     """
     c0, c1, p2, i0, i1 = x.caption, x.negative, x.paraphrase, x.image, x.negative_image
     four = []
@@ -163,6 +163,7 @@ def verdict(metric: str, x: Instance, s: Score, t: Callable[[str, str], float]) 
             "i2t": text_score,
             "t2i": image_score,
             "group": text_score and image_score,
+            "group_match": c0_i0 + c1_i1 > c0_i1 + c1_i0,
             "i_pos2t": c0_i0 > c1_i0,
             "i_neg2t": c1_i1 > c0_i1,
             "t_pos2i": c0_i0 > c0_i1,

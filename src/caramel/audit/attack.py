@@ -11,6 +11,10 @@ that says which of the two is true: stacking (Wolpert 1992). For honest figures 
   that had learned on fold k.
 
 Which of the two captions stands first is drawn by lot, so that no method can gain from the order.
+
+To learn on the folds of the test set itself what gives it away, and to drop rows by it, is also what the test-set stress
+test and iterative bias pruning of Brown et al. 2025 (arXiv 2511.04655) do, by a fine-tuned language model and a
+random forest on questions; here it is done on pairs of captions, with groups and nesting.
 """
 
 from __future__ import annotations

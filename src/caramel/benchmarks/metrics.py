@@ -1,13 +1,18 @@
 """Metrics: what counts as a hit, given the similarities of an instance.
 
-Every metric is a set of strict inequalities that must all hold; equality is a tie and counts as
-a miss. Where a similarity is missing or NaN the instance is unscored: neither right nor wrong.
+Every metric is a set of strict inequalities that must all hold, of ``group_match`` one of sums; equality is a
+tie and counts as a miss. Where a similarity is missing or NaN the instance is unscored: neither right nor wrong.
 
 Sources: ``accuracy`` SugarCrepe (Hsieh et al. 2023); ``itt``, ``tot`` SugarCrepe++ (Dumpala et
 al. 2024); ``i2t``, ``t2i``, ``group`` Winoground (Thrush et al. 2022, as text, image and group
 score) and, with the four finer ones, BiVLC (Miranda et al. 2024), ``t2i`` MMVP-VLM (Tong et al. 2024) as
 well; ``image_accuracy`` SVO-Probes (Hendricks & Nematzadeh 2021), by choice of the image; ``recall@k``
 retrieval, and with ``avg_recall`` CREPE (Ma et al. 2023).
+
+``group_match`` is GroupMatch of Zhu et al. 2025 (arXiv 2510.07632, "Test-Time Matching"): the right assignment of two
+captions to two images has a greater sum of similarities than the swapped one. Who has Group has GroupMatch, but the
+two are not comparable: by chance one is right in 1 of 2 instances, the other in 1 of 6, and the assignment gives away
+that each caption belongs to one image. Their test-time matching itself, training on what was matched, is not done here.
 """
 
 from __future__ import annotations
@@ -27,12 +32,24 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric: pairs of similarity columns (greater, smaller), and its value by chance."""
+    """A metric of comparisons.
+
+    Attributes:
+        doc: what a hit is.
+        greater: pairs of similarity columns (greater, smaller).
+        chance: its value by chance.
+        needs: further similarities that an instance must have to be scored.
+        summed: of two pairs: the sum of the greater ones must be greater, not each of them.
+        apart: it is compared and corrected by itself, since it reads the scores of another metric once more: what is
+            known of the others is not to depend on it.
+    """
 
     doc: str
     greater: tuple[tuple[str, str], ...]
     chance: float
-    needs: tuple[str, ...] = ()  # further similarities that an instance must have to be scored
+    needs: tuple[str, ...] = ()
+    summed: bool = False
+    apart: bool = False
 
 
 _I0, _I1 = ("s_c0_i0", "s_c1_i0"), ("s_c1_i1", "s_c0_i1")  # image to text
@@ -53,11 +70,19 @@ METRICS: Mapping[str, Metric] = {
     "i2t": Metric("each image finds its caption", (_I0, _I1), 1 / 4),
     "t2i": Metric("each caption finds its image", (_C0, _C1), 1 / 4),
     "group": Metric("both directions at once", (_I0, _I1, _C0, _C1), 1 / 6),
+    "group_match": Metric(
+        "the right assignment of captions to images beats the swapped one",
+        (_I0, _I1),
+        1 / 2,
+        summed=True,
+        apart=True,
+    ),
     "i_pos2t": Metric("the positive image finds its caption", (_I0,), 1 / 2, _BOTH),
     "i_neg2t": Metric("the negative image finds its caption", (_I1,), 1 / 2, _BOTH),
     "t_pos2i": Metric("the positive caption finds its image", (_C0,), 1 / 2, _BOTH),
     "t_neg2i": Metric("the negative caption finds its image", (_C1,), 1 / 2, _BOTH),
 }
+APART = tuple(name for name, metric in METRICS.items() if metric.apart)
 
 
 @dataclass(frozen=True)
@@ -109,9 +134,13 @@ def _compared(metric: Metric, similarities: pd.DataFrame) -> tuple[Floats, npt.N
     columns = sorted({c for pair in metric.greater for c in pair} | set(metric.needs))
     scored: npt.NDArray[np.bool_] = similarities[columns].notna().all(axis=1).to_numpy()
     hit, tie = scored.copy(), np.zeros(len(similarities), bool)
-    for better, worse in metric.greater:
-        left = similarities[better].to_numpy(float)
-        right = similarities[worse].to_numpy(float)
+    contests = [(similarities[a].to_numpy(float), similarities[b].to_numpy(float)) for a, b in metric.greater]
+    if metric.summed:
+        # a + c > b + d; of differences, so that no rounding makes a tie of a > b and c > d.
+        (a, b), (c, d) = contests
+        with np.errstate(over="ignore"):
+            contests = [(a - b, d - c)]
+    for left, right in contests:
         hit &= left > right
         tie |= left == right
     return np.where(scored, hit.astype(float), np.nan), tie & scored

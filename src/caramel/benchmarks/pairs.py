@@ -20,7 +20,7 @@ from caramel.kinds.benchmark import Comparisons, ImageFile
 from caramel.storage.fields import checked_text, text_field
 from caramel.storage.records import parquet, parquet_rows
 
-METRICS = ("i2t", "t2i", "group")  # Winoground's text, image and group score
+METRICS = ("i2t", "t2i", "group", "group_match")  # Winoground's text, image and group score, and GroupMatch
 
 
 class Row(NamedTuple):

@@ -8,7 +8,7 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
+from caramel.benchmarks.metrics import APART, METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.paired_hits import ALPHA
@@ -39,9 +39,9 @@ def paper_table(
     """Return the table, in per cent.
 
     The best measured model of a column is bold only where it is better than every other measured one by
-    ``comparison.compare``, corrected by Holm over all these comparisons of the table. That keeps any false bold
-    in the table to 5 %: a column's is false only if a model beats the truly best one, which is no more than one
-    comparison per other model.
+    ``comparison.compare``, corrected by Holm over all these comparisons of the table, those of GroupMatch among
+    themselves. That keeps any false bold in the table to 5 %: a column's is false only if a model beats the truly best
+    one, which is no more than one comparison per other model.
 
     Args:
         similarities: table ``similarities`` of the measured models.
@@ -195,8 +195,10 @@ def _best(
                 )
                 compared[best, other] = found.set_index(["subset", "metric"])["p"]
             tests.append((best, column, float(compared[best, other].get(column, 1.0))))
-    significant = holm(np.array([p for _, _, p in tests])) < ALPHA
-    failed = {(name, column) for (name, column, _), kept in zip(tests, significant, strict=True) if not kept}
+    failed = set()
+    for together in ([t for t in tests if t[1][1] not in APART], [t for t in tests if t[1][1] in APART]):
+        corrected = holm(np.array([p for _, _, p in together]))
+        failed |= {test[:2] for test, p in zip(together, corrected, strict=True) if not p < ALPHA}
     bold: dict[str, list[Column]] = {}
     for name, column in dict.fromkeys((name, column) for name, column, _ in tests):
         if (name, column) not in failed:

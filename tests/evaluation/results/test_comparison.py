@@ -1,5 +1,6 @@
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
 from caramel.kinds.benchmark import Benchmark
+from caramel.statistics import holm
 
 SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
 BENCHMARK = Benchmark(
@@ -134,6 +136,27 @@ def test_a_large_lift_is_significant_everywhere_and_holm_costs_something() -> No
     assert (found["p_holm"] >= found["p"]).all()
     assert (found["p_holm"] > found["p"]).any()
     assert (found["detectable"] < found["difference"])["all", "accuracy"]
+
+
+def test_group_match_changes_no_other_row_and_is_corrected_by_itself() -> None:
+    names = ["s_c0_i0", "s_c1_i0", "s_c0_i1", "s_c1_i1"]
+    sides = [scored("a", 1), scored("b", 2)]
+    for seed, side in enumerate(sides):
+        side[names] = np.random.default_rng(seed).normal([0.6 * seed, 0, 0, 0], 1, (len(side), 4))
+    plain, more = (
+        replace(BENCHMARK, metrics=metrics) for metrics in (("i2t", "group"), ("i2t", "group", "group_match"))
+    )
+    without, found = (
+        compare([sides[0]], [sides[1]], {"b": benchmark}, resamples=300, seed=0)
+        for benchmark in (plain, more)
+    )
+    rows = found["metric"] == "group_match"
+    pd.testing.assert_frame_equal(found[~rows].reset_index(drop=True), without)
+    assert rows.sum() == len(without) / 2
+    np.testing.assert_array_equal(found["p_holm"][rows], holm(found["p"][rows].to_numpy()))
+    assert (
+        found["value_a"][rows].to_numpy() >= found["value_a"][found["metric"] == "group"].to_numpy()
+    ).all()
 
 
 def test_the_luck_of_training_is_no_significant_difference() -> None:

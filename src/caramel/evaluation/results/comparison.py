@@ -8,7 +8,7 @@ from itertools import combinations, compress
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import outcomes
+from caramel.benchmarks.metrics import APART, outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
 from caramel.evaluation.results.summary import aligned, variant_of
@@ -26,7 +26,8 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "ci_low": "lower end of the 95 % interval of the difference",
     "ci_high": "upper end",
     "p": "two-sided p-value of no difference, not corrected",
-    "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics",
+    "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics; those of "
+    "group_match, which reads the scores of group once more, are corrected among themselves",
     "significant": "p_holm < 0.05: of all such claims of the comparison any is false with 5 % at most",
     "effect": "Cohen's g: a's share of the instances that one of both alone has right, minus 1/2; in [-1/2, 1/2]",
     "a_only": "instances that a has right, or more right, and b not; the mean over pairs of seeds",
@@ -107,7 +108,8 @@ def _found(
     if not known:
         return None
     found = pd.concat(known, ignore_index=True)
-    found["p_holm"] = holm(found["p"].to_numpy(float))
+    apart, p = found["metric"].isin(APART).to_numpy(bool), found["p"].to_numpy(float)
+    found["p_holm"] = np.where(apart, holm(np.where(apart, p, np.nan)), holm(np.where(apart, np.nan, p)))
     found["significant"] = found["p_holm"] < ALPHA
     return found[list(COMPARISON_COLUMNS)]
 
@@ -153,20 +155,21 @@ def _compared(
     )
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
     scored = ~np.isnan(hits).all(axis=(0, 1))
-    metrics = list(compress(benchmark.metrics, scored))
-    if not metrics:
-        return None
-    hits = hits[:, :, scored]
-    found = compare_hits(
-        hits[: len(a)],
-        hits[len(a) :],
-        first,
-        metrics,
-        benchmark.macro,
-        resamples=resamples,
-        seed=seed,
-    )
-    return found.assign(benchmark=name)
+    apart = np.array([metric in APART for metric in benchmark.metrics])
+    found = [
+        compare_hits(
+            hits[: len(a), :, kept],
+            hits[len(a) :, :, kept],
+            first,
+            list(compress(benchmark.metrics, kept)),
+            benchmark.macro,
+            resamples=resamples,
+            seed=seed,
+        )
+        for kept in (scored & ~apart, scored & apart)
+        if kept.any()
+    ]
+    return pd.concat(found, ignore_index=True).assign(benchmark=name) if found else None
 
 
 def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:
