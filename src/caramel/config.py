@@ -11,7 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from caramel.errors import ConfigError, shown
@@ -26,6 +34,7 @@ Seed = Annotated[int, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
 Positive = Annotated[int, Field(gt=0, le=MOST)]
 Several = Annotated[int, Field(ge=2, le=MOST)]
+Nested = Annotated[int, Field(ge=1, le=9)]  # seeds of a kind within one draw of the scenes
 Share = Annotated[float, Field(ge=0, le=1)]
 LearningRate = Annotated[float, Field(gt=0, le=1)]
 Guidance = Annotated[float, Field(ge=0, le=100)]
@@ -233,10 +242,36 @@ class Evaluate(Section):
     seed: Seed
 
 
+class Contrast(Section):
+    """The one comparison that is named before it is measured; all others are explorations."""
+
+    variant: Variant
+    against: str
+    metric: Literal["accuracy", "i2t", "t2i", "group"]
+    subset: Literal["all", "without_add", "seen", "unseen"]
+
+    @field_validator("against")
+    @classmethod
+    def _be_another_model(cls, against: str, info: ValidationInfo) -> str:
+        if against != "base":
+            _known_method(against)
+        if against == info.data.get("variant"):
+            raise ValueError("another variant than the one that is compared, or base")
+        return against
+
+
 class Report(Section):
     """Stage ``report``."""
 
+    contrast: Contrast
     examples: Positive
+
+
+class Study(Section):
+    """``caramel study``: no stage; how often what is left to chance is drawn anew."""
+
+    draws: tuple[tuple[Nested, Nested], ...] = Field(min_length=2, max_length=1000)
+    effect: Annotated[float, Field(gt=0, le=1)]
 
 
 class Config(Section):
@@ -258,6 +293,7 @@ class Config(Section):
     finetune: Finetune
     evaluate: Evaluate
     report: Report
+    study: Study
 
 
 def parse(raw: Mapping[str, Any], where: str) -> Config:

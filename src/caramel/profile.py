@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.config import mapping, parse
+from caramel.config import Config, mapping, parse
 from caramel.errors import ConfigError
 from caramel.storage.files import write_atomically
 from caramel.storage.plain_yaml import parse_yaml
@@ -16,26 +16,35 @@ from caramel.storage.plain_yaml import parse_yaml
 def write_profile(name: str, sets: Mapping[str, str], root: Path) -> Path:
     """Write ``params.yaml`` for a profile, keeping the comments of ``params/default.yaml``.
 
+    Arguments and errors as of ``read_profile``; on an error the old file stays.
+    """
+    target = root / "params.yaml"
+    text, _ = read_profile(name, sets, root)
+    write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    return target
+
+
+def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, Config]:
+    """Return what ``params.yaml`` is to hold for a profile, and the same as config.
+
     Args:
         name: a file ``params/NAME.yaml``.
         sets: further values by dotted key, as YAML text.
         root: the project's folder.
 
     Raises:
-        ConfigError: no such profile, or a key or value is wrong; the old file stays.
+        ConfigError: no such profile, or a key or value is wrong.
     """
     choices = sorted(p.stem for p in (root / "params").glob("*.yaml"))
     if name not in choices:
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
-    target, default = root / "params.yaml", root / "params" / "default.yaml"
+    default = root / "params" / "default.yaml"
     values = mapping(default, "Take it back from git.")
     text = default.read_text(encoding="utf-8")
     if name != "default" or sets:
         text = _merged(text, mapping(root / "params" / f"{name}.yaml", ""), sets)
         values = parse_yaml(text, f"profile {name!r}")
-    parse(values, f"profile {name!r}")
-    write_atomically(target, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-    return target
+    return text, parse(values, f"profile {name!r}")
 
 
 def _merged(default: str, profile: Mapping[str, Any], sets: Mapping[str, str]) -> str:

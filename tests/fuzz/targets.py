@@ -214,6 +214,8 @@ def _projects() -> list[Target]:
             files=NOTHING,
             **config,
         ),
+        _target("study", projects.params, "study --profile mine --dry-run", files=params, weight=2),
+        _target("study options", projects.params, "study --dry-run", files=NOTHING, options=True),
         _target("pin", projects.made, "pin v1", named, files=data, weight=2),
         _target("pin options", projects.made, "pin v2", files=NOTHING, options=True),
         _target("verify", projects.pinned, "verify v1", believed, files=pins, weight=4),

@@ -12,7 +12,7 @@ import io
 import click
 
 from caramel.cli import auditing as quality
-from caramel.cli import comparing, evaluation, project, refinement
+from caramel.cli import comparing, evaluation, project, refinement, studying
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -66,6 +66,7 @@ for _command in (
     comparing.metrics,
     comparing.compare,
     comparing.table,
+    studying.study,
     project.pin,
     project.verify,
     project.ui,

@@ -16,7 +16,7 @@ from caramel.errors import ConfigError, DataError, ResourceError
 UI_PORT = 5000
 
 
-def _settings(values: tuple[str, ...]) -> dict[str, str]:
+def settings_of(values: tuple[str, ...]) -> dict[str, str]:
     """Return ``key=value`` texts as a mapping."""
     settings = {}
     for value in values:
@@ -55,7 +55,7 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
         before = _flat(read_yaml(path, ""))
     except ConfigError:
         before = {}  # missing or broken: this command is how to mend it
-    write_profile(name, _settings(sets), Path())
+    write_profile(name, settings_of(sets), Path())
     after = _flat(read_yaml(path, ""))
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):

@@ -1,0 +1,61 @@
+"""The command study: the graph again, with other seeds of everything."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+
+import click
+
+from caramel.cli.options import FOLDER
+from caramel.cli.project import settings_of
+from caramel.cli.saying import say
+
+
+@click.command()
+@click.option("--profile", default="study", show_default=True, help="A file params/NAME.yaml.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A further value, by dotted key.")
+@click.option("--out", default="study", show_default=True, type=FOLDER, help="Folder to write to.")
+@click.option("--dry-run", is_flag=True, help="Only print the cells and their seeds.")
+def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None:
+    """Run the graph with other seeds of scenes, generator, base and fine-tuning: does the claim hold?
+
+    The claim is report.contrast of the params, the cells are study.draws. Written are study.json, study.parquet (every
+    figure of every run) and study.html: the contrast with an interval that counts all of that luck, what share each kind
+    has in it, how many seeds and instances an effect would need, and all other comparisons, Holm-corrected.
+
+    A study that was killed goes on where it was: all that was finished is in work/study.
+
+    \b
+    Example:
+      caramel study
+      caramel study --set "study.draws=[[2, 2], [2, 2]]" --out study-of-two
+      caramel study --dry-run
+    """
+    from caramel import tables
+    from caramel.doctor import mend
+    from caramel.report.study_page import claim, study_page
+    from caramel.storage.files import keep_inputs, write_atomically
+    from caramel.study import workspace
+    from caramel.study.study import plan, run_cells, summary
+
+    names = [out / name for name in ("study.json", "study.parquet", "study.html")]
+    keep_inputs(names, [Path("params"), Path("dvc.yaml")])
+    asked = (profile, settings_of(sets), Path())
+    config, todo = plan(*asked)
+    if dry_run:
+        for number, (_, seeds) in enumerate(todo, start=1):
+            drawn = ", ".join(f"{key} {seed}" for key, seed in seeds.items())
+            say(f"cell {number}: {drawn}; fine-tuning {', '.join(map(str, config.finetune.seeds))}")
+        return
+    with workspace.held(workspace.FOLDER):
+        for done in mend(workspace.FOLDER):
+            say(f"fixed in {workspace.FOLDER}: {done}.")
+        ran = run_cells(*asked, workspace.FOLDER)
+    found = summary(ran, config)
+    tables.write(tables.STUDY, ran.runs, names[1])
+    texts = json.dumps(found, indent=2) + "\n", study_page(found)
+    for path, text in zip((names[0], names[2]), texts, strict=True):
+        write_atomically(path, partial(Path.write_text, data=text, encoding="utf-8"))
+    say(f"{claim(found)}\nWritten to {out}.")

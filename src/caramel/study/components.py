@@ -1,0 +1,175 @@
+"""How much of the spread of a figure each kind of luck gives: variance components by the method of moments.
+
+The figure of a run is μ + an effect of its scenes + of its generator + of its base + … + of its fine-tuning, independent,
+each with a variance of its own. The uncorrected sums of squares over the levels of each factor are set equal to what they
+are expected to be (Henderson 1953, method I; Searle, Casella & McCulloch 1992, 5.3): unbiased for any layout, and the
+analysis of variance where the layout is balanced. An estimate may be negative: it is shown as zero, and said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.arrays import Floats, Ints
+from caramel.statistics import LEVEL
+from caramel.study.cells import Cell
+
+SIMULATIONS, HALVINGS = 2000, 40
+INSTANCES = "instances"  # the part of the scenes' component that more test instances make smaller
+Factors = Mapping[str, Ints]
+
+
+class Component(NamedTuple):
+    """Variance of one kind of luck in a figure of one run, with what an interval says about it."""
+
+    name: str
+    variance: float  # of the figure (a fraction), not below 0
+    share: float  # of the sum of all components, in [0, 1]; NaN where that is 0
+    low: float  # 95 % interval of the variance; NaN where none is worked out
+    high: float
+    moment: float  # the estimate as it came, perhaps below 0
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the estimate came out negative."""
+        return self.moment < 0
+
+
+def factors(runs: Sequence[tuple[Cell, int]]) -> dict[str, Ints]:
+    """Return the level of each run in each factor, (n,) each, coarse to fine.
+
+    Args:
+        runs: cell and seed of fine-tuning of each run.
+
+    Factors that the layout cannot tell apart (one generator per draw: it changes with the scenes) are one, named
+    "a + b". The interaction of generator and base is a factor where some draw crosses several of both; elsewhere it
+    counts with these.
+    """
+    names: dict[str, list[tuple[int, ...]]] = {
+        "scenes": [(cell.scenes,) for cell, _ in runs],
+        "generator": [(cell.scenes, cell.generator) for cell, _ in runs],
+        "base": [(cell.scenes, cell.base) for cell, _ in runs],
+        "generator × base": [tuple(cell) for cell, _ in runs],
+        "fine-tuning": [(*cell, seed) for cell, seed in runs],
+    }
+    if not any(cell.generator and cell.base for cell, _ in runs):
+        del names["generator × base"]
+    together: dict[tuple[int, ...], list[str]] = {}
+    for name, keys in names.items():
+        together.setdefault(tuple(pd.factorize(pd.Series(keys))[0].tolist()), []).append(name)
+    return {" + ".join(group): np.array(levels) for levels, group in together.items()}
+
+
+def quadratic_forms(levels: Factors) -> Floats:
+    """Return the matrices Q with y'Q y the estimate of each component, (k, n, n)."""
+    incidence = [_incidence(codes) for codes in levels.values()]
+    n = len(incidence[0])
+    sums = np.stack([z / z.sum(axis=0) @ z.T for z in incidence]) - 1 / n
+    expected = np.array([[np.trace(a @ z @ z.T) for z in incidence] for a in sums])
+    forms: Floats = np.tensordot(np.linalg.inv(expected), sums, axes=1)
+    return forms
+
+
+def moments(values: Floats, levels: Factors) -> Floats:
+    """Return the estimate of each component, perhaps negative: (n,) -> (k,)."""
+    found: Floats = np.einsum("i,kij,j->k", values, quadratic_forms(levels), values)
+    return found
+
+
+def components(values: Floats, levels: Factors, *, of_instances: float, seed: int) -> list[Component]:
+    """Return the components of a figure, that of the choice of test instances first.
+
+    Args:
+        values: the figure of each run, (n,).
+        levels: of ``factors``.
+        of_instances: variance of the figure by the choice of instances, of ``instances_variance``. It is a part
+            of what differs between draws of the scenes, and is taken off there.
+        seed: of the simulations behind the intervals.
+
+    The interval holds the variances with which an estimate as low, or as high, as the one found comes in more than 2.5 % of
+    simulated studies with normal effects, the other components being as estimated. With two or three levels it is wide,
+    and that is what such an estimate is worth.
+    """
+    found = moments(values, levels)
+    low, high = _intervals(found, levels, seed)
+    first = next(iter(levels))
+    found = found - np.array([of_instances if name == first else 0.0 for name in levels])
+    low[0], high[0] = (max(end - of_instances, 0.0) for end in (low[0], high[0]))
+    named = [(INSTANCES, of_instances, np.nan, np.nan), *zip(levels, found, low, high, strict=True)]
+    total = sum(max(moment, 0.0) for _, moment, _, _ in named)
+    return [
+        Component(
+            name,
+            max(float(moment), 0.0),
+            max(float(moment), 0.0) / total if total else float("nan"),
+            float(below),
+            float(above),
+            float(moment),
+        )
+        for name, moment, below, above in named
+    ]
+
+
+def instances_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, float]:
+    """Return (variance of a figure of one run by the choice of test instances, their mean number).
+
+    Only what runs of the same scenes have in common counts: the mean covariance, over images, of the means of two runs
+    of different cells, or seeds where a draw has one cell. What is a run's own is in the components of its models. Not
+    below 0.
+
+    Args:
+        runs: cell of each run, and its hits by instance: of the two models compared, their difference. The index
+            is (image_id, instance_id).
+    """
+    found, sizes = [], []
+    for draw in sorted({cell.scenes for cell, _ in runs}):
+        those = [(cell, hits) for cell, hits in runs if cell.scenes == draw]
+        table = pd.concat([hits.droplevel(0) for _, hits in those], axis=1, join="inner").dropna()
+        images = those[0][1].index.to_frame(index=False).set_index("instance_id")["image_id"]
+        centred = (table - table.mean()) / max(len(table), 1)
+        totals = centred.groupby(images.reindex(table.index).to_numpy()).sum().to_numpy()
+        shared = totals.T @ totals * len(totals) / max(len(totals) - 1, 1)
+        cell_of = [cell for cell, _ in those]
+        apart = np.array([[one != other for other in cell_of] for one in cell_of])
+        apart = apart if apart.any() else ~np.eye(len(those), dtype=bool)
+        found.append(float(shared[apart].mean() if apart.any() else shared.mean()))
+        sizes.append(len(table))
+    return max(float(np.mean(found)), 0.0), float(np.mean(sizes))
+
+
+def _incidence(codes: Ints) -> Floats:
+    """Return which run has which level, (n, levels) of 0 and 1."""
+    found: Floats = (codes[:, None] == np.arange(codes.max() + 1)).astype(float)
+    return found
+
+
+def _intervals(found: Floats, levels: Factors, seed: int) -> tuple[Floats, Floats]:
+    """Return the ends of the interval of each component, found by halving; (k,), (k,)."""
+    rng = np.random.default_rng(seed)
+    effects = np.stack(
+        [rng.standard_normal((SIMULATIONS, codes.max() + 1))[:, codes] for codes in levels.values()]
+    )
+    forms, kept = quadratic_forms(levels), np.maximum(found, 0.0)
+    scale = max(kept.sum(), 1e-12)
+    low, high = np.zeros(len(found)), np.zeros(len(found))
+
+    def as_low(which: int, variance: float) -> float:
+        """Return how often an estimate is no larger than the one found if a component had this variance."""
+        sizes = np.sqrt(np.where(np.arange(len(kept)) == which, variance, kept))
+        values = np.tensordot(sizes, effects, axes=1)
+        return float((((values @ forms[which]) * values).sum(axis=1) <= found[which]).mean())
+
+    for which in range(len(found)):
+        for ends, tail in ((high, (1 - LEVEL) / 2), (low, (1 + LEVEL) / 2)):
+            below, above = 0.0, 1e4 * scale
+            if as_low(which, below) <= tail:
+                continue
+            for _ in range(HALVINGS):
+                middle = np.sqrt(max(below, 1e-6 * scale) * above)
+                below, above = (middle, above) if as_low(which, middle) > tail else (below, middle)
+            ends[which] = above
+    return low, high

@@ -1,0 +1,220 @@
+"""A study: the graph with other seeds of everything, and what is left of its comparisons then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from tqdm import tqdm
+
+from caramel import tables
+from caramel.benchmarks.metrics import outcomes
+from caramel.config import Config, Contrast
+from caramel.errors import DataError
+from caramel.evaluation.results.paired_hits import ALPHA
+from caramel.evaluation.results.summary import BASE
+from caramel.profile import read_profile
+from caramel.statistics import Seeds, holm, over_seeds
+from caramel.study import cells, workspace
+from caramel.study.components import Component, components, factors, instances_variance
+from caramel.study.power import Design, detectable, needed, power, variance_of_mean
+
+BENCHMARK = "instances"
+METRICS = ("accuracy", "i2t", "t2i", "group")
+SEED = 0  # of the simulations behind the intervals of the components
+
+
+class Ran(NamedTuple):
+    """What the cells gave."""
+
+    runs: pd.DataFrame  # table ``study``
+    hits: Mapping[
+        str, Sequence[tuple[cells.Cell, pd.Series]]
+    ]  # of the contrast by subset, for ``instances_variance``
+
+
+class Figure(NamedTuple):
+    """One comparison over all cells, on one subset."""
+
+    variant: str
+    against: str
+    metric: str
+    subset: str
+    values: pd.Series  # the difference in each run, by (scenes, generator, base, finetune)
+    over_draws: Seeds  # of the means of the draws of the scenes
+    p: float  # of the t test over draws; NaN where it cannot be told
+
+
+def plan(
+    profile: str, sets: Mapping[str, str], root: Path
+) -> tuple[Config, list[tuple[cells.Cell, dict[str, int]]]]:
+    """Return the config of a study, and its cells with their seeds by dotted key.
+
+    Raises:
+        ConfigError: the profile or a value is wrong, or it cannot be studied.
+    """
+    _, config = read_profile(profile, sets, root)
+    cells.check(config)
+    return config, [(cell, cells.seeds(config, cell)) for cell in cells.cells(config.study.draws)]
+
+
+def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -> Ran:
+    """Run every cell in ``folder``, or take it from what was run there before; arguments as of ``plan``.
+
+    Raises:
+        ResourceError: a stage failed.
+        DataError: the models did not score the contrast.
+    """
+    config, todo = plan(profile, sets, root)
+    workspace.prepare(root, folder)
+    parts: list[pd.DataFrame] = []
+    hits: dict[str, list[tuple[cells.Cell, pd.Series]]] = {}
+    bar = tqdm(total=len(todo) * len(workspace.stages(folder)), unit="stage", disable=None)
+    with bar:
+        for number, (cell, seeds) in enumerate(todo, start=1):
+            bar.set_description(f"cell {number} of {len(todo)}")
+            workspace.repro(folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar)
+            out = folder / "data" / workspace.LAST
+            parts.append(_of_cell(tables.read(tables.METRICS, out / "metrics.parquet"), cell))
+            scores = tables.read(tables.SIMILARITIES, out / "similarities.parquet")
+            for subset in dict.fromkeys([config.report.contrast.subset, *tables.COMPOUNDS]):
+                found = _differences(scores, config.report.contrast, subset)
+                hits.setdefault(subset, []).extend((cell, each) for each in found)
+    return Ran(tables.frame(tables.STUDY, pd.concat(parts, ignore_index=True)), hits)
+
+
+def _of_cell(metrics: pd.DataFrame, cell: cells.Cell) -> pd.DataFrame:
+    """Return the rows of one cell in table ``study``."""
+    rows = metrics[metrics["benchmark"] == BENCHMARK]
+    variant, _, seed = (rows["model"].str.rpartition("-")[part] for part in range(3))
+    return rows.assign(
+        **cell._asdict(),
+        variant=variant.where(variant != "", rows["model"]),
+        finetune=seed.where(variant != "", ""),
+    )
+
+
+def _differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Iterator[pd.Series]:
+    """Yield the differences of hits by (image_id, instance_id) of each seed of fine-tuning of one cell."""
+    inside = scores["subsets"].map(lambda names: subset == "all" or subset in names)
+    rows = scores[(scores["benchmark"] == BENCHMARK) & inside]
+    hits = outcomes(rows, [contrast.metric]).hits[contrast.metric]
+    table = rows.assign(hit=hits).pivot(index=["image_id", "instance_id"], columns="model", values="hit")
+    for model in table.columns:
+        variant, _, seed = str(model).rpartition("-")
+        if variant == contrast.variant:
+            yield table[model] - table[BASE if contrast.against == BASE else f"{contrast.against}-{seed}"]
+
+
+def figure(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: str) -> Figure:
+    """Return one comparison: variant and the other are of the same scenes, generator, base and seed.
+
+    Raises:
+        DataError: it was not measured in every cell.
+    """
+    of_a_cell = list(cells.Cell._fields)
+    shared = of_a_cell if against == BASE else [*of_a_cell, "finetune"]
+    rows = runs[(runs["metric"] == metric) & (runs["subset"] == subset)]
+    ours, other = (rows[rows["variant"] == name] for name in (variant, against))
+    both = ours.merge(other[[*shared, "value"]], "left", shared, suffixes=("", "_of_other"))
+    both = both.set_index([*of_a_cell, "finetune"]).sort_index()
+    values = both["value"] - both["value_of_other"]
+    if values.empty or values.isna().any():
+        raise DataError(
+            f"The study has no value of {metric} on {subset} of {variant} over {against} in some of its cells. "
+            f"Use more test scenes, or another report.contrast."
+        )
+    of_draws = over_seeds(values.groupby(of_a_cell).mean().groupby("scenes").mean().to_numpy(float))
+    return Figure(variant, against, metric, subset, values, of_draws, _p(of_draws))
+
+
+def _p(of_draws: Seeds) -> float:
+    """Return the two-sided p-value of no difference, by the t test over draws of the scenes."""
+    from scipy.stats import t
+
+    if of_draws.sd == 0:
+        return 1.0 if of_draws.mean == 0 else 0.0
+    return float(2 * t.sf(abs(of_draws.mean) / of_draws.sd * of_draws.n**0.5, of_draws.n - 1))
+
+
+def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
+    """Return the contrast, then every variant and the base against every other, by metric, and by compounds."""
+    first = (contrast.variant, contrast.against, contrast.metric, contrast.subset)
+    there = {*zip(runs["metric"], runs["subset"], strict=True)}
+    headline = "without_add" if ("group", "without_add") in there else "all"
+    columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in tables.COMPOUNDS]
+    names = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
+    asked = [(a, b, *column) for a, b in names for column in columns if column in there]
+    return [figure(runs, *key) for key in dict.fromkeys([first, *asked])]
+
+
+def summary(ran: Ran, config: Config) -> dict[str, Any]:
+    """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
+
+    The contrast is one test that was named beforehand: it is shown if p < 5 %. All others are corrected by Holm over all of
+    them together.
+    """
+    contrast = config.report.contrast
+    first, *others = figures(ran.runs, contrast)
+    corrected = holm(np.array([each.p for each in others]))
+    compounds = {
+        each.subset: _explained(each, ran, config)
+        for each in others
+        if (each.variant, each.against, each.metric) == (contrast.variant, contrast.against, contrast.metric)
+        and each.subset in tables.COMPOUNDS
+    }
+    return {
+        "profile": config.profile,
+        "draws": [list(pair) for pair in config.study.draws],
+        "seeds": len(config.finetune.seeds),
+        "effect": config.study.effect,
+        "contrast": {**_row(first), "shown": first.p < ALPHA, **_explained(first, ran, config)},
+        "compounds": compounds,
+        "exploratory": [
+            {**_row(each), "p_holm": _number(p), "shown": bool(p < ALPHA)}
+            for each, p in zip(others, corrected, strict=True)
+        ],
+    }
+
+
+def _explained(found: Figure, ran: Ran, config: Config) -> dict[str, Any]:
+    """Return where the spread of a figure comes from, its value by cell, and what a study of other size would see."""
+    of_instances, instances = instances_variance(ran.hits[found.subset])
+    runs = [(cells.Cell(*key[:3]), int(key[3])) for key in found.values.index]
+    parts = components(found.values.to_numpy(float), factors(runs), of_instances=of_instances, seed=SEED)
+    design = Design(config.study.draws, len(config.finetune.seeds), instances)
+    variance, effect = variance_of_mean(parts, design, instances=instances), config.study.effect
+    by_cell = found.values.groupby(list(cells.Cell._fields)).agg(["mean", "min", "max"]).reset_index()
+    return {
+        "instances": instances,
+        "components": [_part(part) for part in parts],
+        "power": {
+            "power": power(variance, len(design.draws), effect),
+            "detectable": detectable(variance, len(design.draws)),
+            "needed": dict(needed(parts, design, instances=instances, effect=effect)),
+        },
+        "cells": by_cell.to_dict("records"),
+    }
+
+
+def _row(found: Figure) -> dict[str, Any]:
+    """Return a comparison as JSON; NaN is null."""
+    over = found.over_draws
+    return {
+        **{name: getattr(found, name) for name in ("variant", "against", "metric", "subset")},
+        **{name: _number(getattr(over, name)) for name in ("mean", "low", "high", "sd")},
+        "p": _number(found.p),
+    }
+
+
+def _part(part: Component) -> dict[str, Any]:
+    numbers = {key: _number(value) for key, value in part._asdict().items() if key != "name"}
+    return {"name": part.name, **numbers, "truncated": part.truncated}
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else round(float(value), 10)

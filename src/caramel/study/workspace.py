@@ -1,0 +1,129 @@
+"""Where a study runs the graph: a copy of the project under ``work/study`` with a DVC cache of its own.
+
+Each cell is ``caramel profile`` with the cell's seeds, then ``dvc repro evaluate``. DVC's run cache knows the outputs
+of every stage that ended here, so that a stage that cells share is run once, and a study that was killed, or that is
+asked for more cells, takes all that was finished from it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Never
+
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.profile import write_profile
+from caramel.running.dvc_state import refuse_beside
+from caramel.running.work_folder import WORK
+from caramel.storage.plain_yaml import read_yaml
+
+FOLDER = WORK / "study"
+LAST = "evaluate"  # the last stage that a study needs
+LOG = "study.log"
+POLL = 0.2  # seconds between looks at what DVC says
+SAID = 25  # lines of it that are shown when a cell fails
+_COPIED = ("src", "pipelines", "expectations", "params")
+_FILES = ("dvc.yaml", ".dvcignore", ".dvc/config")
+_STAGE = re.compile(r"(?:Running stage|Stage) '(\w+)'(:| is cached| didn't change)")
+
+
+def stages(root: Path) -> list[str]:
+    """Return the stages of the graph up to the last one that a study needs."""
+    names = [str(name) for name in read_yaml(root / "dvc.yaml", "")["stages"]]
+    return names[: names.index(LAST) + 1]
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold the study's lock.
+
+    Raises:
+        ResourceError: another study, or DVC, is at work there.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder.parent / f"{folder.name}.lock", timeout=0):
+            refuse_beside(folder)  # of a study that was killed
+            yield
+    except Timeout:
+        raise ResourceError(f"A study is running already in {folder}. Wait for it, or end it.") from None
+
+
+def prepare(root: Path, folder: Path) -> None:
+    """Bring what the stages need into the study's folder: the sources as they are now, and DVC's settings.
+
+    Raises:
+        ConfigError: ``root`` is no project.
+    """
+    for name in (*_COPIED, *_FILES):
+        if not (root / name).exists():
+            raise ConfigError(f"{root.resolve()} has no {name}. Run `caramel study` in the project's folder.")
+    for name in _COPIED:
+        shutil.rmtree(folder / name, ignore_errors=True)
+        shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / ".dvc").mkdir(exist_ok=True)
+    for name in _FILES:
+        shutil.copy2(root / name, folder / name)
+    # The study's folder lies in a repository that ignores it.
+    (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
+    if not (folder / "inputs").is_symlink():
+        (folder / "inputs").symlink_to((root / "inputs").resolve())
+
+
+def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
+    """Run the graph for a profile and further values, or take it from what was run before.
+
+    Raises:
+        ResourceError: a stage failed; the message ends with what it said.
+    """
+    write_profile(profile, sets, folder)
+    log, total = folder / LOG, bar.n + len(stages(folder))
+    with log.open("wb") as said, log.open(encoding="utf-8", errors="replace") as heard:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dvc", "repro", LAST],
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            while process.poll() is None:
+                _show(heard.read(), bar)
+                time.sleep(POLL)
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        _show(heard.read(), bar)
+    if process.returncode:
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-SAID:]
+        raise ResourceError(
+            "A stage of the study failed:\n"
+            + "\n".join(f"  {line}" for line in last)
+            + f"\nAll that was said is in {log}. What was finished is kept: mend the cause, and run `caramel study` again."
+        )
+    bar.update(total - bar.n)
+
+
+def _show(text: str, bar: tqdm[Never]) -> None:
+    """Move the bar for each stage that DVC names."""
+    for name, what in _STAGE.findall(text):
+        bar.set_postfix_str(f"{name}{'' if what == ':' else ' (kept)'}")
+        bar.update()
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment in which `python` is the one that runs this."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {name: value for name, value in os.environ.items() if name != "DVC_ROOT"} | {"PATH": path}

@@ -1,0 +1,75 @@
+"""The cells of a study and their seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from caramel.config import Config
+from caramel.errors import ConfigError
+from caramel.profile import read_profile
+from caramel.study.cells import Cell, cells, check, seeds
+
+ROOT = Path(__file__).parents[2]
+
+
+def config(profile: str = "study", **sets: str) -> Config:
+    return read_profile(profile, {key.replace("__", "."): value for key, value in sets.items()}, ROOT)[1]
+
+
+def test_generators_and_bases_of_a_draw_are_crossed_and_draws_are_not() -> None:
+    assert cells([(2, 1), (1, 2)]) == [Cell(0, 0, 0), Cell(0, 1, 0), Cell(1, 0, 0), Cell(1, 0, 1)]
+    assert len(cells([(2, 2), (3, 1)])) == 7
+
+
+def test_the_first_cell_has_the_seeds_of_the_params() -> None:
+    found, plain = seeds(config(), Cell(0, 0, 0)), config().model_dump()
+    assert found
+    assert all(plain[key.split(".")[0]][key.split(".")[1]] == seed for key, seed in found.items())
+
+
+def test_cells_share_the_seeds_of_what_they_share_and_no_others() -> None:
+    one, other = seeds(config(), Cell(1, 0, 0)), seeds(config(), Cell(1, 1, 0))
+    assert {key for key in one if one[key] != other[key]} == {"train_generator.seed"}
+    next_draw = seeds(config(), Cell(2, 0, 0))
+    assert all(one[key] != next_draw[key] for key in one)
+
+
+def test_seeds_of_different_draws_never_meet() -> None:
+    drawn = {
+        (cell.scenes, cell.base, seeds(config(), cell)["pretrain.seed"]) for cell in cells([(1, 9)] * 40)
+    }
+    assert len({seed for *_, seed in drawn}) == len(drawn) == 360
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ({"finetune__variants": "[in_batch]"}, "negative_texts_images"),
+        ({"pretrain__backend": "pretrained"}, "pretrain.backend"),
+        ({"scenes__source": "files"}, "scenes.source"),
+    ],
+)
+def test_what_cannot_be_studied_is_refused(sets: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        check(config(**sets))
+
+
+def test_a_seed_that_is_too_large_to_be_stepped_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"scenes\.seed = 2147483647"):
+        seeds(config(scenes__seed="2147483647"), Cell(1, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "draws", ["[[1, 1]]", "[[0, 1], [1, 1]]", "[[1, 10], [1, 1]]", "[1, 2]", "[[1], [1]]"]
+)
+def test_a_layout_that_is_none_is_refused(draws: str) -> None:
+    with pytest.raises(ConfigError, match=r"study\.draws"):
+        config(study__draws=draws)
+
+
+@pytest.mark.parametrize("against", ["negative_texts_images", "nobody"])
+def test_a_contrast_is_against_the_base_or_another_variant(against: str) -> None:
+    with pytest.raises(ConfigError, match=r"report\.contrast\.against"):
+        config(report__contrast__against=against)

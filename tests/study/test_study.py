@@ -1,0 +1,137 @@
+"""What a study says of its cells: the contrast by draws of the scenes, components, and all else corrected by Holm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from caramel import tables
+from caramel.config import Config
+from caramel.errors import DataError
+from caramel.profile import read_profile
+from caramel.report.study_page import claim, study_page
+from caramel.statistics import holm
+from caramel.study.cells import Cell, cells
+from caramel.study.study import Ran, figure, figures, plan, summary
+
+ROOT = Path(__file__).parents[2]
+VARIANTS = ("base", "in_batch", "negative_texts", "negative_texts_images")
+COLUMNS = [(m, "without_add") for m in ("accuracy", "i2t", "t2i", "group")] + [
+    ("group", "seen"),
+    ("group", "unseen"),
+]
+
+
+def config(**sets: str) -> Config:
+    return read_profile("study", {key.replace("__", "."): value for key, value in sets.items()}, ROOT)[1]
+
+
+def runs(*, lift: float = 0.05, noise: float = 0.01, seed: int = 0) -> pd.DataFrame:
+    """Return table ``study`` of the profile's cells: images lift every figure, the rest is noise."""
+    rng, rows = np.random.default_rng(seed), []
+    for cell in cells(config().study.draws):
+        for variant in VARIANTS:
+            for tuned in ("",) if variant == "base" else ("11", "12"):
+                for metric, subset in COLUMNS:
+                    value = 0.5 + lift * (variant == VARIANTS[-1]) + noise * rng.standard_normal()
+                    rows.append((variant, tuned, *cell, subset, metric, value, 500))
+    return pd.DataFrame(rows, columns=list(tables.STUDY.columns))
+
+
+def ran(rows: pd.DataFrame) -> Ran:
+    rng, names = np.random.default_rng(1), [(f"i{n}", f"i{n}:x") for n in range(80)]
+    index = pd.MultiIndex.from_tuples(names, names=["image_id", "instance_id"])
+    hits = [
+        (cell, pd.Series(rng.integers(-1, 2, 80).astype(float), index=index))
+        for cell in cells(config().study.draws)
+        for _ in range(2)
+    ]
+    return Ran(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
+
+
+def value(rows: pd.DataFrame, **where: object) -> float:
+    for column, wanted in where.items():
+        rows = rows[rows[column] == wanted]
+    return float(rows["value"].item())
+
+
+def test_a_comparison_pairs_runs_of_one_cell_and_seed_and_the_base_with_all_of_its_cell() -> None:
+    rows = runs()
+    for against in ("base", "in_batch"):
+        found = figure(rows, "negative_texts_images", against, "group", "seen").values
+        assert len(found) == 8 * 2
+        for key, difference in found.items():
+            cell = dict(zip(Cell._fields, key, strict=False)) | {"metric": "group", "subset": "seen"}
+            tuned = "" if against == "base" else key[3]
+            mine = value(rows, variant="negative_texts_images", finetune=key[3], **cell)
+            assert difference == pytest.approx(mine - value(rows, variant=against, finetune=tuned, **cell))
+
+
+def test_the_interval_and_the_test_are_those_of_the_means_of_the_draws() -> None:
+    found = figure(runs(), "negative_texts_images", "base", "group", "without_add")
+    means = [np.mean([v for key, v in found.values.items() if key[0] == draw]) for draw in range(4)]
+    wanted = stats.ttest_1samp(means, 0)
+    assert found.p == pytest.approx(wanted.pvalue)
+    low, high = wanted.confidence_interval()
+    assert (found.over_draws.low, found.over_draws.high) == pytest.approx((low, high))
+
+
+def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
+    found = figures(runs(), config().report.contrast)
+    keys = [(f.variant, f.against, f.metric, f.subset) for f in found]
+    assert keys[0] == ("negative_texts_images", "base", "group", "without_add")
+    assert len(set(keys)) == len(keys) == 6 * len(COLUMNS)
+
+
+def test_holm_is_over_all_but_the_contrast() -> None:
+    found = summary(ran(runs(lift=0.02)), config())
+    p = np.array([row["p"] for row in found["exploratory"]])
+    assert len(p) == 6 * len(COLUMNS) - 1
+    assert [row["p_holm"] for row in found["exploratory"]] == pytest.approx(holm(p))
+    assert [row["shown"] for row in found["exploratory"]] == [q < 0.05 for q in holm(p)]
+
+
+def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -> None:
+    found = json.loads(json.dumps(summary(ran(runs()), config()), allow_nan=False))
+    parts = {"contrast": found["contrast"], **found["compounds"]}
+    assert list(parts) == ["contrast", "seen", "unseen"]
+    for part in parts.values():
+        assert sum(row["share"] for row in part["components"]) == pytest.approx(1)
+        assert len(part["cells"]) == 8
+        assert 0 <= part["power"]["power"] <= 1
+
+
+@pytest.mark.parametrize(("lift", "noise", "verdict"), [(0.05, 0.002, "Shown"), (0.0, 0.02, "Not shown")])
+def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float, verdict: str) -> None:
+    found = summary(ran(runs(lift=lift, noise=noise, seed=3)), config())
+    assert found["contrast"]["shown"] is (verdict == "Shown") is (found["contrast"]["p"] < 0.05)
+    assert claim(found).startswith(f"{verdict}: negative_texts_images over base, Group on without_add,")
+    page = study_page(found).replace("<wbr>", "")
+    for text in (claim(found).split(",")[0], "Variance components", "seeds of fine-tuning", "Holm"):
+        assert text in page
+    assert "http" not in page.replace("http-equiv", "")
+
+
+def test_nothing_is_bold_without_a_test_that_shows_it() -> None:
+    found = summary(ran(runs(lift=0.0, noise=0.02, seed=3)), config())
+    assert not any(row["shown"] for row in found["exploratory"])
+    assert 'class="best"' not in study_page(found)
+
+
+def test_a_figure_that_a_cell_lacks_is_an_error() -> None:
+    rows = runs()
+    rows.loc[rows["finetune"] == "12", "value"] = np.nan
+    with pytest.raises(DataError, match="group on unseen of negative_texts_images over base"):
+        figure(rows, "negative_texts_images", "base", "group", "unseen")
+
+
+def test_the_plan_of_the_profile_has_eight_cells_of_four_draws() -> None:
+    found, todo = plan("study", {}, ROOT)
+    assert len(todo) == 8
+    assert found.finetune.seeds == (11, 12)
+    assert found.report.contrast.variant in found.finetune.variants

@@ -1,0 +1,189 @@
+"""A study runs the graph cell by cell by DVC: what cells share is run once, and a killed study goes on.
+
+The graph here has the form of the real one (stages, params, outputs, tables), and stages that take no time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from caramel import tables
+from caramel.errors import ConfigError, ResourceError
+from caramel.study.workspace import held, prepare
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+ROOT = Path(__file__).parents[2]
+GRAPH = """stages:
+  scenes:
+    cmd: python pipelines/stage.py scenes
+    params: [scenes, negatives]
+    deps: [pipelines/stage.py, inputs]
+    outs: [data/scenes]
+  pretrain:
+    cmd: python pipelines/stage.py pretrain
+    params: [pretrain]
+    deps: [data/scenes]
+    outs: [data/pretrain]
+  train_generator:
+    cmd: python pipelines/stage.py train_generator
+    params: [train_generator]
+    deps: [data/scenes]
+    outs: [data/train_generator]
+  evaluate:
+    cmd: python pipelines/stage.py evaluate
+    params: [finetune, evaluate]
+    deps: [data/pretrain, data/train_generator]
+    outs: [data/evaluate]
+  report:
+    cmd: "false"
+    deps: [data/evaluate]
+    outs: [data/report]
+"""
+STAGE = """
+import os, sys, time
+from pathlib import Path
+from caramel.config import load
+
+name, config = sys.argv[1], load()
+with open(os.environ["RAN"], "a") as stream:
+    stream.write(name + "\\n")
+time.sleep(float(os.environ.get("SLEEP", "0")))
+out = Path("data", name)
+out.mkdir(parents=True, exist_ok=True)
+if name == "evaluate":
+    import numpy as np, pandas as pd
+    from caramel import tables
+    from caramel.evaluation.results.summary import summarise
+    from caramel.registry import BENCHMARKS
+
+    rng = np.random.default_rng([config.pretrain.seed, config.train_generator.seed, config.scenes.seed])
+    models = ["base", *(f"{v}-{s}" for v in config.finetune.variants for s in config.finetune.seeds)]
+    rows = pd.DataFrame(
+        [
+            {"instance_id": f"{i}:x", "image_id": str(i), "model": model, "benchmark": "instances",
+             "subsets": ["without_add", ("seen", "unseen")[i % 2]],
+             **dict(zip(("s_c0_i0", "s_c1_i0", "s_c0_i1", "s_c1_i1"), rng.normal([1, 0, 0, 1], 1)))}
+            for model in models for i in range(40)
+        ]
+    )
+    rows = tables.frame(tables.SIMILARITIES, rows)
+    tables.write(tables.SIMILARITIES, rows, out / "similarities.parquet")
+    found = summarise(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=100, seed=0)
+    tables.write(tables.METRICS, found, out / "metrics.parquet")
+else:
+    (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
+"""
+ALL = ["scenes", "pretrain", "train_generator", "evaluate"]
+
+
+class Study:
+    """A project with a small graph, and the study in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.ran = folder, folder / "ran.txt"
+        shutil.copytree(ROOT / "params", folder / "params")
+        for name in ("src", "pipelines", "expectations", "inputs", ".dvc"):
+            (folder / name).mkdir()
+        (folder / "inputs" / "README.md").write_text("nothing")
+        (folder / "pipelines" / "stage.py").write_text(STAGE)
+        (folder / "dvc.yaml").write_text(GRAPH)
+        for name in (".dvcignore", ".dvc/config"):
+            shutil.copy(ROOT / name, folder / name)
+
+    def start(self, draws: str, sleep: float = 0.0) -> subprocess.Popen[str]:
+        command = [
+            sys.executable,
+            "-c",
+            "from caramel.cli import main; main()",
+            "study",
+            "--set",
+            f"study.draws={draws}",
+        ]
+        source = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            "RAN": str(self.ran),
+            "SLEEP": str(sleep),
+            "PYTHONPATH": os.pathsep.join(source),
+        }
+        environment.pop("DVC_ROOT", None)
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=environment,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def run(self, draws: str) -> list[str]:
+        """Run a study to its end; return the stages that were run for it."""
+        before = len(self.stages())
+        done = self.start(draws)
+        said, errors = done.communicate()
+        assert done.returncode == 0, said + errors
+        return self.stages()[before:]
+
+    def stages(self) -> list[str]:
+        return self.ran.read_text().split() if self.ran.exists() else []
+
+    def result(self) -> bytes:
+        return (self.folder / "study" / "study.json").read_bytes()
+
+    def wait_for(self, count: int) -> None:
+        limit = time.monotonic() + 120
+        while len(self.stages()) < count:
+            assert time.monotonic() < limit, self.stages()
+            time.sleep(0.05)
+
+
+def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_path: Path) -> None:
+    study = Study(tmp_path)
+    killed = study.start("[[2, 1], [1, 1]]", sleep=2)
+    study.wait_for(5)  # in the second cell, whose generator alone is new
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert study.stages() == [*ALL, "train_generator"]
+    assert not (tmp_path / "study").exists(), "what is written is complete"
+    assert study.run("[[2, 1], [1, 1]]") == ["train_generator", "evaluate", *ALL]
+    first = study.result()
+    assert study.run("[[2, 1], [1, 1]]") == [], "all is taken from what was run"
+    assert study.result() == first
+    assert study.run("[[2, 1], [1, 2]]") == ["pretrain", "evaluate"]
+    found = json.loads(study.result())
+    assert len(found["contrast"]["cells"]) == 4
+    rows = tables.read(tables.STUDY, tmp_path / "study" / "study.parquet")
+    assert rows.groupby(["scenes", "generator", "base"]).ngroups == 4
+    assert rows["variant"].nunique() == 4
+    assert (tmp_path / "study" / "study.html").stat().st_size > 1000
+
+
+def test_a_stage_that_fails_ends_the_study_with_what_it_said(tmp_path: Path) -> None:
+    study = Study(tmp_path)
+    (tmp_path / "pipelines" / "stage.py").write_text("raise SystemExit('no room for a scene')")
+    done = study.start("[[1, 1], [1, 1]]")
+    _, errors = done.communicate()
+    assert done.returncode == 1
+    assert "no room for a scene" in errors
+    assert "Traceback" not in errors
+
+
+def test_two_studies_at_once_and_a_folder_that_is_no_project_are_refused(tmp_path: Path) -> None:
+    with (
+        held(tmp_path / "work" / "study"),
+        pytest.raises(ResourceError, match="running already"),
+        held(tmp_path / "work" / "study"),
+    ):
+        raise AssertionError
+    with pytest.raises(ConfigError, match="has no src"):
+        prepare(tmp_path, tmp_path / "work" / "study")
