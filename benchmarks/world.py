@@ -1,23 +1,24 @@
 """What the benchmark of the embedded world holds out, shows and gives away: `python benchmarks/world.py [PROJECT]`.
 
 Of a project whose default or smoke profile has run: how much of test stands in train, by letter, by meaning and by
-scene; how many of the chosen pictures are pictures of the world; how often counting colours tells the negative picture
-from the positive one. It reads tables of any version, so that one before a change can be compared with one after.
+scene, rendered or planned; how many of the chosen pictures are pictures of the world; how often counting colours tells
+the negative picture from the positive one. It reads tables of any version, so that one before a change can be compared with one after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
 from pathlib import Path
 
 import click
 import numpy as np
 import pandas as pd
 
+from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.language import read
 from caramel.sources.world.reading import read_pictures
-from caramel.sources.world.scenes import Scene
+from caramel.sources.world.scenes import Scene, Thing
 from caramel.storage.pictures import pixels
 
 
@@ -30,7 +31,13 @@ def main(project: str) -> None:
         pd.read_parquet(data / "refine/pairs.parquet"), on="pair_id"
     )
     rows = rows.merge(pd.read_parquet(data / "refine/paraphrases.parquet"), on="pair_id", how="left")
-    overlap(rows)
+    source = pd.read_parquet(data / "scenes/pairs.parquet")
+    overlap_of_texts(rows)
+    overlap_of_scenes(source)
+    candidates = pd.read_parquet(data / "synthesize/candidates.parquet")
+    if "scene" in candidates:
+        drawn = candidates.merge(rows[["negative_id", "split"]], on="negative_id").dropna(subset="scene")
+        plans(drawn.drop_duplicates("negative_id"), source)
     images = pd.read_parquet(data / "assemble/images.parquet").set_index("image_id")["image"]
     for form in ("instances", "instances_source"):
         path = data / f"assemble/{form}.parquet"
@@ -38,32 +45,58 @@ def main(project: str) -> None:
             pictures(form, pd.read_parquet(path).query("split == 'test'"), images)
 
 
-def overlap(rows: pd.DataFrame) -> None:
-    """Print how many rows of test have a text, a meaning or a scene that train has."""
+def overlap_of_texts(rows: pd.DataFrame) -> None:
+    """Print how many rows of test have a text, or one of its meaning, that train has."""
     test, train = rows[rows["split"] == "test"], rows[rows["split"] == "train"]
-    ways: dict[str, Callable[[str], object]] = {"letter": str, "meaning": meaning}
-    for column in ("caption", "negative_caption", "caption2"):
-        for way, key in ways.items():
-            known = {key(text) for text in pd.concat([train["caption"], train["negative_caption"]]).unique()}
-            found = test[column].map(key).isin(known)
-            print(f"test {column} that train has, by {way}: {100 * found.mean():.1f} % of {len(test)}")
+    columns = ("caption", "negative_caption", "caption2")
+    known = {text for column in columns for text in train[column].dropna()}
+    meant = {meaning(text) for text in known}
+    for column in columns:
+        texts = test[column].dropna()
+        for way, found in (("letter", texts.isin(known)), ("meaning", texts.map(meaning).isin(meant))):
+            print(f"test {column} that train has, by {way}: {100 * found.mean():.1f} % of {len(texts)}")
+
+
+def overlap_of_scenes(source: pd.DataFrame) -> None:
+    """Print how many scenes of test are one of train on another background."""
+    known = {shown(text) for text in source.loc[source["split"] == "train", "scene"]}
+    test = {shown(text) for text in source.loc[source["split"] == "test", "scene"]}
     for objects in (1, 2, 3):
-        known = {shown(text) for text in train["scene"].unique()}
-        scenes = [text for text in test["scene"].unique() if len(Scene.from_json(text).things) == objects]
-        same = np.mean([shown(text) in known for text in scenes]) if scenes else float("nan")
+        scenes = [scene for scene in test if len(scene) == objects]
+        same = 100 * sum(scene in known for scene in scenes) / max(1, len(scenes))
         print(
-            f"test scenes of {objects} objects that train has on some background: {100 * same:.1f} % of {len(scenes)}"
+            f"test scenes of {objects} objects that train has on some background: {same:.1f} % of {len(scenes)}"
         )
 
 
+def plans(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
+    """Print how many scenes planned for a split are shown in another, or show what is held out from it."""
+    show = {
+        (what, split): {shown(text) for text in rows["scene"]}
+        for what, table in (("rendered", source), ("planned", drawn))
+        for split, rows in table.groupby("split")
+    }
+    for a, b in itertools.permutations(("train", "test"), 2):
+        planned = show.get(("planned", a), set())
+        for what in ("rendered", "planned"):
+            same = len(planned & show.get((what, b), set()))
+            print(
+                f"scenes planned for {a} that are {what} for {b} on some background: {same} of {len(planned)}"
+            )
+    _, tested = seen_and_tested(source)
+    scenes = drawn.loc[drawn["split"] != "test", "scene"]
+    held = sum(bool(compounds_of_scene(Scene.from_json(text)) & tested) for text in scenes)
+    print(f"scenes planned for train and val with a compound that only test shows: {held} of {len(scenes)}")
+
+
 def meaning(text: str) -> object:
-    """Return what the caption says, in whatever words."""
+    """Return what the caption says, in whatever words: that nothing else is there every caption says."""
     said = read(text)
     assert said is not None, text
-    return said.whole.canonical(), said.alone
+    return said.whole.canonical()
 
 
-def shown(scene: str) -> object:
+def shown(scene: str) -> frozenset[Thing]:
     """Return the objects of a scene in their cells, whatever is behind them."""
     return frozenset(Scene.from_json(scene).things)
 

@@ -1,4 +1,4 @@
-"""Stage ``negatives``: hard negatives of the seven subtypes and one paraphrase per pair."""
+"""Stage ``negatives``: hard negatives of all subtypes and one paraphrase per pair."""
 
 from caramel import tables
 from caramel.config import Config

@@ -26,6 +26,7 @@ def synthesize(config: Config) -> None:
         "folder": Path("work/synthesize"),
     }
     how: dict[str, Any] = {
+        "source": tables.read(tables.PAIRS, "data/scenes/pairs.parquet"),
         "method": section.method,
         "prompt_suffix": section.prompt_suffix,
         "seed": section.seed,

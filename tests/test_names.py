@@ -51,6 +51,8 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             {"scenes__source": "files"},
             "synthesize.method = 'edit' needs scenes.source = 'world', not 'files'",
         ),
+        ({"synthesize__size": 96}, "synthesize.method = 'edit' needs synthesize.size = 48, not 96"),
+        ({"train_generator__patch": 16}, "needs train_generator.patch to divide 24.* 16 does not"),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be told"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),

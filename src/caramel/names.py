@@ -68,9 +68,15 @@ def _do_not_go_together(config: Config) -> Iterator[str]:
         for key, value, needed in (
             ("scenes.source", config.scenes.source, "world"),
             ("train_generator.backend", config.train_generator.backend, "pixart"),
+            ("synthesize.size", config.synthesize.size, 48),  # pixels of the world's pictures
         ):
             if value != needed:
                 yield f"synthesize.method = 'edit' needs {key} = {needed!r}, not {value!r}; 'draw' does not"
+        if 24 % config.train_generator.patch:  # pixels of the world's cells
+            yield (
+                f"synthesize.method = 'edit' needs train_generator.patch to divide 24, the side of a cell, and "
+                f"{config.train_generator.patch} does not"
+            )
     elif config.assemble.positives == "drawn":
         yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', which draws positives; 'source' does not"
 

@@ -1,14 +1,16 @@
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.captions.rules import IMPOSSIBLE, RULES, shown_compounds, world_negatives, write_negative
+from caramel.captions.rules import IMPOSSIBLE, RULES, world_negatives, write_negative
 from caramel.errors import DataError
 from caramel.kinds.writer import Written
-from caramel.sources.world.compounds import compounds_of_meaning
+from caramel.sources.world.compounds import belongs, compounds_of_meaning, seen_and_tested
 from caramel.sources.world.language import read
-from caramel.sources.world.planning import layouts
+from caramel.sources.world.planning import layouts, plan
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene, Thing, holds
 
@@ -96,17 +98,30 @@ def test_no_caption_negative_or_paraphrase_means_what_one_of_another_split_means
 def test_negatives_of_train_compose_nothing_that_only_test_shows(
     written: Written, pairs: pd.DataFrame
 ) -> None:
-    tested = shown_compounds(pairs, "test") - shown_compounds(pairs, "train")
+    _, tested = seen_and_tested(pairs)
     assert tested
     rows = joined(written.negatives, pairs)
     for text in rows.loc[rows["split"] != "test", "negative_caption"]:
         assert not compounds_of_meaning(read(text).whole, exactly=True) & tested, text
 
 
+def test_every_negative_has_a_picture_in_its_split_of_which_the_positive_is_false_but_of_add_att(
+    written: Written, pairs: pd.DataFrame
+) -> None:
+    _, tested = seen_and_tested(pairs)
+    rows = joined(written.negatives, pairs).sample(300, random_state=0)
+    for row in rows.itertuples():
+        may_stand = partial(belongs, split=row.split, kept_out=tested)
+        positive, scene = read(row.caption), Scene.from_json(row.scene)
+        found = plan(read(row.negative_caption), positive, scene, np.random.default_rng(0), may_stand)
+        assert found is not None, row
+        assert row.subtype == "add_att" or not holds(positive.whole, found.things, exactly=True), row
+
+
 def test_compounds_are_seen_where_train_shows_all_that_both_captions_compose(
     written: Written, pairs: pd.DataFrame
 ) -> None:
-    seen = shown_compounds(pairs, "train")
+    seen, _ = seen_and_tested(pairs)
     rows = joined(written.negatives, pairs)
     for row in rows.itertuples():
         both = [
@@ -148,7 +163,7 @@ def test_what_no_picture_of_the_world_can_show_is_a_reject(pairs: pd.DataFrame) 
             np.random.default_rng(seed),
             attempts=1,
             further_objects=False,
-            belongs=lambda draft: True,
+            may_stand=lambda draft: True,
         )
         for seed in range(30)
     ]

@@ -16,8 +16,9 @@ from caramel.images.generation import (
     synthesize,
 )
 from caramel.images.pipelines import adopt_pipeline, draw_pictures, load_pipeline
-from caramel.sources.world.language import read
-from caramel.sources.world.scenes import Scene, holds
+from caramel.sources.world.compounds import mentions_of, split_of
+from caramel.sources.world.language import Reading, read, realise
+from caramel.sources.world.scenes import Meaning, Mention, Scene, holds
 from caramel.storage.pictures import pixels
 
 PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
@@ -43,7 +44,7 @@ def draw(world, generator_folder, folder, **changes):
     }
     method = settings.pop("method", "draw")
     rows = chosen(world).head(5)
-    asked = prompts(rows, world[0].pairs, method=method, prompt_suffix="", seed=3)
+    asked = prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
     splits = dict(zip(rows["negative_id"], rows["split"], strict=True))
     return synthesize(asked, splits, generator=str(generator_folder), folder=folder, **settings)
 
@@ -88,9 +89,22 @@ def test_edited_pairs_come_with_their_positives_and_their_plans(world, generator
     tables.check(tables.IMAGES, images, "test")
     assert {*images["image_id"]} == {*candidates["image_id"], *candidates["positive_image_id"]}
     captions = world[1].negatives.set_index("negative_id")["negative_caption"]
+    splits = chosen(world).set_index("negative_id")["split"]
     for row in candidates.itertuples():
-        said = read(captions[row.negative_id])
-        assert holds(said.whole, Scene.from_json(row.scene).things, exactly=True)
+        said, scene = read(captions[row.negative_id]), Scene.from_json(row.scene)
+        assert holds(said.whole, scene.things, exactly=True)
+        assert split_of(mentions_of(scene.things)) == splits[row.negative_id]
+
+
+def test_a_caption_that_no_picture_of_its_split_shows_is_a_clear_error(world) -> None:
+    rows, pairs = chosen(world).head(1), world[0].pairs
+    said = read(rows["negative_caption"][0]).whole.mentions
+    full = [Mention(m.noun, m.colour or "red", m.size or "small") for m in said]
+    caption = realise(Reading(Meaning(tuple(full)), 0))
+    other = next(split for split in tables.SPLITS if split != split_of(full))
+    wrong = pairs.assign(split=other)
+    with pytest.raises(DataError, match=f"may stand in split '{other}'.*negatives.backend to 'world'"):
+        prompts(rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3)
 
 
 def test_edited_pairs_repeat_and_a_killed_run_goes_on_to_the_same_bytes(
@@ -105,7 +119,7 @@ def test_edited_pairs_repeat_and_a_killed_run_goes_on_to_the_same_bytes(
 def test_captions_of_no_known_scene_cannot_be_edited(world) -> None:
     rows = chosen(world).head(1).assign(negative_caption="A dog runs.")
     with pytest.raises(DataError, match=r"drawn cell by cell, not 'A dog runs.'.*synthesize.method"):
-        prompts(rows, world[0].pairs, method="edit", prompt_suffix="", seed=3)
+        prompts(rows, world[0].pairs, world[0].pairs, method="edit", prompt_suffix="", seed=3)
 
 
 def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_folder, tmp_path) -> None:
@@ -127,7 +141,14 @@ def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_pat
 
 
 def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, clip_folder, tmp_path) -> None:
-    asked = prompts(chosen(world).head(3), world[0].pairs, method="draw", prompt_suffix=" A picture.", seed=3)
+    asked = prompts(
+        chosen(world).head(3),
+        world[0].pairs,
+        world[0].pairs,
+        method="draw",
+        prompt_suffix=" A picture.",
+        seed=3,
+    )
     found = choose_settings(
         asked,
         guidance=[1.5, 3.0],

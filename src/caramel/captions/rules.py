@@ -19,9 +19,15 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.kinds.writer import Written
-from caramel.sources.world.compounds import Compound, compounds_of_meaning, compounds_of_scene, split_of
+from caramel.sources.world.compounds import (
+    Compound,
+    belongs,
+    compounds_of_meaning,
+    seen_and_tested,
+    split_of,
+)
 from caramel.sources.world.language import PATTERNS, Reading, read, realise, shape
-from caramel.sources.world.planning import layouts
+from caramel.sources.world.planning import can_be_shown, layouts
 from caramel.sources.world.scenes import (
     COLOURS,
     MAX_OBJECTS,
@@ -38,7 +44,7 @@ NAME = "world_rules"
 ATTRIBUTES = {"colour": COLOURS, "size": SIZES}
 STILL_TRUE = "still true of the scene after all attempts"
 IMPOSSIBLE = "no picture of the world can show it"
-ELSEWHERE = "no draft in words of the split, of compounds that it may have"
+ELSEWHERE = "no draft of which words and picture may stand in the split"
 
 
 Rule = Callable[
@@ -178,7 +184,7 @@ def write_negative(
     *,
     attempts: int,
     further_objects: bool,
-    belongs: Callable[[Reading], bool],
+    may_stand: Callable[[Reading], bool],
 ) -> tuple[Reading, int] | str:
     """Return (what the negative says, attempts), or the reason why there is none.
 
@@ -191,7 +197,7 @@ def write_negative(
         rng: of the draws.
         attempts: draws at most.
         further_objects: a caption may leave objects out, if it does not say that nothing else is there.
-        belongs: whether a caption may stand in the pair's split.
+        may_stand: whether a caption may stand in the pair's split.
     """
     reason = STILL_TRUE
     for attempt in range(1, attempts + 1):
@@ -202,7 +208,7 @@ def write_negative(
             reason = STILL_TRUE
         elif not layouts(len(draft.whole.mentions), draft.whole.relations):
             reason = IMPOSSIBLE
-        elif not belongs(draft):
+        elif not may_stand(draft):
             reason = ELSEWHERE
         else:
             assert read(realise(draft)) == draft, draft
@@ -219,21 +225,17 @@ def write_paraphrase(said: Reading, rng: Rng) -> str:
     return caption
 
 
-def _belongs(split: str, said: Reading, tested: frozenset[Compound], *, further_objects: bool) -> bool:
-    """Return whether a caption may stand in a split: its words are of that split, and only test has what is tested."""
+def _may_stand(said: Reading, split: str, tested: frozenset[Compound]) -> bool:
+    """Return whether a caption may stand in a split: its words do, and a picture of it."""
     if split_of(said.whole.mentions) != split:
         return False
-    return split == "test" or not (_compounds(said, further_objects=further_objects) & tested)
+    if split != "test" and compounds_of_meaning(said.whole, exactly=True) & tested:
+        return False  # soon told: can_be_shown would try all that is not said
+    return can_be_shown(said.whole, partial(belongs, split=split, kept_out=tested))
 
 
 def _compounds(said: Reading, *, further_objects: bool) -> frozenset[Compound]:
     return compounds_of_meaning(said.whole, exactly=said.alone or not further_objects)
-
-
-def shown_compounds(pairs: pd.DataFrame, split: str) -> frozenset[Compound]:
-    """Return all compounds that the pictures of a split show."""
-    scenes = pairs.loc[pairs["split"] == split, "scene"].dropna().unique()
-    return frozenset().union(*(compounds_of_scene(Scene.from_json(text)) for text in scenes))
 
 
 def world_negatives(
@@ -241,8 +243,8 @@ def world_negatives(
 ) -> Written:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
-    A negative is of its pair's split (``compounds.split_of``), and composes, but in test, nothing that pictures of test
-    show and none of train does.
+    A negative is of its pair's split, and so is a picture of it at least (``compounds.belongs``), which shows, but in
+    test, nothing that pictures of test compose and none of train does.
 
     Args:
         pairs: table ``pairs`` with scenes.
@@ -255,8 +257,7 @@ def world_negatives(
         DataError: a pair has no scene, or a caption is no sentence of the world's language.
     """
     negatives, paraphrases, rejects = [], [], []
-    seen = shown_compounds(pairs, "train")
-    tested = shown_compounds(pairs, "test") - seen
+    seen, tested = seen_and_tested(pairs)
     rows = pairs[["pair_id", "caption", "scene", "split"]].itertuples(index=False, name=None)
     for pair_id, caption, text, split in rows:
         said = read(caption)
@@ -276,7 +277,7 @@ def world_negatives(
                 rng,
                 attempts=attempts,
                 further_objects=further_objects,
-                belongs=partial(_belongs, split, tested=tested, further_objects=further_objects),
+                may_stand=partial(_may_stand, split=split, tested=tested),
             )
             row_id = f"{pair_id}:{subtype}"
             if isinstance(made, str):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from caramel.errors import DataError
 from caramel.images.pipelines import draw_pictures
-from caramel.sources.world.compounds import mentions_of
+from caramel.sources.world.compounds import Compound, belongs, mentions_of
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL
 from caramel.sources.world.language import formatted, phrase, read
 from caramel.sources.world.planning import plan
@@ -34,11 +35,20 @@ class Patch(NamedTuple):
     seed: int
 
 
-def planned(negative_id: str, negative: str, positive: str, scene: str, *, seed: int) -> str:
-    """Return the scene to draw for a negative caption, as JSON; see ``planning.plan``.
+def planned(
+    negative_id: str,
+    negative: str,
+    positive: str,
+    scene: str,
+    split: str,
+    *,
+    seed: int,
+    tested: frozenset[Compound],
+) -> str:
+    """Return the scene to draw for a negative caption, as JSON: one that may stand in its split; see ``planning.plan``.
 
     Raises:
-        DataError: a caption is none of the world.
+        DataError: a caption is none of the world, or no picture that may stand in the split shows it.
     """
     said = read(negative), read(positive)
     if said[0] is None or said[1] is None:
@@ -47,7 +57,14 @@ def planned(negative_id: str, negative: str, positive: str, scene: str, *, seed:
             f"Set synthesize.method to 'draw' in params.yaml."
         )
     rng = np.random.default_rng([seed, zlib.crc32(negative_id.encode())])
-    return plan(said[0], said[1], Scene.from_json(scene), rng).to_json()
+    may_stand = partial(belongs, split=split, kept_out=tested)
+    found = plan(said[0], said[1], Scene.from_json(scene), rng, may_stand)
+    if found is None:
+        raise DataError(
+            f"No picture of {negative!r} of {negative_id!r} may stand in split {split!r}. Set negatives.backend to 'world' "
+            f"in params.yaml, which writes what can be shown, or synthesize.method to 'draw'."
+        )
+    return found.to_json()
 
 
 def draw_pairs(

@@ -101,13 +101,20 @@ def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
 
 
 def prompts(
-    negatives: pd.DataFrame, pairs: pd.DataFrame, *, method: Method, prompt_suffix: str, seed: int
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    source: pd.DataFrame,
+    *,
+    method: Method,
+    prompt_suffix: str,
+    seed: int,
 ) -> list[dict[str, str]]:
     """Return what is asked of the generator for each negative caption.
 
     Args:
         negatives: table ``negatives``.
-        pairs: table ``pairs``.
+        pairs: table ``pairs``, as refined.
+        source: all pairs of the source: what pictures of train show, and what only those of test may.
         method: draw: the caption as a whole; edit: the scenes of both captions, see ``editing``.
         prompt_suffix: appended to each prompt.
         seed: of what a planned scene leaves to chance.
@@ -115,22 +122,20 @@ def prompts(
     Raises:
         DataError: scenes are asked for, and the captions are none of the world.
     """
-    asked = negatives[["negative_id", "pair_id", "negative_caption"]].merge(
-        pairs[["pair_id", "caption", "scene"]], "left", "pair_id", validate="many_to_one"
+    captions = negatives["negative_caption"]
+    asked = pd.DataFrame(
+        {"negative_id": negatives["negative_id"], "caption": captions, "prompt": captions + prompt_suffix}
     )
-    rows = []
-    for row in asked.itertuples():
-        name, caption = str(row.negative_id), str(row.negative_caption)
-        rows.append({"negative_id": name, "caption": caption, "prompt": caption + prompt_suffix})
-        if method == "edit":
-            from caramel.images.editing import planned
+    if method == "edit":
+        from caramel.images.editing import planned
+        from caramel.sources.world.compounds import seen_and_tested
 
-            rows[-1] |= {
-                "suffix": prompt_suffix,
-                "scene": str(row.scene),
-                "planned": planned(name, caption, str(row.caption), str(row.scene), seed=seed),
-            }
-    return rows
+        _, tested = seen_and_tested(source)
+        of_pair = pairs.set_index("pair_id").loc[negatives["pair_id"], ["caption", "scene", "split"]]
+        rows = zip(asked["negative_id"], captions, *(of_pair[c] for c in of_pair), strict=True)
+        plans = [planned(*row, seed=seed, tested=tested) for row in rows]
+        asked = asked.assign(suffix=prompt_suffix, scene=of_pair["scene"].to_numpy(), planned=plans)
+    return [dict(zip(asked.columns, row, strict=True)) for row in asked.itertuples(index=False, name=None)]
 
 
 def draw_shard(

@@ -1,5 +1,9 @@
+import pytest
+
 from caramel import tables
-from caramel.sources.world.compounds import compounds_of_scene, held_out, mentions_of
+from caramel.errors import DataError
+from caramel.sources.world import sampling
+from caramel.sources.world.compounds import compounds_of_scene, held_out, mentions_of, split_of
 from caramel.sources.world.language import read
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Mention, Scene, holds
@@ -74,6 +78,32 @@ def test_one_caption_in_seven_or_so_says_that_nothing_else_is_there_and_one_that
     )
     assert 0.1 < alone < 0.2
     assert 0.1 < bare < 0.2
+
+
+def test_what_stands_before_a_tail_does_not_tell_which_tail_it_is() -> None:
+    pairs = sample(counts={"train": 1200, "test": 1200}).pairs
+    said = pairs["caption"].map(read)
+    rows = pairs[said.map(lambda r: r.alone or r.added is not None)].assign(
+        alone=said.map(lambda r: r.alone), before=said.map(lambda r: len(r.meaning.mentions))
+    )
+    share = rows.groupby(["split", "before"])["alone"].agg(["size", "mean"])
+    assert set(share.index) == {(split, n) for split in ("train", "test") for n in (1, 2)}
+    assert (share["size"] > 100).all()
+    assert ((share["mean"] - 0.5).abs() < 0.12).all(), share
+
+
+def test_captions_that_end_with_a_noun_may_stand_in_their_split_without_it() -> None:
+    for row in sample(counts={"train": 100, "test": 100}).pairs.itertuples():
+        said = read(row.caption)
+        if said.added:
+            rest = [t for t in Scene.from_json(row.scene).things if t.noun != said.added.noun]
+            assert split_of(said.meaning.mentions) == split_of(mentions_of(rest)) == row.split
+
+
+def test_scenes_that_nothing_allows_are_an_error_that_names_the_knob(monkeypatch) -> None:
+    monkeypatch.setattr(sampling, "SCENES", 0)
+    with pytest.raises(DataError, match=r"3 objects .* split 'train' was found in 0 draws.*scenes\.unseen"):
+        sample(objects=(3,))
 
 
 def test_equal_seeds_give_equal_tables_and_other_seeds_others() -> None:

@@ -3,8 +3,9 @@
 A compound is two or more atoms put together: a noun and its colour, two nouns and how one lies to the other, a noun and
 the number of objects. CREPE (3.2) calls a caption *seen* if the training corpus holds each of its compounds.
 
-Besides, what is said is split: all captions of the same words, in whatever order and bound in whatever way, stand in one
-split. So swaps stay there by themselves, and no caption, negative or paraphrase is another split's in other words.
+Besides, what is said and shown is split: all captions and pictures of the same words, in whatever order and bound in
+whatever way, stand in one split. So swaps stay there by themselves, and no caption, negative or paraphrase is another
+split's in other words, no picture another's on another background.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import pandas as pd
 
 from caramel.sources.world.scenes import (
     COLOURS,
@@ -60,6 +62,16 @@ def compounds_of_meaning(meaning: Meaning, *, exactly: bool) -> frozenset[Compou
     return frozenset(found)
 
 
+def seen_and_tested(pairs: pd.DataFrame) -> tuple[frozenset[Compound], frozenset[Compound]]:
+    """Return what pictures of train compose, and what those of test do besides; of a table ``pairs`` with scenes."""
+    shown = {
+        split: frozenset().union(*(compounds_of_scene(Scene.from_json(text)) for text in rows.dropna()))
+        for split, rows in pairs.groupby("split")["scene"]
+    }
+    seen: frozenset[Compound] = shown.get("train", frozenset())
+    return seen, shown.get("test", frozenset()) - seen
+
+
 def held_out(share: float, *, numbers: Sequence[int], seed: int) -> frozenset[Compound]:
     """Return the compounds that no scene of the train split has.
 
@@ -104,3 +116,10 @@ def split_of(mentions: Iterable[Mention]) -> str:
     words = sorted(w for m in mentions for w in (m.noun, m.colour, m.size) if w)
     place = zlib.crc32(" ".join(words).encode()) % 20
     return next(split for split, places in SPLIT_TWENTIETHS.items() if place in places)
+
+
+def belongs(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
+    """Return whether a picture may stand in a split: its words are of that split, and only test shows what is kept out."""
+    if split_of(mentions_of(scene.things)) != split:
+        return False
+    return split == "test" or not compounds_of_scene(scene) & kept_out

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
 from caramel.sources.world.language import Reading
 from caramel.sources.world.scenes import (
+    BACKGROUNDS,
     COLOURS,
     GRID,
     SIZES,
+    Meaning,
     Mention,
     Relation,
     Scene,
@@ -22,36 +25,89 @@ from caramel.sources.world.scenes import (
 
 Cell = tuple[int, int]  # row and column, from the top left
 CELLS: tuple[Cell, ...] = tuple(itertools.product(range(GRID), range(GRID)))
+Look = tuple[str, str]  # colour and size of an object
 
 
-def plan(negative: Reading, positive: Reading, scene: Scene, rng: np.random.Generator) -> Scene:
+def plan(
+    negative: Reading,
+    positive: Reading,
+    scene: Scene,
+    rng: np.random.Generator,
+    may_stand: Callable[[Scene], bool],
+) -> Scene | None:
     """Return a scene of which the negative caption is exactly true, on the same background.
 
-    Of all places for the mentioned objects in which the relations hold, one is drawn from those that leave the positive
-    caption false, where there are any, and change the fewest cells. What is not said of an object stays as it was: of the
-    object of that name, else of the one that stood in its cell, else it is drawn.
+    Of all scenes that may stand, one is drawn from those that have the fewest other objects than the positive scene;
+    of these, from those that give the fewest of what is not said of an object another value than it had, or than the
+    object had that it replaces; of these, from those that leave the positive caption false, where there are any, and
+    change the fewest cells.
 
     Args:
-        negative: what the caption to draw says: something that a picture can show, see ``layouts``; its nouns are all
-            different.
+        negative: what the caption to draw says; its nouns are all different.
         positive: what is said of ``scene``.
         scene: the positive scene.
         rng: draws among equals, and what nothing else says.
+        may_stand: whether a picture may show a scene; None is returned where it may show none that the caption says.
     """
     said = negative.whole
-    invented = [
-        (COLOURS[int(rng.integers(len(COLOURS)))], SIZES[int(rng.integers(len(SIZES)))])
-        for _ in said.mentions
+    kept = _kept(said.mentions, positive.whole.mentions, scene, rng)
+    before = {(t.noun, t.colour, t.size) for t in scene.things}
+
+    def changed(looks: tuple[Look, ...]) -> tuple[int, int]:
+        objects = {(m.noun, *look) for m, look in zip(said.mentions, looks, strict=True)}
+        values = zip(itertools.chain(*looks), itertools.chain(*kept), strict=True)
+        return len(objects - before), sum(a != b for a, b in values)
+
+    def distance(other: Scene) -> tuple[bool, int]:
+        return holds(positive.whole, other.things, exactly=True), len(changed_cells(scene, other.things))
+
+    for _, equal in itertools.groupby(sorted(_looks(said), key=changed), key=changed):
+        found = [Scene(things, scene.background) for looks in equal for things in _placed(said, looks)]
+        allowed = [found[i] for i in rng.permutation(len(found)).tolist() if may_stand(found[i])]
+        if allowed:
+            nearest: Scene = min(allowed, key=distance)
+            return nearest
+    return None
+
+
+def can_be_shown(said: Meaning, may_stand: Callable[[Scene], bool]) -> bool:
+    """Return whether a picture of what is said may stand: of just the objects that are said."""
+    return any(
+        may_stand(Scene(things, BACKGROUNDS[0])) for looks in _looks(said) for things in _placed(said, looks)
+    )
+
+
+def _looks(said: Meaning) -> Iterator[tuple[Look, ...]]:
+    """Yield all ways that the mentioned objects can look."""
+    each = [
+        itertools.product([m.colour] if m.colour else COLOURS, [m.size] if m.size else SIZES)
+        for m in said.mentions
     ]
-    plans = []
+    return itertools.product(*each)
+
+
+def _placed(said: Meaning, looks: Sequence[Look]) -> Iterator[tuple[Thing, ...]]:
+    """Yield the objects in all places in which the relations hold."""
     for cells in layouts(len(said.mentions), said.relations):
-        things = tuple(
-            _filled(mention, cell, scene, other)
-            for mention, cell, other in zip(said.mentions, cells, invented, strict=True)
+        yield tuple(
+            Thing(m.noun, *look, *cell) for m, look, cell in zip(said.mentions, looks, cells, strict=True)
         )
-        also = holds(positive.whole, things, exactly=True)
-        plans.append((also, len(changed_cells(scene, things)), rng.random(), things))
-    return Scene(min(plans)[-1], scene.background)
+
+
+def _kept(
+    said: Sequence[Mention], replaced: Sequence[Mention], scene: Scene, rng: np.random.Generator
+) -> tuple[Look, ...]:
+    """Return the look of each mentioned object that changes the least: what is said, else what it had.
+
+    What no object of the scene had is drawn: neither one of that name, nor the one at that place of the positive caption.
+    """
+    looks = {t.noun: (t.colour, t.size) for t in scene.things}
+    kept = []
+    for mention, other in itertools.zip_longest(said, replaced[: len(said)]):
+        drawn = COLOURS[int(rng.integers(len(COLOURS)))], SIZES[int(rng.integers(len(SIZES)))]
+        had = looks.get(mention.noun) or (looks.get(other.noun) if other else None) or drawn
+        kept.append((mention.colour or had[0], mention.size or had[1]))
+    return tuple(kept)
 
 
 @functools.cache
@@ -74,13 +130,3 @@ def layouts(number: int, relations: tuple[Relation, ...]) -> tuple[tuple[Cell, .
 def changed_cells(scene: Scene, things: tuple[Thing, ...]) -> set[Cell]:
     """Return the (row, column) of all cells that do not show the same in both."""
     return {(t.row, t.column) for t in {*scene.things} ^ {*things}}
-
-
-def _filled(mention: Mention, cell: Cell, scene: Scene, other: tuple[str, str]) -> Thing:
-    """Return the mentioned object in a cell, with what is not said of it taken over or invented."""
-    by_noun = [t for t in scene.things if t.noun == mention.noun]
-    by_cell = [t for t in scene.things if (t.row, t.column) == cell]
-    known = next(iter([*by_noun, *by_cell]), None)
-    colour = mention.colour or (known.colour if known else other[0])
-    size = mention.size or (known.size if known else other[1])
-    return Thing(mention.noun, colour, size, *cell)

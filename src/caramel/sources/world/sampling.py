@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.errors import DataError
 from caramel.kinds.source import Source
-from caramel.sources.world.compounds import Compound, compounds_of_scene, held_out, mentions_of, split_of
+from caramel.sources.world.compounds import belongs, held_out, split_of
 from caramel.sources.world.drawing import CANVAS, draw, to_png
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
-from caramel.sources.world.scenes import MAX_OBJECTS, Scene, sample_meaning, sample_scene
+from caramel.sources.world.scenes import MAX_OBJECTS, Meaning, Scene, Thing, sample_meaning, sample_scene
 
-TAILS = 0.3  # chance that a caption ends with one more noun, or with "nothing else"
+TAIL = (
+    0.2  # chance that a caption ends with "nothing else", and that it ends with its last noun, where it can
+)
 TRIES = 8  # captions of a scene, before another scene is drawn
+SCENES = 1_000_000  # scenes drawn for one pair at most
+
+Tail = Literal["none", "alone", "added"]
 
 
 def sample_pairs(
@@ -46,14 +54,15 @@ def sample_pairs(
     images, pairs = [], []
     kept_out = held_out(unseen, numbers=objects, seed=seed)
     for number, (split, count) in enumerate(counts.items()):
+        may_stand = partial(belongs, split=split, kept_out=kept_out)
         for index in range(count):
             name = f"{split}-{index:06d}"
             rng = np.random.default_rng([seed, number, index])
-            said = None
-            while said is None:  # ends: each split holds some of what can be said
-                scene = sample_scene(rng, objects=int(rng.choice(objects)), prior=prior)
-                if _belongs(scene, split, kept_out):
-                    said = _sample_caption(rng, scene, split, further_objects)
+            shown = told = int(rng.choice(objects))
+            if further_objects and rng.random() < 0.2:
+                told = int(rng.integers(1, shown + 1))
+            tail = _sample_tail(rng, shown, told)
+            scene, said = _sample(rng, (shown, told), tail, split, may_stand, prior)
             picture = {"bytes": to_png(draw(scene, rng)), "path": f"{name}.png"}
             images.append((name, picture, CANVAS, CANVAS, "world", split))
             pairs.append((name, name, realise(said), scene.to_json(), split, "world"))
@@ -64,40 +73,75 @@ def sample_pairs(
     )
 
 
-def _belongs(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
-    """Return whether the scene may stand in the split."""
-    if split_of(mentions_of(scene.things)) != split:
-        return False
-    return split == "test" or not (compounds_of_scene(scene) & kept_out)
+def _sample_tail(rng: np.random.Generator, shown: int, told: int) -> Tail:
+    """Return how a caption ends that tells of some of the objects that are shown.
 
-
-def _sample_caption(
-    rng: np.random.Generator, scene: Scene, split: str, further_objects: bool
-) -> Reading | None:
-    """Return what a caption of the scene says, in words of the split; None where none was found in ``TRIES``."""
-    for _ in range(TRIES):
-        things = scene.things
-        if further_objects and rng.random() < 0.2:
-            things = things[: int(rng.integers(1, len(things) + 1))]
-        meaning = sample_meaning(rng, things)
-        said = Reading(meaning, 0)
-        if rng.random() < TAILS:
-            said = _with_tail(rng, said, complete=len(things) == len(scene.things))
-        if split_of(said.whole.mentions) == split:
-            return replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))
-    return None
-
-
-def _with_tail(rng: np.random.Generator, said: Reading, *, complete: bool) -> Reading:
-    """Return the caption with a tail: its last noun, or that nothing else is there.
-
-    Both are equally likely where both can be said: of one and three objects one of them can.
+    Of scenes of one number of objects as many captions end with "nothing else" as of those of one more end with a noun:
+    so a text that stands before both tails does not tell which is true.
     """
-    mentions = said.meaning.mentions
-    alone = len(mentions) == 1 or (len(mentions) < MAX_OBJECTS and rng.random() < 0.5)
-    if alone:
-        return replace(said, alone=True) if complete else said
-    last = len(mentions) - 1
-    relations = tuple(r for r in said.meaning.relations if last not in (r.subject, r.object))
-    meaning = replace(said.meaning, mentions=mentions[:last], relations=relations)
-    return replace(said, meaning=meaning, added=replace(mentions[last], colour=None, size=None))
+    draw = rng.random()
+    if draw < TAIL and told == shown < MAX_OBJECTS:
+        return "alone"
+    return "added" if draw > 1 - TAIL and told > 1 else "none"
+
+
+def _sample(
+    rng: np.random.Generator,
+    objects: tuple[int, int],
+    tail: Tail,
+    split: str,
+    may_stand: Callable[[Scene], bool],
+    prior: float,
+) -> tuple[Scene, Reading]:
+    """Return a scene that may stand in the split, and what a caption of the split says of it.
+
+    Args:
+        rng: of the draws.
+        objects: how many are shown, and how many of them the caption tells of.
+        tail: of the caption.
+        split: of the caption's words.
+        may_stand: whether a scene may stand in the split.
+        prior: of ``sample_scene``.
+
+    Raises:
+        DataError: none was found.
+    """
+    shown, told = objects
+    for _ in range(SCENES):
+        scene = sample_scene(rng, objects=shown, prior=prior)
+        if not may_stand(scene):
+            continue
+        for _ in range(TRIES):
+            meaning = sample_meaning(rng, scene.things[:told])
+            said = _with_tail(meaning, tail)
+            if split_of(said.whole.mentions) != split:
+                continue
+            if tail == "added" and not _without_tail_belongs(said.meaning, scene, split, may_stand):
+                continue
+            return scene, replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))
+    raise DataError(
+        f"No scene of {shown} objects with a caption that may stand in split {split!r} was found in {SCENES} draws: too "
+        f"many compounds are held out. Lower scenes.unseen in params.yaml."
+    )
+
+
+def _with_tail(meaning: Meaning, tail: Tail) -> Reading:
+    """Return a caption that says so: with its last noun as its tail, or with "nothing else", or with no tail."""
+    if tail != "added":
+        return Reading(meaning, 0, alone=tail == "alone")
+    last = len(meaning.mentions) - 1
+    relations = tuple(r for r in meaning.relations if last not in (r.subject, r.object))
+    before = replace(meaning, mentions=meaning.mentions[:last], relations=relations)
+    return Reading(before, 0, added=replace(meaning.mentions[last], colour=None, size=None))
+
+
+def _without_tail_belongs(
+    before: Meaning, scene: Scene, split: str, may_stand: Callable[[Scene], bool]
+) -> bool:
+    """Return whether a caption without its tail, and the scene without that noun, may stand in the split as well.
+
+    The same is asked of captions that end with "nothing else": what is asked of one tail alone would tell it.
+    """
+    nouns = {m.noun for m in before.mentions}
+    things: tuple[Thing, ...] = tuple(t for t in scene.things if t.noun in nouns)
+    return split_of(before.mentions) == split and may_stand(Scene(things, scene.background))
