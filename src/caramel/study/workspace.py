@@ -92,7 +92,7 @@ def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Neve
         process = subprocess.Popen(
             [sys.executable, "-m", "dvc", "repro", LAST],
             cwd=folder,
-            env=_environment(),
+            env=_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=subprocess.STDOUT,
@@ -123,7 +123,12 @@ def _show(text: str, bar: tqdm[Never]) -> None:
         bar.update()
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment in which `python` is the one that runs this."""
+def _environment(folder: Path) -> dict[str, str]:
+    """Return the environment in which `python` is the one that runs this, and its sources are the study's copy.
+
+    So an edit of the project while a study runs does not change what runs.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {name: value for name, value in os.environ.items() if name != "DVC_ROOT"} | {"PATH": path}
+    sources = os.pathsep.join(filter(None, [str((folder / "src").resolve()), os.environ.get("PYTHONPATH")]))
+    kept = {name: value for name, value in os.environ.items() if name != "DVC_ROOT"}
+    return kept | {"PATH": path, "PYTHONPATH": sources}
