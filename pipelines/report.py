@@ -25,6 +25,7 @@ def report(config: Config) -> None:
         last=LAST,
         examples=config.report.examples,
         exempt=config.refine.exempt,
+        contrast=config.report.contrast.model_dump(),
     )
     write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)
     print(f"Report: {DATA / 'report' / 'report.html'}")

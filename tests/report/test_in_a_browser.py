@@ -147,6 +147,12 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         last=tmp_path / "last.json",
         examples=3,
         exempt=["add"],
+        contrast={
+            "variant": "negative_texts_images",
+            "against": "base",
+            "metric": "group",
+            "subset": "without_add",
+        },
     )
     write_report(report, tmp_path / "out", last=tmp_path / "last.json", profile="p", commit="c")
     assert_it_is_text(tmp_path / "out" / "report.html", tmp_path)

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from synthetic import put, write_all
@@ -17,6 +18,7 @@ from caramel.evaluation.results.bars import subset_bars
 from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
 from caramel.report.blocks import count
+from caramel.report.model_sections import MAIN
 from caramel.report.page import Report, build_report, write_report
 from caramel.running.stages import skip
 
@@ -39,6 +41,9 @@ def data(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return Path(shutil.copytree(written, tmp_path / "data"))
 
 
+CONTRAST = {"variant": "negative_texts_images", "against": "base", "metric": "group", "subset": "without_add"}
+
+
 def build(data: Path, **changes: Any) -> Report:
     settings: dict[str, Any] = {
         "profile": "default",
@@ -47,6 +52,7 @@ def build(data: Path, **changes: Any) -> Report:
         "last": data / "last.json",
         "examples": 12,
         "exempt": ["add"],
+        "contrast": CONTRAST,
     }
     return build_report(data, **{**settings, **changes})
 
@@ -96,7 +102,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 18
+    assert len(page.sections) == 19
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -132,8 +138,70 @@ def test_each_suite_leads_to_its_data_docs(report: Report) -> None:
         assert f'<a href="../../work/data_docs/{suite}/index.html">{suite}</a>' in report.html
 
 
-def test_best_of_each_column_is_marked(report: Report) -> None:
-    assert len(re.findall(r'class="best"', report.html)) >= 7
+def marked(html: str, section: str, *marks: str) -> list[str]:
+    """Return the text of every cell of a section that is marked so, intervals left out."""
+    part = html[html.index(f'<section id="{section}">') :]
+    return re.findall(rf'<td class="(?:{"|".join(marks)})">([^<]*)', part[: part.index("</section>")])
+
+
+def test_only_what_beats_every_other_model_by_test_is_bold(data: Path) -> None:
+    rows = pd.read_csv(data / "evaluate/differences.csv")
+    variants = pd.read_csv(data / "evaluate/variants.csv").set_index(["variant", "subset", "metric"])
+    of = variants.xs(("all", "t2i"), level=("subset", "metric"))
+    best = of["mean"].idxmax()
+    leads = rows[["a", "b"]].eq(best).any(axis=1) & rows["metric"].eq("t2i") & rows["subset"].eq("all")
+    rows.assign(p=np.where(leads, 1e-6, 1.0)).to_csv(data / "evaluate/differences.csv", index=False)
+    (shown,) = marked(build(data).html, "models", "best")
+    assert shown.startswith(f"{100 * of.loc[best, 'mean']:.1f}")
+    rows.assign(p=1.0).to_csv(data / "evaluate/differences.csv", index=False)
+    assert marked(build(data).html, "models", "best") == [], "the best by rank alone is not"
+
+
+def test_the_claim_stands_first_in_words_and_in_the_summary(
+    written: Path, report: Report, page: Page, tmp_path: Path
+) -> None:
+    assert next(iter(page.sections)) == "claim"
+    rows = pd.read_csv(written / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
+    row = rows.loc[("negative_texts_images", "base", "without_add", "group")]
+    said = page.sections["claim"]
+    assert f"{100 * row['difference']:+.1f} points" in said
+    assert ("Not shown" in said) is not (row["p"] < 0.05)
+    write_report(report, tmp_path, last=tmp_path / "last.json", profile="default", commit="0")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert next(iter(summary)) == "contrast"
+    assert summary["contrast"]["difference"] == pytest.approx(row["difference"], abs=1e-6)
+    assert summary["contrast"]["shown"] is bool(row["p"] < 0.05)
+
+
+def test_a_claim_the_other_way_round_has_the_opposite_sign(data: Path) -> None:
+    turned = {**CONTRAST, "variant": "in_batch", "against": "negative_texts_images"}
+    rows = pd.read_csv(data / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
+    row = rows.loc[("negative_texts_images", "in_batch", "without_add", "group")]
+    found = build(data, contrast=turned).claim
+    assert found is not None
+    assert found["difference"] == pytest.approx(-row["difference"], abs=1e-6)
+    assert [found["ci_low"], found["ci_high"]] == pytest.approx([-row["ci_high"], -row["ci_low"]], abs=1e-6)
+
+
+def test_differences_are_coloured_after_holm_over_the_table_without_the_claim(data: Path) -> None:
+    rows = pd.read_csv(data / "evaluate/differences.csv")
+    rows["p"] = 1.0
+    shown = (
+        rows["subset"].eq("all") & rows["metric"].eq("i2t") & rows["a"].eq("in_batch") & rows["b"].eq("base")
+    )
+    claim = rows["subset"].eq("without_add") & rows["metric"].eq("group") & rows["b"].eq("base")
+    rows.loc[claim & rows["a"].eq("negative_texts_images"), "p"] = 1e-9
+    for p, coloured in ((0.0009, 1), (0.04, 0)):  # 41 tests, and those of Group Match
+        rows.loc[shown, "p"] = p
+        rows.to_csv(data / "evaluate/differences.csv", index=False)
+        assert len(marked(build(data).html, "differences", "up", "down")) == coloured
+    assert f"{6 * len(MAIN) - 1} comparisons" in Page(build(data).html).sections["differences"]
+
+
+def test_without_the_contrasts_models_there_is_no_claim(data: Path) -> None:
+    report = build(data, contrast={**CONTRAST, "subset": "nothing"})
+    assert report.claim is None
+    assert "was not compared" in Page(report.html).sections["claim"]
 
 
 def test_captions_are_escaped(data: Path) -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.errors import DataError
-from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
+from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, corrected, leaders
+from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.evaluation.results.summary import BASE, VARIANT_COLUMNS, summarise_variants, variant_of
 from caramel.report.blocks import (
-    MISSING,
     Block,
     Cell,
     FigureBlock,
@@ -66,6 +67,7 @@ COMPOUNDS = tuple(
 )
 BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
 Row = dict[Any, Any]
+Tests = Mapping[tuple[str, ...], float]  # two models in the order of their names, subset, metric -> p
 
 
 def models_section(data: Path) -> list[Block]:
@@ -73,22 +75,34 @@ def models_section(data: Path) -> list[Block]:
     variants, metrics = read_variants(data), read_metrics(data)
     note = (
         "Per cent of instances. ± standard deviation over training seeds; brackets: 95 % interval, a t "
-        "interval over seeds or, for a single model, a bootstrap over images. Bold: best of its column. "
+        "interval over seeds or, for a single model, a bootstrap over images. Bold: better than every other of its "
+        "column, p < 0.05 by the paired tests of Differences after Holm's correction over the table. "
         "Without add: an added detail leaves the positive caption true of the negative image, so "
         "those instances cannot be separated in both directions. GroupMatch: the right assignment of both "
         "captions to both images beats the swapped one; its chance is 50, so it is not comparable with Group."
     )
+    tests = _tests(data)
     return [
-        _models_table("", MAIN, variants, metrics, note),
-        *_compounds_table(variants, metrics),
+        _models_table("", MAIN, variants, metrics, tests, note),
+        *_compounds_table(variants, metrics, tests),
         *_source_form_table(data),
-        _models_table("Finer metrics", FINER, variants, metrics, "", folded=True),
+        _models_table("Finer metrics", FINER, variants, metrics, tests, "", folded=True),
         _runs_table(metrics),
         *_further_tables(data),
     ]
 
 
-def _compounds_table(variants: pd.DataFrame, metrics: pd.DataFrame) -> list[Block]:
+def _tests(data: Path) -> Tests:
+    """Return the p-value of two models, in the order of their names, in a column; not corrected."""
+    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
+    keys = zip(rows["a"], rows["b"], rows["subset"], rows["metric"], strict=True)
+    return {
+        (*sorted((str(a), str(b))), str(subset), str(metric)): float(p)
+        for (a, b, subset, metric), p in zip(keys, rows["p"], strict=True)
+    }
+
+
+def _compounds_table(variants: pd.DataFrame, metrics: pd.DataFrame, tests: Tests) -> list[Block]:
     """Return every metric on seen and on unseen compounds, where that is known and there are both."""
     if not {*tables.COMPOUNDS} <= {*variants["subset"]}:
         return []
@@ -96,7 +110,7 @@ def _compounds_table(variants: pd.DataFrame, metrics: pd.DataFrame) -> list[Bloc
         "Without add. Seen: the pictures of train show every noun with its colour, every relation between two nouns and "
         "every number of objects that the two captions say; unseen: one at least is shown in test alone."
     )
-    return [_models_table("Seen and unseen compounds", COMPOUNDS, variants, metrics, note)]
+    return [_models_table("Seen and unseen compounds", COMPOUNDS, variants, metrics, tests, note)]
 
 
 def _source_form_table(data: Path) -> list[Block]:
@@ -107,10 +121,10 @@ def _source_form_table(data: Path) -> list[Block]:
         return []
     note = (
         "The same instances, but for the positive images: here they are those of the source, while the negative ones are "
-        "drawn. So pictures alone tell which is which."
+        "drawn. So pictures alone tell which is which. Not tested: nothing is bold."
     )
     variants = summarise_variants(metrics)
-    return [_models_table("With the positive images of the source", MAIN, variants, metrics, note)]
+    return [_models_table("With the positive images of the source", MAIN, variants, metrics, {}, note)]
 
 
 class _Rows(dict[tuple[str, ...], Row]):
@@ -130,6 +144,7 @@ def _models_table(
     columns: Sequence[Column],
     variants: pd.DataFrame,
     metrics: pd.DataFrame,
+    tests: Tests,
     note: str,
     *,
     folded: bool = False,
@@ -139,9 +154,10 @@ def _models_table(
     single = metrics[metrics.groupby("variant")["model"].transform("nunique") == 1]
     alone = _keyed(single, "variant", "subset", "metric")
     names = list(dict.fromkeys(variants["variant"].astype(str)))
-    best = {
-        c: max((percent(found[n, c.subset, c.metric]["mean"]) for n in names), key=_size) for c in columns
+    means = {
+        (c.subset, c.metric): {n: float(found[n, c.subset, c.metric]["mean"]) for n in names} for c in columns
     }
+    bold = leaders(means, lambda a, b, place: tests.get((*sorted((a, b)), *place), 1.0))
     chance = [Cell(percent(METRICS[c.metric].chance), mark="muted") for c in columns]
     rows = [[Cell("chance", mark="muted"), *chance]]
     for name in names:
@@ -149,24 +165,17 @@ def _models_table(
         cells = [Cell(name, f"{seeds} seeds" if seeds > 1 else "")]
         for column in columns:
             key = (name, column.subset, column.metric)
-            cells.append(_model_cell(found[key], alone.get(key, found[key]), best[column]))
+            leads = (name, (column.subset, column.metric)) in bold
+            cells.append(_model_cell(found[key], alone.get(key, found[key]), leads))
         rows.append(cells)
     return TableBlock(caption, ("Model", *(c.title for c in columns)), rows, note=note, folded=folded)
 
 
-def _size(text: str) -> float:
-    return float(text) if text != MISSING else -1.0
-
-
-def _model_cell(row: Row, bounds: Row, best: str) -> Cell:
-    """Return the mean with its spread; ``bounds`` has the interval to show.
-
-    What is shown equal to the best counts as best: no reader sees two equal numbers, one bold.
-    """
-    mean = percent(row["mean"])
+def _model_cell(row: Row, bounds: Row, leads: bool) -> Cell:
+    """Return the mean with its spread; ``bounds`` has the interval to show."""
     spread = "" if math.isnan(row["sd"]) else f" ± {percent(row['sd'])}"
-    mark: Mark = "best" if mean == best != MISSING else ""
-    return Cell(mean + spread, interval(bounds["ci_low"], bounds["ci_high"]), mark)
+    text = f"{percent(row['mean'])}{spread}"
+    return Cell(text, interval(bounds["ci_low"], bounds["ci_high"]), "best" if leads else "")
 
 
 def _runs_table(metrics: pd.DataFrame) -> TableBlock:
@@ -186,30 +195,87 @@ def _runs_table(metrics: pd.DataFrame) -> TableBlock:
     return TableBlock("Each run", head, rows, note=note, folded=True)
 
 
-def differences_section(data: Path) -> list[Block]:
-    """Return paired differences between the variants and the base."""
+def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+    """Return paired differences between the variants and the base; all but the contrast are explorations."""
     rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
     if rows.empty:
         return [NoteBlock("Only one model was scored: there is nothing to compare.")]
     columns = [c for c in MAIN if c.subset in set(rows["subset"])]
     found = _keyed(rows, "a", "b", "subset", "metric")
+    pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
+    keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
+    others = [key for key in keys if not _is_contrast(key, contrast)]
+    p = corrected([key[3] for key in others], np.array([found[key]["p"] for key in others], float))
+    shown = dict(zip(others, p < ALPHA, strict=True))
     lines = [
-        [Cell(f"{a} − {b}"), *(_difference_cell(found[a, b, c.subset, c.metric]) for c in columns)]
-        for a, b in dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
+        [
+            Cell(f"{a} − {b}"),
+            *(
+                _difference_cell(found[a, b, c.subset, c.metric], shown.get((a, b, c.subset, c.metric)))
+                for c in columns
+            ),
+        ]
+        for a, b in pairs
     ]
     note = (
         "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
-        "and training seeds. Coloured: the interval leaves out zero; none is corrected for the number of "
-        "comparisons."
+        f"and training seeds, not corrected. Coloured: p < 0.05 after Holm's correction over the {len(others)} comparisons "
+        "of this table but for the one that was named beforehand, which is marked."
     )
     head = ("Difference", *(c.title for c in columns))
     return [TableBlock("", head, lines, note=note)]
 
 
-def _difference_cell(row: Row) -> Cell:
-    low, high = row["ci_low"], row["ci_high"]
-    mark: Mark = "up" if low > 0 else "down" if high < 0 else ""
-    return Cell(signed(row["difference"]), interval(low, high, difference=True), mark)
+def _is_contrast(key: tuple[str, str, str, str], contrast: Mapping[str, str]) -> bool:
+    """Return whether a difference, or its opposite, is the one that was named beforehand."""
+    asked = {contrast["variant"], contrast["against"]}
+    return {key[0], key[1]} == asked and key[2:] == (contrast["subset"], contrast["metric"])
+
+
+def _difference_cell(row: Row, shown: bool | None) -> Cell:
+    """Return the difference with its interval; ``shown`` is None for the contrast."""
+    if shown is None:
+        return Cell(signed(row["difference"]) + " (the claim)", _between(row), "muted")
+    mark: Mark = ("up" if row["difference"] > 0 else "down") if shown else ""
+    return Cell(signed(row["difference"]), _between(row), mark)
+
+
+def _between(row: Mapping[Any, Any]) -> str:
+    return interval(row["ci_low"], row["ci_high"], difference=True)
+
+
+def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
+    """Return the comparison that was named beforehand: its names, difference, interval, p and whether it is shown.
+
+    Args:
+        data: the folder of the stages' outputs.
+        contrast: variant, against, metric and subset.
+
+    Raises:
+        Skipped: nothing was evaluated, or not this.
+    """
+    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
+    for row in rows.to_dict("records"):
+        if _is_contrast((row["a"], row["b"], row["subset"], row["metric"]), contrast):
+            sign = 1 if row["a"] == contrast["variant"] else -1
+            low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
+            numbers = {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
+            return {**contrast, **{k: round(n, 6) for k, n in numbers.items()}, "shown": row["p"] < ALPHA}
+    raise Skipped(
+        f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {contrast['subset']}"
+    )
+
+
+def claim_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+    """Return the claim in words."""
+    found = claim_of(data, contrast)
+    text = (
+        f"{'Shown' if found['shown'] else 'Not shown'} of this run's models: {found['variant']} over {found['against']}, "
+        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, p = {found['p']:.3g}. "
+        "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
+        "have one seed each here. `caramel study` counts all of them."
+    )
+    return [NoteBlock(text, "good" if found["shown"] else "plain")]
 
 
 def subtypes_section(data: Path) -> list[Block]:

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from caramel import tables
 from caramel.report import changes, data_sections, image_sections, model_sections
-from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section
+from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
 from caramel.report.rendering import render
 from caramel.storage.files import write_atomically
@@ -20,11 +21,12 @@ Make = Callable[[], Sequence[Block]]
 
 @dataclass(frozen=True)
 class Report:
-    """The rendered page, the figures (name -> PNG), and the key numbers."""
+    """The rendered page, the figures (name -> PNG), the key numbers, and the claim where it was tested."""
 
     html: str
     plots: Mapping[str, bytes]
     numbers: Mapping[str, float]
+    claim: Mapping[str, Any] | None
 
 
 def build_report(
@@ -36,6 +38,7 @@ def build_report(
     last: Path,
     examples: int,
     exempt: Sequence[str],
+    contrast: Mapping[str, str],
 ) -> Report:
     """Return the report on what the stages wrote under ``data``.
 
@@ -47,14 +50,23 @@ def build_report(
         last: key numbers of the last report, if the file exists.
         examples: pictures on a contact sheet.
         exempt: types that refinement left as they are.
+        contrast: variant, against, metric and subset of the comparison that was named beforehand.
 
     Raises:
         DataError: a file is missing or broken. A skipped stage is no error: its section says why.
     """
     numbers = changes.key_numbers(data)
     changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
-    sections = [Section("changes", "What changed", "Key figures against the last report.", changed)]
-    sections += [_section(*part) for part in _parts(data, examples, exempt)]
+    claimed = "Named in params.yaml (report.contrast) before the run; all other comparisons are explorations."
+    sections = [
+        _section("claim", "The claim", claimed, partial(model_sections.claim_section, data, contrast))
+    ]
+    sections += [Section("changes", "What changed", "Key figures against the last report.", changed)]
+    sections += [_section(*part) for part in _parts(data, examples, exempt, contrast)]
+    try:
+        claim = model_sections.claim_of(data, contrast)
+    except Skipped:
+        claim = None
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
     return Report(
         html=render(
@@ -63,14 +75,17 @@ def build_report(
             profile=profile,
             commit=commit,
             versions=versions,
-            cards=_cards(numbers, exempt),
+            cards=_cards(numbers, exempt, claim),
         ),
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
+        claim=claim,
     )
 
 
-def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, str, str, Make]]:
+def _parts(
+    data: Path, examples: int, exempt: Sequence[str], contrast: Mapping[str, str]
+) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that makes the blocks) of every section, in reading order."""
     d, i, m = data_sections, image_sections, model_sections
     return [
@@ -79,7 +94,7 @@ def _parts(data: Path, examples: int, exempt: Sequence[str]) -> list[tuple[str, 
             "differences",
             "Differences",
             "Which training data makes a difference, on the same instances.",
-            partial(m.differences_section, data),
+            partial(m.differences_section, data, contrast),
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
         ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
@@ -146,7 +161,9 @@ def _section(name: str, title: str, lead: str, make: Make) -> Section:
         return Section(name, title, lead, [NoteBlock(f"Nothing to show: {reason}.", "skipped")])
 
 
-def _cards(numbers: Mapping[str, float], exempt: Sequence[str]) -> list[tuple[str, str]]:
+def _cards(
+    numbers: Mapping[str, float], exempt: Sequence[str], claim: Mapping[str, Any] | None
+) -> list[tuple[str, str]]:
     """Return the headline figures that there are: (value, label)."""
     cards = []
     if instances := numbers.get("rows/instances test"):
@@ -159,10 +176,12 @@ def _cards(numbers: Mapping[str, float], exempt: Sequence[str]) -> list[tuple[st
         )
     if "images/faithful share" in numbers:
         cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "candidates judged faithful"))
-    groups = {n.removeprefix("Group/"): v for n, v in numbers.items() if n.startswith("Group/")}
-    if groups:
-        best = max(groups, key=groups.__getitem__)
-        cards.append((f"{100 * groups[best]:.1f} %", f"best Group score: {best} (chance 16.7)"))
+    if claim is not None:
+        size = f"{signed(claim['difference'])} {interval(claim['ci_low'], claim['ci_high'], difference=True)}"
+        verdict = "shown" if claim["shown"] else "not shown"
+        cards.append(
+            (size, f"the claim, {verdict}: {claim['variant']} over {claim['against']}, {claim['metric']}")
+        )
     return cards
 
 
@@ -181,7 +200,8 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
         (plots / f"{name}.png").write_bytes(png)
     (folder / "report.html").write_text(report.html, encoding="utf-8")
     summary = {"profile": profile, "numbers": dict(report.numbers)}
-    text = json.dumps(summary, indent=2, sort_keys=True) + "\n"
+    shown = {"contrast": report.claim and dict(report.claim), **summary}
+    text = json.dumps(shown, indent=2, sort_keys=True) + "\n"
     (folder / "summary.json").write_text(text, encoding="utf-8")
     remembered = json.dumps({**summary, "commit": commit}, indent=2, sort_keys=True) + "\n"
     write_atomically(last, lambda path: path.write_text(remembered, encoding="utf-8"))

@@ -8,14 +8,13 @@ from importlib.resources import files
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import APART, METRICS, RECALLS, Outcomes
+from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, shown
-from caramel.evaluation.results.comparison import compare
-from caramel.evaluation.results.paired_hits import ALPHA
+from caramel.evaluation.results.comparison import compare, leaders
 from caramel.evaluation.results.summary import judge, summarise, variant_of
 from caramel.kinds.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
-from caramel.statistics import holm, over_seeds
+from caramel.statistics import over_seeds
 
 PUBLISHED_COLUMNS = ("model", "benchmark", "subset", "metric", "value", "paper", "table", "row", "note")
 Column = tuple[str, str]  # subset, metric
@@ -177,32 +176,25 @@ def _best(
         name: [scores[scores["model"] == model].reset_index(drop=True) for model in models]
         for name, models in rows.items()
     }
+    means = {
+        column: {name: _values(measured, models, column)["value"].mean() for name, models in rows.items()}
+        for column in columns
+    }
     compared: dict[tuple[str, str], pd.Series] = {}
-    tests: list[tuple[str, Column, float]] = []
-    for column in columns:
-        means = {name: _values(measured, models, column)["value"].mean() for name, models in rows.items()}
-        there = {name: value for name, value in means.items() if not np.isnan(value)}
-        if not there:
-            continue
-        best = max(there, key=lambda name: there[name])
-        for other in (name for name in there if name != best):
-            if any(run.empty for run in (*runs[best], *runs[other])):
-                tests.append((best, column, 1.0))
-                continue
-            if (best, other) not in compared:
-                found = compare(
-                    runs[best], runs[other], {benchmark.name: benchmark}, resamples=resamples, seed=seed
-                )
-                compared[best, other] = found.set_index(["subset", "metric"])["p"]
-            tests.append((best, column, float(compared[best, other].get(column, 1.0))))
-    failed = set()
-    for together in ([t for t in tests if t[1][1] not in APART], [t for t in tests if t[1][1] in APART]):
-        corrected = holm(np.array([p for _, _, p in together]))
-        failed |= {test[:2] for test, p in zip(together, corrected, strict=True) if not p < ALPHA}
+
+    def tested(best: str, other: str, column: Column) -> float:
+        if any(run.empty for run in (*runs[best], *runs[other])):
+            return 1.0
+        if (best, other) not in compared:
+            found = compare(
+                runs[best], runs[other], {benchmark.name: benchmark}, resamples=resamples, seed=seed
+            )
+            compared[best, other] = found.set_index(["subset", "metric"])["p"]
+        return float(compared[best, other].get(column, 1.0))
+
     bold: dict[str, list[Column]] = {}
-    for name, column in dict.fromkeys((name, column) for name, column, _ in tests):
-        if (name, column) not in failed:
-            bold.setdefault(name, []).append(column)
+    for name, column in leaders(means, tested):
+        bold.setdefault(name, []).append(column)
     return bold
 
 

@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 from test_summary import BENCHMARK, SIZES, scored, summary
 
+from caramel.benchmarks.metrics import APART
 from caramel.errors import DataError
-from caramel.evaluation.results.comparison import compare_variants
+from caramel.evaluation.results.comparison import compare_variants, leaders
 from caramel.evaluation.results.other_files import SCORES
+from caramel.statistics import holm
 
 
 def test_differences_are_paired_and_find_a_lift() -> None:
@@ -51,3 +53,28 @@ def test_a_variant_that_scored_nothing_is_left_out() -> None:
     models = pd.concat([scored("base", 0), scored("v", 1), silent])
     found = compare_variants(models, BENCHMARK, bootstrap=20, seed=0)
     assert set(zip(found["a"], found["b"], strict=True)) == {("v", "base")}
+
+
+def test_holm_is_over_all_rows_of_all_pairs() -> None:
+    models = pd.concat([scored("base", 0), scored("v", 1, lift=0.3), scored("w", 2, lift=0.6)])
+    rows = compare_variants(models, BENCHMARK, bootstrap=50, seed=0)
+    apart = rows["metric"].isin(APART)
+    assert len(rows[["a", "b"]].drop_duplicates()) == 3
+    for part in (rows[apart], rows[~apart]):
+        np.testing.assert_array_equal(part["p_holm"], holm(part["p"].to_numpy(float)))
+
+
+def test_the_leader_of_a_column_beats_every_other_after_holm_over_the_table() -> None:
+    first, second = ("all", "i2t"), ("all", "t2i")
+    values = {first: {"a": 0.9, "b": 0.5, "c": 0.4}, second: {"a": 0.2, "b": 0.5, "c": float("nan")}}
+    p = {("a", "b", first): 0.01, ("a", "c", first): 0.012, ("b", "a", second): 0.03}
+
+    def tested(a: str, b: str, place: tuple[str, str]) -> float:
+        return p[a, b, place]
+
+    assert leaders(values, tested) == {("a", first), ("b", second)}
+    p["a", "c", first] = 0.02  # three tests: 0.01 * 3, 0.02 * 2, 0.03
+    assert leaders(values, tested) == {("a", first), ("b", second)}
+    p["a", "c", first] = 0.026  # 0.052 after Holm, and all behind it
+    assert leaders(values, tested) == set()
+    assert leaders({first: {"a": 0.9}}, tested) == set(), "nothing was tested"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations, compress
 
 import numpy as np
 import pandas as pd
 
+from caramel.arrays import Floats
 from caramel.benchmarks.metrics import APART, outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
@@ -39,6 +41,7 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "seeds_a": "training seeds of a",
     "seeds_b": "training seeds of b",
 }
+Place = tuple[str, str]  # subset and metric of a column of a table
 DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p", "p_holm")
 
 
@@ -108,10 +111,39 @@ def _found(
     if not known:
         return None
     found = pd.concat(known, ignore_index=True)
-    apart, p = found["metric"].isin(APART).to_numpy(bool), found["p"].to_numpy(float)
-    found["p_holm"] = np.where(apart, holm(np.where(apart, p, np.nan)), holm(np.where(apart, np.nan, p)))
+    found["p_holm"] = corrected(found["metric"], found["p"].to_numpy(float))
     found["significant"] = found["p_holm"] < ALPHA
     return found[list(COMPARISON_COLUMNS)]
+
+
+def corrected(metrics: Iterable[str], p: Floats) -> Floats:
+    """Return Holm's p-values over the rows of a table, (m,); those of metrics that stand apart over their own rows."""
+    apart = np.array([metric in APART for metric in metrics], bool)
+    return np.where(apart, holm(np.where(apart, p, np.nan)), holm(np.where(apart, np.nan, p)))
+
+
+def leaders(
+    values: Mapping[Place, Mapping[str, float]], p: Callable[[str, str, Place], float]
+) -> set[tuple[str, Place]]:
+    """Return (model, column) where a model is better than every other one of a table by test: what may be bold.
+
+    The best of a column is tested against every other model, and Holm's correction is over all these tests of the table.
+    That keeps any false claim in it to 5 %: a column's is false only if a model beats the truly best one, which is no more
+    than one comparison per other model.
+
+    Args:
+        values: of each model in each column, (subset, metric); NaN and models that are left out take no part.
+        p: of two models in a column, two-sided and not corrected; 1 where they cannot be compared.
+    """
+    tests: list[tuple[str, Place, float]] = []
+    for place, of in values.items():
+        there = {name: value for name, value in of.items() if not math.isnan(value)}
+        if there:
+            best = max(there, key=lambda name: there[name])
+            tests += [(best, place, p(best, other, place)) for other in there if other != best]
+    found = corrected([place[1] for _, place, _ in tests], np.array([value for *_, value in tests], float))
+    failed = {test[:2] for test, value in zip(tests, found, strict=True) if not value < ALPHA}
+    return {test[:2] for test in tests} - failed
 
 
 def compare_variants(
@@ -120,7 +152,8 @@ def compare_variants(
     """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
 
     Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later in
-    ``similarities``. Pairs of which no instance was scored by all runs on any metric are left out.
+    ``similarities``. Pairs of which no instance was scored by all runs on any metric are left out. ``p_holm`` is corrected
+    over all rows of all pairs.
 
     Raises:
         DataError: the models did not score the same instances.
@@ -135,7 +168,10 @@ def compare_variants(
         if found is not None:
             parts.append(found.assign(a=a, b=b))
     columns = list(DIFFERENCE_COLUMNS)
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    if not parts:
+        return pd.DataFrame(columns=columns)
+    whole = pd.concat(parts, ignore_index=True)
+    return whole.assign(p_holm=corrected(whole["metric"], whole["p"].to_numpy(float)))[columns]
 
 
 def _compared(
