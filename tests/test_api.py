@@ -181,12 +181,19 @@ def test_compare_of_frames_is_that_of_the_command_on_their_files(tmp_path: Path)
 def test_an_audit_of_a_frame_is_that_of_the_command_on_its_file(tmp_path: Path) -> None:
     captions().to_csv(tmp_path / "rows.csv", index=False)
     scorers = ["casing", "length"]
-    given = [f"--scorer={name}" for name in scorers]
+    pool = captions().assign(caption="B " + captions()["caption"])
+    pool.to_csv(tmp_path / "pool.csv", index=False)
+    given = [f"--scorer={name}" for name in scorers] + ["--learn-from", str(tmp_path / "pool.csv")]
     command("audit", str(tmp_path / "rows.csv"), "--out", str(tmp_path / "out"), "--folds", "2", *given)
     written = json.loads((tmp_path / "out" / "audit.json").read_text())
-    found = caramel.audit_captions(captions(), scorers=scorers, folds=2, name="rows")
+    found = caramel.audit_captions(
+        captions(), scorers=scorers, folds=2, name="rows", learn_from={"pool": pool}
+    )
     assert found.best == written["best_blind_attacker"]["overall"]
     assert found.best["micro"] == 1
+    for mine, theirs in zip(found.attacks, written["attacks"], strict=True):
+        assert mine.source == theirs["source"]
+        assert mine.figures["casing"] == theirs["scorers"]["casing"]
     assert {name: list(ids) for name, ids in found.defects.items()} == {
         name: part["rows"] for name, part in written["defects"].items()
     }

@@ -6,7 +6,7 @@ imported when they are called.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -207,6 +207,7 @@ def audit_captions(
     name: str = "data frame",
     images: str | Path | None = None,
     corpus: Sequence[str] | None = None,
+    learn_from: Mapping[str, pd.DataFrame] | None = None,
     training: str | Path | None = None,
     training_column: str = "caption",
 ) -> Audit:
@@ -221,12 +222,13 @@ def audit_captions(
         name: of the data set.
         images: folder of the images, where rows have a negative image: what do they give away?
         corpus: texts that n-gram models learn from, instead of the other folds.
+        learn_from: name -> frame of rows that attackers learn from as well, such as those that refinement rejected.
         training: file of a training corpus's captions: which texts stand in it?
         training_column: of the captions in that file.
 
     Returns:
-        The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``defects``, ``giveaways`` and the rest; as text, what
-        ``caramel.report.audit_text.audit_text`` makes of it.
+        The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``attacks`` on each task and from each source,
+        ``defects``, ``giveaways`` and the rest; as text, what ``caramel.report.audit_text.audit_text`` makes of it.
 
     Raises:
         DataError: a column is missing, a value is not text, an id stands twice, or there is too little to attack.
@@ -238,6 +240,7 @@ def audit_captions(
         >>> found.best["micro"]
         0.61...
     """
+    from caramel.audit.attack import Source
     from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import rows_of
     from caramel.blind.scorer_specs import default_scorers
@@ -251,6 +254,7 @@ def audit_captions(
         seed=seed,
         name=name,
         corpus=corpus,
+        sources=[Source(other, rows_of(rows).rows) for other, rows in (learn_from or {}).items()],
         training=None if training is None else Path(training),
         training_column=training_column,
     )

@@ -144,35 +144,41 @@ def sign_flip_p(totals: Floats, seed: int) -> Floats:
     if len(many):
         rows = totals[differ[:, many].any(axis=1)][:, many]
         limit = _limit(rows)
-        sums = _flipped(rows, np.random.default_rng(seed), FLIPS, _BLOCK)
+        sums = _flipped(rows, np.random.default_rng(seed))
         above = sum((np.abs(found) >= limit).sum(axis=0) for found in sums)
         result[many] = (above + 1) / (FLIPS + 1)
     return result
 
 
-def above_half_p(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
-    """Return the one-sided p-value of each column of guesses' totals, (k, m) -> (m,).
+def above_chance_p(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
+    """Return the one-sided p-value of each column of guesses' totals, (k, o, m) -> (m,).
 
-    Who cannot tell guesses right as often as wrong: p is the share of random sign flips of whole clusters whose
-    sum is as far above zero as the one found, as in ``sign_flip_p``, the spread of the flips widened by
-    the root of ``factor`` (see ``variance_factor``).
+    Who cannot tell which of o texts is the false one takes any of them as often: p is the share of draws in which the
+    false one is drawn anew, for whole clusters, whose sum is as far above chance as the one found (Fisher's
+    randomisation test, as ``sign_flip_p``), the spread of the draws widened by the root of ``factor`` (see
+    ``variance_factor``).
 
     Args:
-        totals: per cluster, its weighted right guesses less its wrong ones.
-        rng: of the flips.
-        factor: by which the variance of the flips is multiplied.
+        totals: per cluster, how often each of the o texts was taken for the false one, weighted, less chance; the last
+            is the one that is.
+        rng: of the draws.
+        factor: by which the variance of the draws is multiplied.
     """
-    limit = totals.sum(axis=0) - 1e-9
-    sums = _flipped(totals, rng, GUESS_FLIPS, _SIGNS)
-    reached = sum((factor**0.5 * found >= limit).sum(axis=0) for found in sums)
+    clusters, options, columns = totals.shape
+    limit = totals[:, -1].sum(axis=0) - 1e-9
+    block, reached = max(1, _SIGNS // clusters), np.zeros(columns)
+    for start in range(0, GUESS_FLIPS, block):
+        drawn = rng.integers(0, options, size=(min(block, GUESS_FLIPS - start), clusters), dtype=np.int8)
+        sums = sum((drawn == o).astype(np.float64) @ totals[:, o] for o in range(options))
+        reached += (factor**0.5 * np.asarray(sums) >= limit).sum(axis=0)
     return np.asarray((reached + 1) / (GUESS_FLIPS + 1))
 
 
-def _flipped(totals: Floats, rng: np.random.Generator, flips: int, most: int) -> Iterator[Floats]:
-    """Yield sums of the totals under random signs, (flips, m) in parts of which at most so many signs are held."""
-    block = max(1, most // len(totals))
-    for start in range(0, flips, block):
-        signs = rng.integers(0, 2, size=(min(block, flips - start), len(totals)), dtype=np.int8)
+def _flipped(totals: Floats, rng: np.random.Generator) -> Iterator[Floats]:
+    """Yield sums of the totals under random signs, (``FLIPS``, m) in parts of which at most ``_BLOCK`` signs are held."""
+    block = max(1, _BLOCK // len(totals))
+    for start in range(0, FLIPS, block):
+        signs = rng.integers(0, 2, size=(min(block, FLIPS - start), len(totals)), dtype=np.int8)
         yield (2.0 * signs - 1.0) @ totals
 
 

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from caramel.audit import attack as attacks
-from caramel.audit.attack import BEST, best_blind_attacker, found_scorer
+from caramel.audit.attack import BEST, P1_N, PARAPHRASED, TASKS, Source, best_blind_attacker, found_scorer
+from caramel.audit.stacking import SEES_ALL
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.surface import Rule, length
 from caramel.draws import assign_folds
@@ -178,3 +179,93 @@ def test_unknown_and_missing_scorers_are_errors():
         best_blind_attacker(noise(4, 0), ["probee"], folds=2, seed=3)
     with pytest.raises(ConfigError, match="No blind scorer"):
         best_blind_attacker(noise(4, 0), [], folds=2, seed=3)
+
+
+def tripled(rows, seed, *, planted=0.0):
+    """Return ``noise`` with a paraphrase that is drawn as its texts are."""
+    found = noise(rows, seed, planted=planted)
+    rng = np.random.default_rng(seed + 1000)
+    return found.assign(caption2=[" ".join(f"w{x}" for x in rng.integers(200, size=8)) for _ in range(rows)])
+
+
+def test_each_task_has_its_chance_and_noise_is_at_it():
+    found = [
+        attack
+        for s in range(8)
+        for attack in attacks.attacks(tripled(150, s), QUICK[:4], PARAPHRASED, folds=3, seed=s)
+    ]
+    for task, chance in zip(PARAPHRASED, (1 / 2, 1 / 3, 1 / 3), strict=True):
+        assert task.chance == chance
+        overall = [attack.figures[BEST]["overall"]["micro"] for attack in found if attack.task == task]
+        if not task.sees_all:  # whose negative is made from the caption: two of the three are alike
+            assert np.mean(overall) == pytest.approx(chance, abs=0.06)
+
+
+def test_a_planted_word_is_found_on_every_task():
+    rows = tripled(300, 0, planted=0.6)
+    for attack in attacks.attacks(rows, QUICK, TASKS, folds=4, seed=3):
+        overall = attack.figures[BEST]["overall"]
+        assert overall["ci_low"] > attack.task.chance + 0.1
+        assert set(attack.figures) == {*QUICK, BEST, *(SEES_ALL if attack.task.sees_all else ())}
+        assert attack.gaps[BEST].shape == ((300,) if len(attack.task.columns) == 1 else (300, 2))
+        assert attack.seconds[BEST] == pytest.approx(sum(attack.seconds.values()) / 2, abs=0.01)
+        assert attack.strongest in attack.figures
+
+
+def test_rows_without_a_paraphrase_are_left_out_of_its_tasks():
+    rows = tripled(80, 0)
+    rows.loc[:19, "caption2"] = None
+    assert {len(found.rows) for found in attacks.attacks(rows, ["length"], PARAPHRASED, folds=3, seed=3)} == {
+        60
+    }
+
+
+def test_attackers_learn_from_what_another_data_set_gives_away():
+    """Half of the words are the negatives' own, which the judged rows are too few to show."""
+    clean, pool = noise(60, 7, planted=0.9), noise(400, 8, planted=0.9)
+    pool["pair_id"] = "pool" + pool["pair_id"]
+    pool["image_id"] = "pool" + pool["image_id"]
+    found = best_blind_attacker(clean, ["probe"], folds=5, seed=3, source=Source("pool", pool))
+    assert found.figures[BEST]["overall"]["micro"] > 0.85
+    assert (found.source, found.taught, len(found.rows)) == ("pool", 400, 60)
+
+
+def test_no_row_is_judged_by_what_learned_from_its_image_or_a_near_duplicate(monkeypatch):
+    seen = []
+
+    def recording(positives, negatives, groups, *, folds, seed, taught=None):
+        seen.append((list(groups), list(positives), taught))
+        return np.full(len(positives), 0.5), np.full(len(positives), 0.5)
+
+    monkeypatch.setattr(attacks, "found_scorer", lambda spec, corpus: recording)
+    rows, pool = noise(40, 2), noise(80, 3)
+    pool["pair_id"] = "pool" + pool["pair_id"]
+    pool.loc[79, ["image_id", "caption"]] = ["elsewhere", rows.loc[3, "caption"] + " again"]
+    best_blind_attacker(rows, ["recording"], folds=5, seed=3, source=Source("pool", pool))
+    (groups, texts, taught), *inner = seen
+    assert taught.sum() == 80
+    group = dict(zip(texts, groups, strict=True))
+    assert group[rows.loc[3, "caption"] + " again"] == group[rows.loc[3, "caption"]]
+    # Images of the pool and of the rows have the same names, so that each part leaves out its own.
+    assert len(inner) == 5
+    assert all(inside[2] is None and not set(inside[1]) & set(rows["caption"]) for inside in inner)
+
+
+def test_rows_of_the_source_that_are_audited_too_teach_nothing():
+    rows, pool = noise(40, 2, planted=0.5), noise(80, 3, planted=0.5)
+    both = pd.concat([pool, rows.assign(caption=rows["caption"].str.title() + ".")], ignore_index=True)
+    both["pair_id"] = [f"q{i}" for i in range(120)]
+    found = [
+        best_blind_attacker(rows, ["probe"], folds=5, seed=3, source=Source("pool", of))
+        for of in (pool, both)
+    ]
+    assert found[0].taught == found[1].taught == 80
+    with pytest.raises(DataError, match="Nothing can be learned from 'pool': all of its 40 rows"):
+        best_blind_attacker(rows, ["probe"], folds=5, seed=3, source=Source("pool", rows))
+
+
+def test_a_source_without_paraphrases_cannot_teach_who_sees_all_three():
+    source = Source("pool", noise(80, 3).assign(image_id="other"))
+    found = attacks.attacks(tripled(60, 0), ["length"], PARAPHRASED, folds=3, seed=3, source=source)
+    assert [attack.task.name for attack in found] == ["P2-N", "ITT"]
+    assert P1_N.chance == 0.5

@@ -3,9 +3,11 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from caramel.audit import attack_figures
-from caramel.audit.attack_figures import figures
+from caramel.audit.attack_figures import figures, taken_for_false
 from caramel.statistics import GUESS_FLIPS, share_interval, variance_factor
 
 
@@ -75,3 +77,44 @@ def test_many_groups_are_flipped_in_blocks(monkeypatch):
 
 def test_no_rows_have_no_figures():
     assert figures(table([], []), {"m": np.zeros(0)}, np.zeros(0, dtype=np.int64), folds=5, seed=0) == {}
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([-1, 0, 1]), st.sampled_from([-1, 0, 1])), min_size=1, max_size=20))
+def test_of_texts_that_tie_for_the_lowest_one_is_drawn_by_lot(gaps):
+    found = taken_for_false(np.array(gaps, dtype=float))
+    for row, shares in zip(gaps, found, strict=True):
+        scores = [*row, 0]
+        lowest = [i for i, score in enumerate(scores) if score == min(scores)]
+        assert shares.tolist() == [1 / len(lowest) if i in lowest else 0 for i in range(3)]
+    pairs = np.array([first for first, _ in gaps], dtype=float)
+    assert (taken_for_false(pairs)[:, -1] == (1 + np.sign(pairs)) / 2).all()
+
+
+def test_of_three_texts_the_figures_are_those_worked_out_by_hand():
+    gaps = np.array([[1, 2], [0, 1], [0, 0], [-1, 1], [2, -1], [1, 1]], dtype=float)
+    found = figures(table(["t"] * 6, ["t"] * 6), {"m": gaps}, np.arange(6), folds=5, seed=0)["m"]["overall"]
+    assert found["micro"] == pytest.approx((1 + 1 / 2 + 1 / 3 + 0 + 0 + 1) / 6, abs=1e-6)
+    assert found["strict"] == pytest.approx(2 / 6, abs=1e-6)
+    assert (found["n"], found["ties"]) == (6, 2)
+
+
+def test_the_p_value_of_three_texts_is_that_of_all_draws_of_the_false_one():
+    rng = np.random.default_rng(4)
+    gaps, groups = rng.normal(1.2, 1, (14, 2)), np.arange(14) // 2
+    found = figures(table(["t"] * 14, ["t"] * 14), {"m": gaps}, groups, folds=None, seed=0)["m"]["overall"]
+    lowest = np.argmin(np.hstack([gaps, np.zeros((14, 1))]), axis=1)
+    each = np.array([[(lowest[groups == g] == o).sum() for o in range(3)] for g in range(7)])
+    draws = np.array(list(itertools.product(range(3), repeat=7)))
+    exact = (each[np.arange(7), draws].sum(axis=1) >= (lowest == 2).sum()).mean()
+    assert 0.01 < exact < 0.6
+    assert found["p_value"] == pytest.approx(exact, abs=4 * (exact * (1 - exact) / GUESS_FLIPS) ** 0.5)
+
+
+def test_what_is_learned_elsewhere_has_the_interval_of_plain_shares():
+    gaps = np.random.default_rng(0).normal(0.3, 1, 300)
+    overall = figures(table(["t"] * 300, ["t"] * 300), {"m": gaps}, np.arange(300), folds=None, seed=0)["m"]
+    _, low, high = share_interval((gaps > 0).astype(float), np.zeros(300, np.int64), np.arange(300), factor=1)
+    assert (overall["overall"]["ci_low"], overall["overall"]["ci_high"]) == pytest.approx(
+        (low, high), abs=1e-6
+    )

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from caramel.audit.attack import BEST
-from caramel.audit.audit import audit, badge, badge_svg, broken, write_audit
+from caramel.audit.audit import audit, broken
+from caramel.audit.written import badge, badge_svg, write_audit
 from caramel.blind.scorer_specs import all_scorers
 from caramel.errors import BackendError
 from caramel.report.audit_text import audit_text

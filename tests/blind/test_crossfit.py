@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from caramel.blind.crossfit import cross_fitted, pair_weights
+from caramel.blind.crossfit import cross_fitted, lessons, pair_weights
 from caramel.blind.scorers import places
 from caramel.draws import assign_folds
 
@@ -67,3 +69,22 @@ def test_features_without_a_difference_and_too_few_pairs_have_no_weight():
     assert pair_weights(np.array([[1.0, 0.0], [2.0, 0.0], [1.0, 0.0]]), cost=1.0)[1] == 0
     assert pair_weights(np.zeros((0, 3)), cost=1.0).tolist() == [0, 0, 0]
     assert pair_weights(np.ones((1, 3)), cost=1.0).tolist() == [0, 0, 0]
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.booleans()), max_size=20), st.integers(2, 5))
+def test_nobody_is_judged_by_what_was_learned_from_his_own_group(rows, folds):
+    groups, taught = [g for g, _ in rows], np.array([t for _, t in rows], dtype=bool)
+    for given_taught in (None, taught):
+        parts = lessons(groups, folds=folds, seed=1, taught=given_taught)
+        judged = np.sum([part.judged for part in parts], axis=0) if parts else np.zeros(len(rows))
+        expected = np.ones(len(rows)) if given_taught is None else ~taught
+        assert (judged == expected).all()
+        for here, learned in parts:
+            mine = {groups[i] for i in np.flatnonzero(here)}
+            may = np.ones(len(rows), dtype=bool) if given_taught is None else taught
+            fold = {groups[i] for i in np.flatnonzero(may & ~learned)}
+            assert not mine & {groups[i] for i in np.flatnonzero(learned)}
+            assert fold <= mine  # nothing else is left out
+    if taught.any() and not {g for g, t in rows if t} & {g for g, t in rows if not t}:
+        assert len(lessons(groups, folds=folds, seed=1, taught=taught)) == int((~taught).any())

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from caramel.blind import kneser_ney as models
 from caramel.blind.kneser_ney import UNKNOWN, Corpus, Model, estimated, kneser_ney, likelihoods
+from caramel.draws import assign_folds
 
 TEXTS = st.lists(st.lists(st.sampled_from("abcd"), min_size=1, max_size=5), min_size=1, max_size=8)
 SINGLE = (0.75, 0.75, 0.75)
@@ -191,7 +192,7 @@ def test_nothing_is_learned_from_a_text_that_is_to_be_scored_or_its_image(monkey
 
     monkeypatch.setattr(models.Model, "fit", spy)
     likelihoods(positives, ["n y."] * 18, groups, folds=3, seed=3, split=str.split, order=3)
-    fold = models.assign_folds(groups, folds=3, seed=3)
+    fold = assign_folds(groups, folds=3, seed=3)
     for k, found in enumerate(learned):
         scored = {p for p, f in zip(positives, fold, strict=True) if f == k}
         images = {g for g, f in zip(groups, fold, strict=True) if f == k}

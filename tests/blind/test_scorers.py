@@ -67,6 +67,24 @@ def test_a_scorer_ties_on_equal_texts(name):
     assert (positive == negative).all()
 
 
+@pytest.mark.parametrize("name", [found.name for found in all_scorers() if found.missing is None])
+def test_what_is_learned_elsewhere_knows_nothing_of_the_labels_that_it_judges(name):
+    pairs, negatives = frames(60)
+    sides, taught = [pairs["caption"].tolist(), negatives["negative_caption"].tolist()], np.arange(60) < 40
+    groups = [f"i{i}" for i in range(50)] + [
+        f"i{i}" for i in range(30, 40)
+    ]  # ten rows share a taught one's image
+    scorer = SCORERS[name].load("")
+    found = np.stack(scorer(*sides, groups, folds=3, seed=3, taught=taught))
+    turned = [
+        [b if i >= 40 else a for i, (a, b) in enumerate(zip(*order, strict=True))]
+        for order in (sides, sides[::-1])
+    ]
+    again = np.stack(scorer(*turned, groups, folds=3, seed=3, taught=taught))
+    assert again[:, ~taught] == pytest.approx(found[::-1, ~taught], abs=1e-6)
+    assert ((found >= 0) & (found <= 1)).all()
+
+
 def test_an_image_is_in_one_fold_and_folds_are_even():
     groups = [f"g{i % 50}" for i in range(500)]
     fold = assign_folds(groups, folds=5, seed=1)

@@ -72,6 +72,28 @@ def test_a_corpus_is_learned_from(call: Call) -> None:
     assert "'corpus.txt' holds no line of text" in err
 
 
+def test_attackers_learn_from_other_data_sets_too_and_the_largest_hole_is_said(call: Call) -> None:
+    lines = ["caption,negative_caption,caption2"]
+    lines += [f"a big cat and {i} dogs,A dog with {i} cats,There are {i} dogs" for i in range(40, 70)]
+    Path("pool.csv").write_text("\n".join(lines))
+    code, out, err = call(
+        "bench", "--out", "audit", "--scorer", "casing", "--folds", "2", "--learn-from", "pool.csv"
+    )
+    assert (code, err) == (0, "")
+    assert "Largest hole: P1-N, learned from its other folds: 100.0 %" in out
+    found = json.loads(Path("audit", "audit.json").read_text())
+    assert [(a["task"], a["source"], a["rows_learned_from"]) for a in found["attacks"]] == [
+        ("P1-N", None, 30),
+        ("P1-N", "pool", 30),
+    ]
+    assert found["attacks"][1]["best_blind_attacker"]["overall"]["micro"] == 1
+    assert found["attacks"][0]["strongest"]["seconds"] >= 0
+    assert "Holes, the largest first" in Path("audit", "audit.html").read_text()
+    code, _, err = call("bench", "--out", "again", "--scorer", "casing", "--learn-from", "bench")
+    assert code == 1
+    assert "Nothing can be learned from 'bench': all of its 30 rows" in err
+
+
 def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(call: Call) -> None:
     from PIL import Image
 

@@ -44,6 +44,12 @@ def corpus_file() -> None:
     put_text("more/c.txt", "".join(f"{caption(n)}\n" for n in range(20)))
 
 
+def pool_file() -> None:
+    corpus.named("csv")()
+    rows = [f"{caption(n)} again,{caption(n + 1)}" for n in range(40, 60)]
+    put_text("more/rows.csv", "\n".join(["caption,negative_caption", *rows]))
+
+
 def put_text(name: str, text: str) -> None:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(text, encoding="utf-8")

@@ -107,12 +107,14 @@ def _texts() -> list[Target]:
     """What else reads captions: further files of the audit, our tables, and the refinement."""
     csv, more = corpus.named("csv"), ("more/*",)
     corpora = f"audit data/mine.csv {BLIND} --scorer ngram --corpus more/c.txt"
+    learned = f"{AUDIT} --learn-from more/rows.csv"
     parses, pictures = f"{AUDIT} --parser given:more/p.txt", f"audit data {BLIND} --images data"
     tables = REFINE.replace("data/mine.csv", "data")
     many = partial(projects.refined, corpus.MANY)
     mine = ("data/mine.csv",)
     return [
         _target("audit options", csv, AUDIT, files=NOTHING, weight=4, options=True),
+        _target("audit --learn-from", projects.pool_file, learned, files=more),
         _target("audit --corpus", projects.corpus_file, corpora, files=more),
         *(
             _target(

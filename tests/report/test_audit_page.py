@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.audit.audit import as_json, audit, pair_gaps
+from caramel.audit.audit import audit
 from caramel.audit.similarity.parses import parser
+from caramel.audit.written import as_json, pair_gaps
 from caramel.errors import DataError
 from caramel.report import audit_figures, figures
 from caramel.report.audit_page import audit_page, write_page

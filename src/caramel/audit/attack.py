@@ -1,27 +1,21 @@
-"""The best blind attacker: all blind scorers together, never judged on what any of them was learned from.
+"""Attacks on a data set's texts: the tasks that it sets, who attacks them, and where the attackers learned.
 
-The scorers' gaps (score of one caption less that of the other) are the features of a logistic regression
-that says which of the two is true: stacking (Wolpert 1992). For honest figures it is nested:
+A task asks which text of a row is the negative, without the image: of caption and negative (P1-N), of paraphrase and
+negative (P2-N), of all three where each is scored by itself and both true ones must be above the negative (ITT of
+SugarCrepe++, Dumpala et al. 2024), or of all three for one who sees them together (P1-P2-N).
 
-- Rows are dealt into folds by groups (``grouping``): an image, or a near-duplicate caption, is in one fold.
-- The rows of fold k have gaps from scorers that were learned on the other folds.
-- The combination that judges fold k is learned on the other folds alone, from gaps that come from a cross-
-  validation *within* them. So no row of fold k had a part in any number that the combination was learned
-  from. Gaps from the outer cross-validation would not do: those of the other folds come from scorers
-  that had learned on fold k.
-
-Which of the two captions stands first is drawn by lot, so that no method can gain from the order.
-
-To learn on the folds of the test set itself what gives it away, and to drop rows by it, is also what the test-set stress
-test and iterative bias pruning of Brown et al. 2025 (arXiv 2511.04655) do, by a fine-tuned language model and a
-random forest on questions; here it is done on pairs of captions, with groups and nesting.
+Attackers are the blind scorers, and all of them together (``stacking``). They learn on the other folds of the data
+set, or on another one: what refinement threw away, the pool that it was made from, or data sets that have nothing to do
+with it. Either way rows are dealt into folds by groups (``grouping``) over both: an image, or a near-duplicate
+caption, is in one fold, and no row of a group is judged by what learned from it.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -31,30 +25,79 @@ import pandas as pd
 from caramel.arrays import Floats
 from caramel.audit.attack_figures import Figures, figures
 from caramel.audit.grouping import grouped
-from caramel.blind.crossfit import pair_weights
+from caramel.audit.stacking import SEES_ALL, combined, learned_gaps, pairs_of
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
-from caramel.blind.surface import Rule
-from caramel.draws import assign_folds, stable_keys
+from caramel.draws import stable_keys
 from caramel.errors import ConfigError, DataError
 from caramel.kinds.scorer import Scorer
+from caramel.texts import words_only
 
 BEST = "best_blind_attacker"
-COST = 0.1  # inverse strength of the L2 penalty of the combination
-MOST = 50_000  # rows of one type that are attacked; of larger types a random part is
+MOST = 50_000  # rows of one type that are attacked, or learned from; of larger types a random part is
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a row.
+
+    Attributes:
+        name: of the texts that stand against each other.
+        asks: it in words.
+        columns: of the true captions, all of which must be above the negative.
+        sees_all: whether the attacker sees all texts together, and not one or two at a time.
+    """
+
+    name: str
+    asks: str
+    columns: tuple[str, ...]
+    sees_all: bool = False
+
+    @property
+    def chance(self) -> float:
+        """How often who cannot tell is right: one of so many texts is the negative."""
+        return 1 / (1 + len(self.columns))
+
+
+P1_N = Task("P1-N", "is the caption above the negative?", ("caption",))
+P2_N = Task("P2-N", "is the paraphrase above the negative?", ("caption2",))
+ITT = Task("ITT", "are both, each scored by itself, above the negative?", ("caption", "caption2"))
+TRIPLES = Task(
+    "P1-P2-N", "which of the three, seen together, is the negative?", ("caption", "caption2"), True
+)
+TASKS = (P1_N, P2_N, ITT, TRIPLES)
+PARAPHRASED = TASKS[1:]  # those of rows with a paraphrase; they share what is learned
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set to learn from.
+
+    Attributes:
+        name: of it.
+        rows: audit rows.
+    """
+
+    name: str
+    rows: pd.DataFrame
 
 
 @dataclass(frozen=True)
 class Attack:
-    """What blind attackers make of a data set.
+    """What blind attackers make of a data set on one task.
 
     Attributes:
         rows: the audit rows that were attacked, by pair_id; without types whose rows are all one group.
-        gaps: scorer -> (n,) gap in [-1, 1], true caption less negative, out of fold; ``BEST`` is one of them,
-            with 2·P(true) − 1.
+        gaps: scorer -> (n,) gap in [-1, 1], true caption less negative, from scorers that did not learn on it; ``BEST``
+            is one of them, with 2·P(true) − 1. Where two captions are true it is (n, 2).
         figures: scorer -> figures, see ``attack_figures``.
-        grouped_by: what was never in two folds.
-        groups: number of groups.
+        grouped_by: what was never both judged and learned from.
+        groups: number of groups of the attacked rows.
+        task: what was asked.
+        source: name of the data set that was learned from; None: the attacked one, by cross-validation.
+        taught: number of rows that were learned from, of all folds together.
+        seconds: scorer -> what it took to learn and to score; ``BEST``: all together. Tasks that share what is learned
+            state it each.
     """
 
     rows: pd.DataFrame
@@ -62,6 +105,17 @@ class Attack:
     figures: Mapping[str, Figures]
     grouped_by: str
     groups: int
+    task: Task
+    source: str | None
+    taught: int
+    seconds: Mapping[str, float]
+
+    @property
+    def strongest(self) -> str:
+        """The attacker that is right most often over all rows; of equal ones the cheapest."""
+        return max(
+            self.figures, key=lambda name: (self.figures[name]["overall"]["micro"], -self.seconds[name])
+        )
 
 
 def best_blind_attacker(
@@ -71,46 +125,88 @@ def best_blind_attacker(
     folds: int,
     seed: int,
     corpus: Sequence[str] | None = None,
+    source: Source | None = None,
 ) -> Attack:
-    """Return what each scorer, and all together, make of the audit rows.
+    """Return what each scorer, and all together, make of captions and negatives; see ``attacks``."""
+    (found,) = attacks(rows, scorers, (P1_N,), folds=folds, seed=seed, corpus=corpus, source=source)
+    return found
 
-    Types are attacked one by one. The order of the rows changes nothing.
+
+def attacks(
+    rows: pd.DataFrame,
+    scorers: Sequence[str],
+    tasks: Sequence[Task],
+    *,
+    folds: int,
+    seed: int,
+    corpus: Sequence[str] | None = None,
+    source: Source | None = None,
+) -> list[Attack]:
+    """Return what each scorer, and all together, make of the audit rows, on each task.
+
+    Types are attacked one by one. The order of the rows changes nothing. What scorers learn they learn once for all
+    tasks, from all their pairs; so the tasks of the caption alone are best asked for by themselves.
 
     Args:
         rows: audit rows: pair_id, image_id, type, subtype, caption, caption2 (or None), negative_caption.
         scorers: see ``found_scorer``; at least one.
+        tasks: what is asked. Rows without one of their true captions are left out.
         folds: of the cross-validation; one less within the other folds.
         seed: of folds and draws.
         corpus: texts that language models learn from, instead of the other folds.
+        source: data set to learn from, each type on its rows of that type, or on all where it has none. None: ``rows``
+            themselves, by cross-validation. Its rows with a caption and a negative of ``rows`` are left out.
 
     Raises:
         BackendError: there is no scorer of that name, or its model cannot be loaded.
         ConfigError: no scorer is named.
-        DataError: the rows of each type are all one group.
+        DataError: the rows of each type are all one group; or there is nothing to learn from.
     """
     if not scorers:
         raise ConfigError("No blind scorer is named. Name one at least, such as 'length'.")
     attackers = {name: found_scorer(name, corpus) for name in dict.fromkeys(scorers)}
-    rows = _drawn(rows.sort_values("pair_id", ignore_index=True), seed)
-    groups, by = grouped(rows)
-    names = np.array(groups, dtype=object)
-    # Of a type whose rows are all one group nothing can be learned that it was not judged on.
-    several = pd.Series(names).groupby(rows["type"]).transform("nunique").to_numpy() > 1
-    if not several.any():
-        raise DataError(
-            f"The {len(rows)} rows cannot be attacked: those of a type are all one group (by {by}), so that nothing "
-            f"is left to learn from. Give more images, or correct the column of the images."
+    columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
+    rows = _drawn(rows[rows[columns].notna().all(axis=1)], seed).assign(taught=False)
+    others = None if source is None else _drawn(_others(source, rows, columns), seed).assign(taught=True)
+    field = rows if others is None else pd.concat([rows, others], ignore_index=True)
+    groups, by = grouped(field)
+    field = field.assign(group=groups)
+    if others is None:
+        # Of a type whose rows are all one group nothing can be learned that it was not judged on.
+        field = field[field["group"].groupby(field["type"]).transform("nunique") > 1].reset_index(drop=True)
+        if field.empty:
+            raise DataError(
+                f"The {len(rows)} rows cannot be attacked: those of a type are all one group (by {by}), so that nothing "
+                f"is left to learn from. Give more images, or correct the column of the images."
+            )
+    judged = field[~field["taught"]].reset_index(drop=True)
+    asked = [
+        task for task in tasks if not task.sees_all or others is None or others["caption2"].notna().all()
+    ]
+    gaps, seconds = _by_type(judged, field[field["taught"]], attackers, asked, folds, seed)
+    number = np.unique(judged["group"].to_numpy(dtype=str), return_inverse=True)[1]
+    shown = judged.drop(columns=["taught", "group"])
+    return [
+        Attack(
+            shown,
+            gaps[task],
+            # What is learned elsewhere makes no fold depend on another.
+            figures(shown, gaps[task], number, folds=folds if others is None else None, seed=seed),
+            by,
+            int(number.max()) + 1,
+            task,
+            None if source is None else source.name,
+            len(judged if others is None else others),
+            _spent(seconds, gaps[task]),
         )
-    rows, names = rows[several].reset_index(drop=True), names[several]
-    gaps = {name: np.zeros(len(rows)) for name in (*attackers, BEST)}
-    for kind in rows["type"].unique():
-        here = (rows["type"] == kind).to_numpy()
-        part = _attacked(rows[here], names[here].tolist(), attackers, folds, seed)
-        for name, values in part.items():
-            gaps[name][here] = values.round(DECIMALS)
-    number = np.unique(names.astype(str), return_inverse=True)[1]
-    found = figures(rows, gaps, number, folds=folds, seed=seed)
-    return Attack(rows, gaps, found, by, len(set(names.tolist())))
+        for task in asked
+    ]
+
+
+def _spent(seconds: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
+    """Return the seconds of the named attackers; of all together, what they took in all."""
+    each = {name: round(seconds[name], 2) for name in names if name != BEST}
+    return {**each, BEST: round(sum(each.values()), 2)}
 
 
 def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
@@ -125,8 +221,32 @@ def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:
     return found
 
 
+def _others(source: Source, rows: pd.DataFrame, columns: Sequence[str]) -> pd.DataFrame:
+    """Return the rows of a source that are none of the attacked ones; those with a paraphrase, where it counts and any has.
+
+    Raises:
+        DataError: there is none.
+    """
+    mine = {_said(*texts) for texts in zip(rows["caption"], rows["negative_caption"], strict=True)}
+    texts = zip(source.rows["caption"], source.rows["negative_caption"], strict=True)
+    found = source.rows[[_said(*pair) not in mine for pair in texts]]
+    if found.empty:
+        raise DataError(
+            f"Nothing can be learned from {source.name!r}: all of its {len(source.rows)} rows stand in the audited data "
+            f"set too. Give what was rejected, the pool that it was made from, or another data set."
+        )
+    second = found["caption2"].notna()
+    return found[second] if "caption2" in columns and second.any() else found
+
+
+def _said(caption: str, negative: str) -> tuple[str, str]:
+    """Return the words of both texts, which formatting does not change."""
+    first, second = (" ".join(words_only(text)) for text in (caption, negative))
+    return first, second
+
+
 def _drawn(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return all rows of types of at most ``MOST`` rows, and of larger ones whole images up to it."""
+    """Return all rows of types of at most ``MOST`` rows, and of larger ones whole images up to it; by pair_id."""
     kept = []
     for kind in rows["type"].unique():
         part = rows[rows["type"] == kind]
@@ -137,57 +257,57 @@ def _drawn(rows: pd.DataFrame, seed: int) -> pd.DataFrame:
             within.iloc[0] = True  # an image that has more rows alone
             part = part[part["image_id"].isin(sizes.index[within])]
         kept.append(part)
-    return pd.concat(kept).sort_values("pair_id", ignore_index=True) if kept else rows
+    found = pd.concat(kept) if kept else rows
+    return found.sort_values("pair_id", ignore_index=True)
+
+
+def _by_type(
+    judged: pd.DataFrame,
+    taught: pd.DataFrame,
+    attackers: Mapping[str, Scorer],
+    tasks: Sequence[Task],
+    folds: int,
+    seed: int,
+) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
+    """Return the gaps of the judged rows by task and attacker, (n,) or (n, true captions), and the seconds of each."""
+    named = {task: [*attackers, *(SEES_ALL if task.sees_all else ()), BEST] for task in tasks}
+    gaps = {
+        task: {name: np.zeros((len(judged), len(task.columns))) for name in names}
+        for task, names in named.items()
+    }
+    seconds: dict[str, float] = defaultdict(float)
+    for kind in judged["type"].unique():
+        here = (judged["type"] == kind).to_numpy()
+        same = taught[taught["type"] == kind]
+        rows = pd.concat([judged[here], taught if same.empty else same], ignore_index=True)
+        found, spent = _attacked(rows, attackers, tasks, folds, seed)
+        for name, took in spent.items():
+            seconds[name] += took
+        for task, of_task in found.items():
+            for name, values in of_task.items():
+                gaps[task][name][here] = values.round(DECIMALS)
+    single = {task: len(task.columns) == 1 for task in tasks}
+    return {
+        t: {name: g[:, 0] if single[t] else g for name, g in found.items()} for t, found in gaps.items()
+    }, seconds
 
 
 def _attacked(
-    rows: pd.DataFrame, groups: Sequence[str], attackers: Mapping[str, Scorer], folds: int, seed: int
-) -> dict[str, Floats]:
-    """Return the gaps of the rows of one type under each scorer and under their combination."""
-    fold = assign_folds(groups, folds=folds, seed=seed)
-    subtype = rows["subtype"].to_numpy(dtype=str)
-    kinds = np.unique(subtype)
-    signs = np.where(stable_keys(rows["pair_id"].tolist(), seed) % 2, 1.0, -1.0)
-    # What a rule measures is not learned, and which way it points the combination finds itself.
-    unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}  # without ``checked``
-    rules = {name: rule for name, rule in unwrapped.items() if isinstance(rule, Rule)}
-    others = {name: f for name, f in attackers.items() if name not in rules}
-    measured = _gaps(rows, [rule.measured for rule in rules.values()])
-    outer = _gaps(rows, _calls(others, groups, folds, seed))
-    best = np.zeros(len(rows))
-    for k in np.unique(fold):
-        out, here = fold != k, fold == k
-        if not out.any():
-            continue
-        mine = [group for group, used in zip(groups, out, strict=True) if used]
-        inner = _gaps(rows[out], _calls(others, mine, max(2, folds - 1), seed))
-        learned = _by_subtype(np.hstack([measured[out], inner]), subtype[out], kinds)
-        judged = _by_subtype(np.hstack([measured[here], outer[here]]), subtype[here], kinds)
-        logits = (judged * signs[here, None]) @ pair_weights(learned, cost=COST, signs=signs[out])
-        best[here] = np.tanh(logits / 2) * signs[here]
-    oriented = _gaps(rows, _calls(rules, groups, folds, seed))
-    return {**dict(zip([*others, *rules], [*outer.T, *oriented.T], strict=True)), BEST: best}
-
-
-Call = Callable[[Sequence[str], Sequence[str]], Any]  # (positives, negatives) -> their scores, (2, n)
-
-
-def _calls(attackers: Mapping[str, Scorer], groups: Sequence[str], folds: int, seed: int) -> list[Call]:
-    """Return the scorers with all but their texts."""
-    return [functools.partial(f, groups=groups, folds=folds, seed=seed) for f in attackers.values()]
-
-
-def _gaps(rows: pd.DataFrame, calls: Sequence[Call]) -> Floats:
-    """Return the gaps of the rows, score of the true caption less that of the negative. (n, calls)."""
-    found = np.zeros((len(rows), len(calls)))
-    for i, call in enumerate(calls):
-        positive, negative = call(rows["caption"].tolist(), rows["negative_caption"].tolist())
-        found[:, i] = positive - negative
-    return found
-
-
-def _by_subtype(gaps: Floats, subtype: Any, kinds: Any) -> Floats:
-    """Return the gaps, and once more for each subtype, zero elsewhere: weights of all, and of its own."""
-    if len(kinds) == 1:
-        return gaps
-    return np.hstack([gaps, *(gaps * (subtype == kind)[:, None] for kind in kinds)])
+    rows: pd.DataFrame, attackers: Mapping[str, Scorer], tasks: Sequence[Task], folds: int, seed: int
+) -> tuple[dict[Task, dict[str, Floats]], Mapping[str, float]]:
+    """Return the gaps of the judged rows of one type by task and attacker, (n, true captions), and the seconds."""
+    columns = [name for name in ("caption", "caption2") if any(name in task.columns for task in tasks)]
+    pairs = pairs_of(rows, columns)
+    seeing = SEES_ALL if any(task.sees_all for task in tasks) else {}
+    found = learned_gaps(pairs, {**attackers, **seeing}, folds=folds, seed=seed)
+    judged = ~pairs["taught"].to_numpy(dtype=bool)
+    result = {}
+    for task in tasks:
+        use = pairs["column"].isin(task.columns).to_numpy()
+        names = [name for name in found.names if task.sees_all or name not in SEES_ALL]
+        best = combined(found, pairs, use, names, seed=seed)
+        of_task = {name: found.alone[name] for name in names} | {BEST: best}
+        # Pairs stand caption by caption, each in the order of the rows.
+        shape = (len(task.columns), -1)
+        result[task] = {name: values[use & judged].reshape(shape).T for name, values in of_task.items()}
+    return result, found.seconds

@@ -1,6 +1,7 @@
-"""How often attackers pick the true caption, with intervals and p-values that fit cross-validation.
+"""How often attackers tell the negative, with intervals and p-values that fit cross-validation.
 
-A row's guess is right, wrong, or a tie, which counts half; so whoever cannot tell is at one half.
+A row's guess is right, wrong, or a tie, of which the texts that tie have equal shares; so whoever cannot tell is at
+one half where there are two texts, and at a third where there are three.
 
 The folds of a cross-validation are not independent: each row is learned from when others are judged, and the
 other way round; so variances are multiplied by ``statistics.variance_factor``.
@@ -17,7 +18,7 @@ import pandas as pd
 from caramel.arrays import Floats, Ints
 from caramel.blind.scorers import DECIMALS
 from caramel.blind.scores import in_order
-from caramel.statistics import above_half_p, share_interval, variance_factor
+from caramel.statistics import above_chance_p, share_interval, variance_factor
 from caramel.tables import SUBTYPES, TYPES
 
 BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as many random blocks
@@ -28,36 +29,49 @@ Figures = dict[str, Any]
 
 
 def figures(
-    rows: pd.DataFrame, gaps: Mapping[str, Floats], groups: Ints, *, folds: int, seed: int
+    rows: pd.DataFrame, gaps: Mapping[str, Floats], groups: Ints, *, folds: int | None, seed: int
 ) -> dict[str, Figures]:
     """Return the figures of each scorer, overall and by type and subtype.
 
     ``micro`` is over all rows, ``macro`` the mean over subtypes, ``accuracy`` that of a subset; ``strict``
     is (micro) accuracy where a tie is a miss. Intervals are of 95 %, clustered on the groups.
-    ``p_value`` is one-sided: the share of random sign flips of whole groups that are as far above one half.
+    ``p_value`` is one-sided: the share of draws, in which another text of whole groups is the negative, that are as
+    far above chance.
 
     Args:
         rows: columns type and subtype.
-        gaps: scorer -> (n,), the true caption's score less the negative's.
+        gaps: scorer -> (n,), the true caption's score less the negative's; or (n, t), of each of t true captions.
         groups: (n,) number of each row's group, in [0, m).
-        folds: of the cross-validation.
-        seed: of the flips.
+        folds: of the cross-validation; None: what judges the rows learned from no row of theirs.
+        seed: of the draws.
     """
     if rows.empty:
         return {}
     subsets = _subsets(rows)
-    guesses = np.sign(np.stack(list(gaps.values()), axis=1))
+    factor = 1.0 if folds is None else variance_factor(folds)
+    taken = np.stack([taken_for_false(of_scorer) for of_scorer in gaps.values()], axis=1)
     weights = np.stack([_weights(stratum) for _, stratum in subsets], axis=1)
-    p = _p_values(guesses, weights, groups, variance_factor(folds), seed)
+    p = _p_values(taken, weights, groups, factor, seed)
     return {
         name: _nested(
             [
-                (place, _figure(guesses[:, i], stratum, groups, folds) | {"p_value": float(p[i, j])})
+                (place, _figure(taken[:, i, -1], stratum, groups, factor) | {"p_value": float(p[i, j])})
                 for j, (place, stratum) in enumerate(subsets)
             ]
         )
         for i, name in enumerate(gaps)
     }
+
+
+def taken_for_false(gaps: Floats) -> Floats:
+    """Return how far each text is taken for the false one: the lowest is; those that tie share alike. (n, t + 1).
+
+    Args:
+        gaps: (n,) or (n, t), how far each of t true captions scores above the negative, which is the last text.
+    """
+    scores = np.hstack([gaps.reshape(len(gaps), -1), np.zeros((len(gaps), 1))])
+    lowest = scores == scores.min(axis=1, keepdims=True)
+    return np.asarray(lowest / lowest.sum(axis=1, keepdims=True))
 
 
 def _subsets(rows: pd.DataFrame) -> list[tuple[tuple[str, str], Ints]]:
@@ -79,16 +93,16 @@ def _weights(stratum: Ints) -> Floats:
     return weights
 
 
-def _figure(guess: Floats, stratum: Ints, groups: Ints, folds: int) -> dict[str, float | int]:
+def _figure(hits: Floats, stratum: Ints, groups: Ints, factor: float) -> dict[str, float | int]:
     """Return the figures of one subset but its p-value."""
     inside = stratum >= 0
-    guess, stratum = guess[inside], stratum[inside]
+    hits, stratum = hits[inside], stratum[inside]
     group = np.unique(groups[inside], return_inverse=True)[1]
-    accuracy, low, high = share_interval((1 + guess) / 2, stratum, group, factor=variance_factor(folds))
-    strict = float((np.bincount(stratum, guess > 0) / np.bincount(stratum)).mean())
+    accuracy, low, high = share_interval(hits, stratum, group, factor=factor)
+    strict = float((np.bincount(stratum, hits == 1) / np.bincount(stratum)).mean())
     shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
     rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
-    return {**rounded, "n": len(guess), "ties": int((guess == 0).sum())}
+    return {**rounded, "n": len(hits), "ties": int(((hits > 0) & (hits < 1)).sum())}
 
 
 def _nested(found: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> Figures:
@@ -103,20 +117,21 @@ def _nested(found: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> 
     return nested
 
 
-def _p_values(guesses: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
-    """Return one-sided p-values by random sign flips of whole groups. (n, a), (n, s) -> (a, s).
+def _p_values(taken: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
+    """Return one-sided p-values by draws of the false text, one per group. (n, a, o), (n, s) -> (a, s).
 
-    If a scorer cannot tell, its guesses on a group are as likely all turned round.
+    If a scorer cannot tell, any of the o texts of a group's rows is as likely the one that it takes.
     """
     rng = np.random.default_rng(seed)
     count = int(groups.max()) + 1
     if count > BLOCKS:
         groups = rng.integers(BLOCKS, size=count)[groups]
         count = BLOCKS
-    shape = (count, guesses.shape[1], weights.shape[1])
-    totals = np.zeros(shape)
-    for i, guess in enumerate(guesses.T):
+    attackers, options = taken.shape[1:]
+    totals = np.zeros((count, options, attackers, weights.shape[1]))
+    for i, o in np.ndindex(attackers, options):
         for j, weight in enumerate(weights.T):
-            totals[:, i, j] = np.bincount(groups, guess * weight, minlength=count)
-    p = above_half_p(totals.reshape(count, -1), rng, factor=factor)
-    return p.reshape(shape[1:])
+            beyond = (taken[:, i, o] - 1 / options) * weight
+            totals[:, o, i, j] = np.bincount(groups, beyond, minlength=count)
+    p = above_chance_p(totals.reshape(count, options, -1), rng, factor=factor)
+    return p.reshape(attackers, -1)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from caramel.audit.attack import Source
 from caramel.audit.audit import Audit, audit, leaks_into
 from caramel.audit.grouping import grouped
 from caramel.audit.image_shortcuts import ImageShortcuts, image_shortcuts
@@ -21,6 +22,7 @@ def audit_data_set(
     seed: int,
     name: str,
     corpus: Sequence[str] | None,
+    sources: Sequence[Source],
     training: Path | None,
     training_column: str = "caption",
 ) -> Audit:
@@ -33,6 +35,7 @@ def audit_data_set(
         seed: of folds and draws.
         name: of the data set.
         corpus: texts that n-gram models learn from, instead of the other folds.
+        sources: data sets that attackers learn from as well.
         training: file of a training corpus's captions; None: nothing is looked up.
         training_column: of the captions in it.
 
@@ -48,6 +51,7 @@ def audit_data_set(
         seed=seed,
         name=name,
         corpus=corpus,
+        sources=sources,
     )
     return replace(result, images=_image_shortcuts(found, folds, seed), leaks=leaks)
 

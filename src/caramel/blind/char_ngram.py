@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caramel.arrays import Floats
+from caramel.arrays import Bools, Floats
 from caramel.blind.kneser_ney import likelihoods
 from caramel.kinds.scorer import without_model
 
@@ -19,13 +19,22 @@ def char_ngram(
     folds: int,
     seed: int,
     corpus: Sequence[str] | None = None,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a modified Kneser–Ney model of six signs, case and space included.
 
     See ``kneser_ney.likelihoods``.
     """
     return likelihoods(
-        positives, negatives, groups, folds=folds, seed=seed, split=list, order=ORDER, corpus=corpus
+        positives,
+        negatives,
+        groups,
+        folds=folds,
+        seed=seed,
+        split=list,
+        order=ORDER,
+        corpus=corpus,
+        taught=taught,
     )
 
 

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.scorers import share_below
 from caramel.draws import assign_folds, stable_keys
 
 # (pairs to learn from (2, m), items to score (k,)) -> values (k,); all as numbers of items.
 Learn = Callable[[Ints, Ints], Floats]
+
+
+class Lesson(NamedTuple):
+    """Which rows are judged together, and which are learned from for it. (n,), (n,)."""
+
+    judged: Bools
+    learned: Bools
+
+
+def lessons(groups: Sequence[str], *, folds: int, seed: int, taught: Bools | None = None) -> list[Lesson]:
+    """Return the parts in which rows are judged: no group of a part is learned from for it.
+
+    Args:
+        groups: n names; rows of one name are not independent.
+        folds: number of folds.
+        seed: of the folds.
+        taught: (n,) which rows are learned from and not judged, the others the other way round. The groups that are
+            judged are dealt into folds, and taught rows of a fold's groups are left out for it; where no group is on
+            both sides, all are judged at once. None: all rows are judged, and learned from for the other folds.
+    """
+    names, number = np.unique(np.array(groups, dtype=str), return_inverse=True)
+    judged = np.ones(len(groups), dtype=bool) if taught is None else ~taught
+    learned = judged if taught is None else taught
+    asked = np.unique(number[judged])
+    apart = taught is not None and not np.isin(number[learned], asked).any()
+    fold = np.full(len(names), -1)
+    fold[asked] = assign_folds(names[asked].tolist(), folds=1 if apart else folds, seed=seed)
+    parts = ((fold == k)[number] for k in np.unique(fold[asked]))
+    return [Lesson(here & judged, learned & ~here) for here in parts]
 
 
 def cross_fitted(
@@ -25,6 +54,7 @@ def cross_fitted(
     seed: int,
     cap: int,
     texts: Ints | None = None,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Return scores in [0, 1] of both sides, (n,) and (n,), each learned on the other folds.
 
@@ -43,20 +73,19 @@ def cross_fitted(
         seed: of folds and draws.
         cap: pairs to learn from, per fold, at most.
         texts: (items,) number of the text of each item, where several items share one; None: each is its own.
+        taught: rows that are learned from and not judged; see ``Scorer``.
     """
-    fold = assign_folds(groups, folds=folds, seed=seed)
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(groups, *sides.tolist(), strict=True)
     keys = stable_keys([f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs], seed)
-    scores = np.empty(sides.shape)
-    for k in np.unique(fold):
-        here = fold == k
+    scores = np.full(sides.shape, 0.5)
+    for here, learned in lessons(groups, folds=folds, seed=seed, taught=taught):
         scored = np.unique(sides[:, here])
-        usable = np.flatnonzero(~here & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
+        usable = np.flatnonzero(learned & ~np.isin(text_sides, text_sides[:, here]).any(axis=0))
         drawn = usable[np.argsort(keys[usable], kind="stable")[:cap]]
         # In an order of their own, since a solver visits the rows in turn.
-        learned = sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]]
-        scores[:, here] = share_below(learn(learned, scored))[np.searchsorted(scored, sides[:, here])]
+        pairs_drawn = sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]]
+        scores[:, here] = share_below(learn(pairs_drawn, scored))[np.searchsorted(scored, sides[:, here])]
     return scores[0], scores[1]
 
 

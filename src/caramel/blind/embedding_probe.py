@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.crossfit import cross_fitted, pair_weights
 from caramel.blind.scorers import places
 from caramel.blind.text_store import text_vectors
@@ -46,6 +46,7 @@ class EmbeddingProbe:
         *,
         folds: int,
         seed: int,
+        taught: Bools | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
@@ -68,7 +69,7 @@ class EmbeddingProbe:
             weights = pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
             return np.asarray(vectors[scored] @ weights)
 
-        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=CAP)
+        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=CAP, taught=taught)
 
 
 def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.crossfit import cross_fitted
 from caramel.blind.scorers import places
 from caramel.kinds.model import Identity
@@ -72,6 +72,7 @@ class FineTuned:
         *,
         folds: int,
         seed: int,
+        taught: Bools | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 
@@ -97,7 +98,7 @@ class FineTuned:
             values = pq.read_table(path)["vector"].combine_chunks().flatten()
             return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
 
-        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=PAIRS)
+        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=PAIRS, taught=taught)
 
     def _identity(self) -> Identity:
         """Return what determines the encoder that is tuned."""

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Bools, Floats, Ints
+from caramel.blind.crossfit import lessons
 from caramel.blind.scorers import places, share_below
-from caramel.draws import assign_folds, stable_keys
+from caramel.draws import stable_keys
 from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
@@ -34,10 +35,19 @@ def kneser_ney(
     folds: int,
     seed: int,
     corpus: Sequence[str] | None = None,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a modified Kneser–Ney trigram model of words; see ``Scorer``, ``likelihoods``."""
     return likelihoods(
-        positives, negatives, groups, folds=folds, seed=seed, split=tokens, order=ORDER, corpus=corpus
+        positives,
+        negatives,
+        groups,
+        folds=folds,
+        seed=seed,
+        split=tokens,
+        order=ORDER,
+        corpus=corpus,
+        taught=taught,
     )
 
 
@@ -52,6 +62,7 @@ def likelihoods(
     order: int,
     discounts: Discounts | None = None,
     corpus: Sequence[str] | None = None,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a language model of the other folds' positives. (n,), (n,).
 
@@ -73,25 +84,24 @@ def likelihoods(
         order: of the model, 1 for single tokens.
         discounts: None for those estimated from the training part.
         corpus: texts to learn from instead; none of those that are to be scored is used.
+        taught: rows that are learned from and not judged; see ``Scorer``.
     """
     texts, sides = places(positives, negatives)
-    fold = assign_folds(groups, folds=folds, seed=seed)
     given = [] if corpus is None else sorted(set(corpus) - set(texts))
     grams = Corpus.of([*texts, *given], split=split, order=order)
     keys = stable_keys(texts, seed)
     image = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
-    scores = np.empty(sides.shape)
+    scores = np.full(sides.shape, 0.5)
     fitted = (
         None
         if corpus is None
         else Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), discounts)
     )
-    for k in np.unique(fold):
-        here = fold == k
+    for here, learned in lessons(groups, folds=folds, seed=seed, taught=taught):
         scored = np.unique(sides[:, here])
         model = fitted
         if model is None:
-            captions = np.unique(np.stack([sides[0], image])[:, ~here], axis=1)[0]
+            captions = np.unique(np.stack([sides[0], image])[:, learned], axis=1)[0]
             usable = captions[~np.isin(captions, scored)]
             model = Model.fit(grams, usable[np.argsort(keys[usable], kind="stable")[:CAP]], discounts)
         mean = model.mean_logs(grams, scored)

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.arrays import Floats
+from caramel.arrays import Bools, Floats
 from caramel.blind.scorers import DECIMALS, places, share_below
 from caramel.blind.text_models import open_model
 from caramel.blind.text_store import text_vectors
@@ -62,6 +62,7 @@ class ModelScorer:
         *,
         folds: int,
         seed: int,
+        taught: Bools | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of both sides; see ``Scorer``.
 

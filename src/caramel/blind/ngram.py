@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caramel.arrays import Floats
+from caramel.arrays import Bools, Floats
 from caramel.blind.kneser_ney import ORDER, likelihoods
 from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
@@ -20,6 +20,7 @@ def ngram(
     folds: int,
     seed: int,
     corpus: Sequence[str] | None = None,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by a trigram model of words with one discount; see ``kneser_ney.likelihoods``."""
     return likelihoods(
@@ -32,6 +33,7 @@ def ngram(
         order=ORDER,
         discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
         corpus=corpus,
+        taught=taught,
     )
 
 

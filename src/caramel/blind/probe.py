@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.crossfit import cross_fitted, sparse_pair_weights
 from caramel.blind.scorers import places
 from caramel.kinds.scorer import without_model
@@ -33,31 +33,61 @@ START, END = "<s>", "</s>"
 
 
 def probe(
-    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by their words, pairs of neighbouring words and length; see ``Scorer``."""
     texts, sides = places(positives, negatives)
-    return _attacked(Items.of(texts, texts, sides), words_of, COST, groups, folds=folds, seed=seed)
+    return _attacked(
+        Items.of(texts, texts, sides), words_of, COST, groups, folds=folds, seed=seed, taught=taught
+    )
 
 
 def shrunk_probe(
-    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts as ``probe`` does, with a stronger penalty: the better attacker of small sets."""
     texts, sides = places(positives, negatives)
-    return _attacked(Items.of(texts, texts, sides), words_of, SHRUNK_COST, groups, folds=folds, seed=seed)
+    return _attacked(
+        Items.of(texts, texts, sides), words_of, SHRUNK_COST, groups, folds=folds, seed=seed, taught=taught
+    )
 
 
 def char_probe(
-    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by their runs of three to five signs, case and space included; see ``Scorer``."""
     texts, sides = places(positives, negatives)
-    return _attacked(Items.of(texts, texts, sides), signs_of, CHAR_COST, groups, folds=folds, seed=seed)
+    return _attacked(
+        Items.of(texts, texts, sides), signs_of, CHAR_COST, groups, folds=folds, seed=seed, taught=taught
+    )
 
 
 def edit_probe(
-    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score each text of a pair by where and how it differs from the other one.
 
@@ -70,7 +100,9 @@ def edit_probe(
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[p, n] for p, n in pairs], [number[n, p] for p, n in pairs]], dtype=np.int64)
     texts = [text for text, _ in items]
-    return _attacked(Items.of(items, texts, sides), edits_of, COST, groups, folds=folds, seed=seed)
+    return _attacked(
+        Items.of(items, texts, sides), edits_of, COST, groups, folds=folds, seed=seed, taught=taught
+    )
 
 
 @dataclass(frozen=True)
@@ -136,6 +168,7 @@ def _attacked(
     *,
     folds: int,
     seed: int,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
     features, _ = counted(items.values, terms)
@@ -145,7 +178,17 @@ def _attacked(
         return found
 
     names = [str(value) for value in items.values]
-    return cross_fitted(names, items.sides, groups, values, folds=folds, seed=seed, cap=CAP, texts=items.text)
+    return cross_fitted(
+        names,
+        items.sides,
+        groups,
+        values,
+        folds=folds,
+        seed=seed,
+        cap=CAP,
+        texts=items.text,
+        taught=taught,
+    )
 
 
 def counted(values: Sequence[Any], terms: Callable[[Any], list[str]]) -> tuple[Any, list[str]]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Bools, Floats
+from caramel.blind.crossfit import Lesson, lessons
 from caramel.blind.scorers import DECIMALS, places, share_below
-from caramel.draws import assign_folds
 from caramel.kinds.scorer import without_model
 from caramel.texts import tokens as token_list
 from caramel.texts import words_only
@@ -40,9 +40,11 @@ class Rule:
         *,
         folds: int,
         seed: int,
+        taught: Bools | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the property of both sides, turned round on folds where the others say so."""
-        return oriented(self.measured(positives, negatives), assign_folds(groups, folds=folds, seed=seed))
+        parts = lessons(groups, folds=folds, seed=seed, taught=taught)
+        return oriented(self.measured(positives, negatives), parts)
 
     def measured(self, positives: Sequence[str], negatives: Sequence[str]) -> Floats:
         """Return the property of the positives and of the negatives, as it is. (2, n)."""
@@ -51,17 +53,19 @@ class Rule:
         return values[sides]
 
 
-def oriented(sides: Floats, fold: Ints) -> tuple[Floats, Floats]:
-    """Return scores (2, n) in [0, 1], turned round (s to 1 − s) on folds where the others say so.
+def oriented(sides: Floats, parts: Sequence[Lesson]) -> tuple[Floats, Floats]:
+    """Return scores (2, n) in [0, 1], turned round (s to 1 − s) where what is learned from says so.
 
     Args:
         sides: (2, n) values of the positives and of the negatives.
-        fold: (n,) fold of each row.
+        parts: which rows are judged, and what they are judged by.
     """
     lead = np.sign(sides[0] - sides[1])
-    totals = np.bincount(fold, lead, minlength=int(fold.max(initial=-1)) + 1)
-    against = lead.sum() - totals < 0
-    turned = np.where(against[fold], 1 - sides, sides).round(DECIMALS)
+    turned = sides.copy()
+    for here, learned in parts:
+        if lead[learned].sum() < 0:
+            turned[:, here] = 1 - sides[:, here]
+    turned = turned.round(DECIMALS)
     return turned[0], turned[1]
 
 
@@ -103,7 +107,13 @@ articles = Rule(_articles)
 
 
 def rare_words(
-    positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str], *, folds: int, seed: int
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Score texts by how common their words are; see ``Scorer``.
 
@@ -112,22 +122,21 @@ def rare_words(
     is the share of the fold's distinct texts below, those with the same value counted half.
     """
     texts, sides = places(positives, negatives)
-    fold = assign_folds(groups, folds=folds, seed=seed)
+    parts = lessons(groups, folds=folds, seed=seed, taught=taught)
     number: dict[str, int] = {}
     split = [[number.setdefault(word, len(number)) for word in words_only(text)] for text in texts]
     lengths = np.array([len(ids) for ids in split], dtype=np.int64)
     flat = np.array([i for ids in split for i in ids], dtype=np.int64)
     owner = np.repeat(np.arange(len(texts)), lengths)
-    scores = np.empty(sides.shape)
-    for k in np.unique(fold):
-        here = fold == k
-        used = np.bincount(sides[:, ~here].ravel(), minlength=len(texts))
+    scores = np.full(sides.shape, 0.5)
+    for here, learned in parts:
+        used = np.bincount(sides[:, learned].ravel(), minlength=len(texts))
         seen = np.bincount(flat, used[owner], minlength=len(number))
         totals = np.bincount(owner, np.log1p(seen)[flat], minlength=len(texts))
         scored = np.unique(sides[:, here])
         mean = totals[scored] / np.maximum(lengths[scored], 1)
         scores[:, here] = share_below(mean)[np.searchsorted(scored, sides[:, here])]
-    return oriented(scores, fold)
+    return oriented(scores, parts)
 
 
 LENGTH = without_model("length", "number of signs", length)

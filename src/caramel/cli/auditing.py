@@ -39,6 +39,14 @@ def _scorers() -> list[str]:
     help="Text file, one caption per line, that n-gram models learn from instead of the data set's other folds.",
 )
 @click.option(
+    "--learn-from",
+    "learn_from",
+    multiple=True,
+    type=click.Path(exists=True, path_type=Path),
+    help="Data set that attackers learn from as well, repeatable, in any format: the pool or the rejects of a refinement "
+    "(rows of PATH are left out), or another benchmark.",
+)
+@click.option(
     "--images",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder of the images: where rows have a negative image, it is asked what the images give away.",
@@ -72,6 +80,7 @@ def audit(
     kind: str | None,
     scorers: tuple[str, ...],
     corpus: Path | None,
+    learn_from: tuple[Path, ...],
     images: Path | None,
     training: Path | None,
     training_column: str,
@@ -85,7 +94,7 @@ def audit(
 
     PATH is a data set in a format that is known (SugarCrepe, SugarCrepe++, BiVLC, CREPE, Winoground, …, our
     tables), or a table with named columns. Scorers are learned and judged on different images; the best blind
-    attacker is all of them together.
+    attacker is all of them together. Where rows have a paraphrase, it attacks the tasks with three texts too.
 
     Writes audit.json, audit.html, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1
     where a threshold that was given is broken, so that it can stand in a test.
@@ -97,10 +106,13 @@ def audit(
     \b
     Example:
       caramel audit sugarcrepe/ --out audit/
+      caramel audit sugarcrepe/ --out audit/ --learn-from sugarcrepe_unrefined/ --learn-from sugarcrepe_pp/
       caramel audit captions.csv --out audit/ --scorer length --scorer probe --max-accuracy 0.55
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
-    from caramel.audit import audit as audits
+    from caramel.audit import written
+    from caramel.audit.attack import Source
+    from caramel.audit.audit import broken
     from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
@@ -108,7 +120,8 @@ def audit(
     from caramel.report.audit_page import PAGE, write_page
     from caramel.report.audit_text import audit_text
 
-    keep_inputs([out / name for name in (*audits.FILES, PAGE)], [path, *(p for p in (corpus, training) if p)])
+    inputs = [path, *learn_from, *(p for p in (corpus, training) if p)]
+    keep_inputs([out / name for name in (*written.FILES, PAGE)], inputs)
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
     result = audit_data_set(
@@ -118,16 +131,17 @@ def audit(
         seed=seed,
         name=name or path.resolve().stem,
         corpus=None if corpus is None else _lines(corpus),
+        sources=[Source(other.resolve().stem, read_rows(other).rows) for other in learn_from],
         training=training,
         training_column=training_column,
     )
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
     say(audit_text(result, beside=beside, beside_name=beside_name))
-    audits.write_audit(result, out)
+    written.write_audit(result, out)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
-    say(f"\n{audits.badge(result)}\nWritten to {out}.")
-    messages = audits.broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
+    say(f"\n{written.badge(result)}\nWritten to {out}.")
+    messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
     for message in messages:
         say(f"Threshold broken: {message}", err=True)
     if messages:

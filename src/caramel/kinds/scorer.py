@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from caramel.arrays import Floats
+from caramel.arrays import Bools, Floats
 
 
 class Scorer(Protocol):
@@ -20,6 +20,7 @@ class Scorer(Protocol):
         *,
         folds: int,
         seed: int,
+        taught: Bools | None = None,
     ) -> tuple[Floats, Floats]:
         """Return the scores in [0, 1] of the positives (n,) and of the negatives (n,).
 
@@ -30,6 +31,8 @@ class Scorer(Protocol):
                 rows of an image are in one fold.
             folds: number of folds.
             seed: of folds and draws.
+            taught: (n,) which rows are learned from and not judged: their scores mean nothing, and the others are
+                judged and not learned from, see ``crossfit.lessons``. None: all are judged, and teach the other folds.
 
         The order of the rows changes nothing.
         """

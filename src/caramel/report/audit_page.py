@@ -92,6 +92,12 @@ def audit_page(
             "How often scorers that never see an image pick the true caption.",
             parts.scorers_section(audit, beside, beside_name),
         ),
+        Section(
+            "tasks",
+            "Tasks and attackers",
+            "What is asked of a row, where attackers learned, and which hole is the largest.",
+            parts.tasks_section(audit),
+        ),
         Section("gaps", "Gaps", "By how much they prefer it.", parts.gaps_section(audit, pairs)),
         Section(
             "giveaways",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from caramel.audit.attack import BEST
 from caramel.audit.audit import Audit, percent
 from caramel.audit.giveaways import Giveaways
+from caramel.audit.holes import hole_of, holes, learned_from
 from caramel.report.terminal import aligned, in_line
 
 
@@ -42,6 +43,8 @@ def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, besi
             "",
             aligned(lines),
             "",
+            *_tasks(result),
+            "",
             *_given_away(result.giveaways),
             "",
             f"Defects: {result.faulty} rows (word_order_only is what a swap should be)",
@@ -49,6 +52,36 @@ def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, besi
             *_beside_texts(result),
         ]
     )
+
+
+def _tasks(result: Audit) -> list[str]:
+    """Return a table of who does what on each task, and which hole is the largest."""
+    lines = [["task", "learned_from", "chance", "all", "interval", "excess", "strongest", "alone", "seconds"]]
+    for attack in result.attacks:
+        overall, first = attack.figures[BEST]["overall"], attack.strongest
+        lines.append(
+            [
+                attack.task.name,
+                in_line(learned_from(attack.source)),
+                percent(attack.task.chance),
+                percent(overall["micro"]),
+                f"{percent(overall['ci_low'])}–{percent(overall['ci_high'])}",
+                percent(hole_of(attack).excess),
+                first,
+                percent(attack.figures[first]["overall"]["micro"]),
+                f"{attack.seconds[first]:.1f}",
+            ]
+        )
+    largest = holes(result)[0]
+    return [
+        "The best blind attacker on each task, in per cent; excess: of the way from chance to always right; strongest: of all "
+        "attackers",
+        "",
+        aligned(lines),
+        "",
+        f"Largest hole: {largest.task}, learned from {in_line(learned_from(largest.source))}: {percent(largest.accuracy)} % "
+        f"[{percent(largest.ci_low)}, {percent(largest.ci_high)}], chance {percent(largest.chance)}",
+    ]
 
 
 def _beside_texts(result: Audit) -> list[str]:
