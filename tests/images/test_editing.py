@@ -65,3 +65,16 @@ def test_what_is_known_of_a_picture_stays_as_it_is(pipeline) -> None:
     )
     assert (found[~hidden] == known[~hidden]).all()
     assert not (found[hidden] == known[hidden]).all()
+
+
+def test_the_prompt_of_an_object_has_no_final_stop_before_its_suffix(pipeline, monkeypatch) -> None:
+    asked = []
+
+    def keep(*args, **kwargs):
+        asked.extend(args[2])
+        return draw_pictures(*args, **kwargs)
+
+    monkeypatch.setattr("caramel.images.editing.draw_pictures", keep)
+    list(draw_pairs(*pipeline, [(POSITIVE, NEGATIVE, 1)], suffix=", a photograph", batch=8, **HOW))
+    assert asked
+    assert all(prompt.endswith(", a photograph") and "." not in prompt for prompt in asked)

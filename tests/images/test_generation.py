@@ -131,6 +131,16 @@ def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_fold
         assert np.abs(difference).max() <= 1
 
 
+@pytest.mark.parametrize("suffix", [", a photograph", " A picture.", ""])
+def test_a_prompt_has_no_final_stop_before_its_suffix(world, suffix) -> None:
+    rows = chosen(world).head(3)
+    asked = prompts(rows, world[0].pairs, world[0].pairs, method="draw", prompt_suffix=suffix, seed=3)
+    for caption, found in zip(rows["negative_caption"], asked, strict=True):
+        assert found["caption"] == caption
+        assert caption[-1] == "." != caption[-2]
+        assert found["prompt"] == (caption[:-1] + suffix if suffix else caption)
+
+
 def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_path) -> None:
     whole = draw(world, generator_folder, tmp_path / "a")[1]
     draw(world, generator_folder, tmp_path / "b")

@@ -9,19 +9,31 @@ CLOSERS = "\"”’')]"
 def format_caption(text: str) -> str:
     """Return the caption with an upper-case first letter and one final stop, the rest as written.
 
-    White space is collapsed. The first letter is that of the first word, also behind an opening
+    A caption that is all capitals is lowered: on public sets those are written by people, so that capitals in the
+    positive alone would give it away. White space is collapsed. The first letter is that of the first word, also behind an opening
     quote; a caption that starts with a number stays. Whatever ends the caption (none, several
     stops, an exclamation mark, a comma) becomes one stop; a question keeps its question mark, so
     that it can still be told from a statement. Closing quotes and brackets stay before the stop.
     A text without any word becomes the empty text. Formatting twice changes nothing more.
     """
-    text = " ".join(text.split())
-    start = next((i for i, sign in enumerate(text) if sign.isalnum()), None)
-    if start is None:
+    text = _capital(" ".join(text.split()))
+    if text.isupper():
+        text = _capital(text.lower())
+    if not any(sign.isalnum() for sign in text):
         return ""
-    text = text[:start] + text[start].upper() + text[start + 1 :]
     core = text.rstrip(STOPS + CLOSERS + " ")
     closers = "".join(sign for sign in text[len(core) :] if sign in CLOSERS)
     if core.endswith("?") and not closers:
         return core.rstrip("? ") + "?"
     return f"{core}{closers}."
+
+
+def _capital(text: str) -> str:
+    """Return the text with the first letter of its first word in upper case."""
+    start = next((i for i, sign in enumerate(text) if sign.isalnum()), len(text))
+    return text[:start] + text[start : start + 1].upper() + text[start + 1 :]
+
+
+def suffixed(caption: str, suffix: str) -> str:
+    """Return a prompt: the caption and its suffix in place of the final stop; without a suffix the caption itself."""
+    return caption.removesuffix(".") + suffix if suffix else caption

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from caramel.captions.formatting import suffixed
 from caramel.errors import DataError
 from caramel.images.pipelines import draw_pictures
 from caramel.sources.world.compounds import Compound, belongs, mentions_of
@@ -82,7 +83,7 @@ def draw_pairs(
     Args:
         pipeline, options: of ``load_pipeline``.
         rows: (positive scene, negative scene, seed); both scenes have the same background.
-        suffix: appended to each prompt.
+        suffix: appended to each prompt, in place of its final stop.
         batch: cells per call of the pipeline.
         guidance, steps: how it is sampled.
     """
@@ -110,7 +111,8 @@ def _drawn(
     pipeline: Any, options: Mapping[str, Any], patches: Sequence[Patch], suffix: str, **how: Any
 ) -> Iterator[Picture]:
     """Yield the cell (CELL, CELL, 3) of each patch, drawn on a picture of which all other cells are empty."""
-    prompts = [formatted(phrase(mention)) + suffix for mention in mentions_of(p.thing for p in patches)]
+    said = (formatted(phrase(mention)) for mention in mentions_of(p.thing for p in patches))
+    prompts = [suffixed(caption, suffix) for caption in said]
     empty = np.empty((len(patches), CANVAS, CANVAS, 3), np.uint8)
     empty[:] = np.array([BACKGROUND_RGB[p.background] for p in patches])[:, None, None]
     hidden = np.zeros(empty.shape[:3], bool)

@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 
 from caramel import tables
+from caramel.captions.formatting import suffixed
 from caramel.errors import DataError
 from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.models.devices import resolve_device
@@ -116,16 +117,16 @@ def prompts(
         pairs: table ``pairs``, as refined.
         source: all pairs of the source: what pictures of train show, and what only those of test may.
         method: draw: the caption as a whole; edit: the scenes of both captions, see ``editing``.
-        prompt_suffix: appended to each prompt.
+        prompt_suffix: appended to each prompt, in place of its final stop (Miranda et al. 2024: step 2); empty: the
+            prompt is the caption.
         seed: of what a planned scene leaves to chance.
 
     Raises:
         DataError: scenes are asked for, and the captions are none of the world.
     """
     captions = negatives["negative_caption"]
-    asked = pd.DataFrame(
-        {"negative_id": negatives["negative_id"], "caption": captions, "prompt": captions + prompt_suffix}
-    )
+    prompt = [suffixed(caption, prompt_suffix) for caption in captions]
+    asked = pd.DataFrame({"negative_id": negatives["negative_id"], "caption": captions, "prompt": prompt})
     if method == "edit":
         from caramel.images.editing import planned
         from caramel.sources.world.compounds import seen_and_tested
