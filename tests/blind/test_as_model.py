@@ -7,6 +7,7 @@ from caramel.errors import BackendError
 from caramel.kinds.model import BlindModel
 from caramel.models.families.specs import missing_of, open_model
 
+ALL = tuple(found.name for found in all_scorers() if found.missing is None)
 SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
 POSITIVES = [f"A dog sits by the {thing} number {i}" for i in range(20) for thing in ("sofa", "tree")]
 NEGATIVES = [
@@ -19,11 +20,12 @@ def blind(scorer: str) -> BlindModel:
     return load_blind(scorer, device="cpu", precision="fp32", name=f"blind:{scorer}")
 
 
-@pytest.mark.parametrize("scorer", SCORERS)
+@pytest.mark.parametrize("scorer", ALL)
 def test_every_scorer_is_a_blind_model_that_gives_each_caption_a_score(scorer):
     model = open_model(f"blind:{scorer}", "cpu", "fp32")
     assert isinstance(model, BlindModel)
     assert model.name == f"blind:{scorer}"
+    assert model.sees_both == (scorer not in SCORERS)
     assert missing_of(f"blind:{scorer}") == []
     true, false = model.score_texts(POSITIVES, NEGATIVES, GROUPS)
     assert true.shape == false.shape == (40,)

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 
 from caramel import tables
+from caramel.audit.attack import found_scorer
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import comparisons
 from caramel.blind.as_model import load_blind
 from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.scores import blind_accuracy, score_pairs
+from caramel.blind.scores import blind_accuracy, joined, score_pairs
 from caramel.evaluation import blind_columns as blind
 from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.ranking import COLUMNS
@@ -26,7 +27,7 @@ from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
 NAN = math.nan
-SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)
+SCORERS = tuple(found.name for found in all_scorers() if found.missing is None)
 
 
 class Hashing:
@@ -36,6 +37,7 @@ class Hashing:
     """
 
     name = "hashing"
+    sees_both = False
 
     def __init__(self) -> None:
         self.calls: list[set[tuple[str, str, str]]] = []
@@ -46,6 +48,23 @@ class Hashing:
         self.calls.append(set(zip(groups, positives, negatives, strict=True)))
         true, false = ([hashed(g, t) for g, t in zip(groups, s, strict=True)] for s in (positives, negatives))
         return np.array(true), np.array(false)
+
+
+class HashingBoth:
+    """A blind model whose gap of two texts is known and depends on both, with ties; its scores of a text differ."""
+
+    name, sees_both = "hashing_both", True
+
+    def score_texts(
+        self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
+    ) -> tuple[Floats, Floats]:
+        contests = zip(groups, positives, negatives, strict=True)
+        gaps = np.array([gap(*contest) for contest in contests])
+        return (1 + gaps) / 2, (1 - gaps) / 2
+
+
+def gap(image: str, true: str, false: str) -> float:
+    return (hashlib.sha256(f"{image}/{true}/{false}".encode()).digest()[0] % 5 - 2) / 4
 
 
 def hashed(image: str, text: str) -> float:
@@ -86,6 +105,29 @@ def test_a_caption_scores_the_same_for_both_images_and_an_absent_item_has_no_sco
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values, err_msg=name)
     assert scored(task, found)[["t_p1_p2", "t_p1_n", "t_p2_n"]].isna().all(axis=None)
+
+
+def test_of_a_scorer_that_sees_both_each_pair_keeps_its_own_gap():
+    rng = np.random.default_rng(0)
+    rows = []
+    for n in range(60):
+        caption, negative, second = (f"{word} {rng.integers(4)}" for word in "abc")
+        texts = {"caption": caption, "negative_caption": negative, "caption2": second if n % 3 else None}
+        rows.append(instance(n, f"{n % 5}", "swap", **texts, negative_image=1))
+    rows.append(instance(60, "0", "swap", caption="alone"))
+    task = comparisons(rows, files(2))
+    metrics = ("accuracy", "p2_vs_n", "itt", "i2t")
+    hits, ties = outcomes(scored(task, blind_columns(task, HashingBoth())), metrics)
+    for n, row in enumerate(rows[:60]):
+        first = gap(row["image_id"], row["caption"], row["negative_caption"])
+        assert (hits["accuracy"][n], ties["accuracy"][n]) == (first > 0, first == 0)
+        assert hits["i2t"][n] == 0
+        if row["caption2"] is not None:
+            second = gap(row["image_id"], row["caption2"], row["negative_caption"])
+            assert (hits["p2_vs_n"][n], ties["p2_vs_n"][n]) == (second > 0, second == 0)
+            assert hits["itt"][n] == (first > 0 and second > 0)
+    assert set(hits["accuracy"].dropna()) == {0, 1}
+    assert blind_columns(task, HashingBoth())["s_c0_i0"][60] == 0.5
 
 
 def test_strata_are_scored_apart_by_type_or_first_subset():
@@ -173,6 +215,21 @@ def ranked(task: Rankings, row: object) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_ranks_of_a_scorer_that_sees_both_count_what_beats_every_true_candidate(seed):
+    task = random_rankings(seed)
+    found = blind_columns(task, HashingBoth())
+    for n, row in enumerate(task.rows.itertuples()):
+        pool = task.pools[row.pool].tolist()
+        false = [place for place in pool if place not in row.true]
+        gaps = [[gap(row.image_id, task.texts[t][0], task.texts[f][0]) for t in row.true] for f in false]
+        if row.direction == "i2t":
+            assert found["above"][n] == sum(all(g < 0 for g in each) for each in gaps)
+            assert found["equal"][n] == sum(max(each) == 0 for each in gaps)
+        else:
+            assert (found["above"][n], found["equal"][n]) == (0, len(false))
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_ranks_are_those_of_the_definitions(seed):
     task = random_rankings(seed)
     assert set(task.rows["direction"]) == {"i2t", "t2i"}
@@ -228,6 +285,20 @@ def test_pools_too_large_to_contest_have_no_score_but_their_size(monkeypatch):
     assert not np.isnan(np.stack([found[name][:2] for name in COLUMNS])).any()
 
 
+def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.DataFrame:
+    """Return table ``scores``, also of a scorer that sees both captions."""
+    if name in {found.name for found in all_scorers() if not found.sees_both}:
+        return score_pairs(pairs, negatives, scorers=(name,), folds=5, seed=3)
+    rows, parts = joined(pairs, negatives), []
+    for kind in rows["type"].unique():
+        part = rows[rows["type"] == kind]
+        sides = (part[column].tolist() for column in ("caption", "negative_caption", "image_id"))
+        both = found_scorer(name)(*sides, folds=5, seed=3)
+        scores = dict(zip(("positive_score", "negative_score"), both, strict=True))
+        parts.append(part[["negative_id"]].assign(scorer=name, **scores))
+    return pd.concat(parts, ignore_index=True)
+
+
 def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
     """Check the accuracy of every subset against ``blind.scores``, a tie being a miss; return it."""
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
@@ -235,7 +306,7 @@ def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
     rows = read_captions(folder).rename(columns={"pair_id": "negative_id"})
     rows = rows.assign(pair_id=rows["negative_id"], type=rows["subtype"].str.partition("_")[0])
     pairs, negatives = rows[["pair_id", "image_id", "caption"]], rows.drop(columns=["image_id", "caption"])
-    scores = score_pairs(pairs, negatives, scorers=(scorer,), folds=5, seed=3)
+    scores = scored_by(pairs, negatives, scorer)
     theirs = blind_accuracy(scores, negatives, pairs=pairs, folds=5)[scorer]
     ours = {"all": hits.mean()}
     for subset in set(task.rows["subsets"].explode()):
@@ -246,7 +317,7 @@ def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
-@pytest.mark.parametrize("scorer", ["length", "probe"])
+@pytest.mark.parametrize("scorer", ["length", "probe", "edit_probe"])
 def test_the_accuracy_on_sugarcrepe_is_the_strict_one_of_the_scores(scorer):
     folder = Path(DATA or "", "sugarcrepe")
     ours = agrees(read_sugarcrepe(folder, Path("images")), folder, scorer)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from caramel.blind.scorer_specs import missing_scorer, scorer
+from caramel.blind.scorer_specs import missing_scorer, scorer, sees_both
 from caramel.kinds.model import Family, Floats
 from caramel.kinds.scorer import Scorer
 
@@ -22,6 +23,7 @@ class BlindScorer:
 
     name: str
     scorer: Scorer
+    sees_both: bool = False
 
     def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
@@ -36,7 +38,7 @@ def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindS
     Raises:
         BackendError: there is none of that name (the message lists the choices), or not its model.
     """
-    return BlindScorer(name, scorer(target))
+    return BlindScorer(name, scorer(target, both=True), sees_both(target))
 
 
 BLIND = Family(
@@ -45,5 +47,5 @@ BLIND = Family(
     "SCORER",
     "without the image; see `caramel audit --help`",
     load=load_blind,
-    missing=missing_scorer,
+    missing=functools.partial(missing_scorer, both=True),
 )

@@ -27,7 +27,7 @@ def scorer(spec: str, *, both: bool = False) -> Scorer:
             too much, or there is no checkpoint at the target.
     """
     name, colon, target = spec.partition(":")
-    if name not in SCORERS or (SCORERS[name].sees_both and not both):
+    if name not in SCORERS or (sees_both(spec) and not both):
         raise _unknown(spec, both)
     found = SCORERS[name]
     if found.missing is None and colon:
@@ -39,10 +39,16 @@ def scorer(spec: str, *, both: bool = False) -> Scorer:
     return checked(spec, found.load(target))
 
 
-def missing_scorer(spec: str) -> list[str]:
+def sees_both(spec: str) -> bool:
+    """Return whether the scorer of a spec sees both captions; False where there is none of that name."""
+    name = spec.partition(":")[0]
+    return name in SCORERS and SCORERS[name].sees_both
+
+
+def missing_scorer(spec: str, *, both: bool = False) -> list[str]:
     """Return what keeps the scorer of a spec from being loaded: there is none of that name, or not its model."""
     try:
-        scorer(spec)
+        scorer(spec, both=both)
     except BackendError as error:
         return [str(error)]
     return []

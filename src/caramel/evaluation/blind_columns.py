@@ -5,6 +5,10 @@ are scored stratum by stratum, since an attacker knows what kind of negative sta
 stratum is the instance's type (replace, swap, add) where one of its subsets is one, as in
 ``blind.scores``, and else its first subset.
 
+What a scorer that sees both captions says is the gap of a pair. So the negative of an instance has the score
+``UNDECIDED``, and each true caption that plus its gap to the negative; of candidates all true ones have that score,
+and each false one that less its gap to the best true one, so that it stands above them if it beats them all.
+
 All images have the same score under a blind model. So a choice among images is always a tie, which counts
 as a miss, and an instance with two images is never won in both directions.
 """
@@ -60,6 +64,14 @@ class _Contests:
                 assert found.setdefault((group, text), value) == value
         return found
 
+    def gaps(self, model: BlindModel) -> dict[tuple[str, str, str], float]:
+        """Return (image, true caption, false caption) -> score of the true one less that of the other."""
+        if not self.groups:
+            return {}
+        true, false = model.score_texts(self.positives, self.negatives, self.groups)
+        contests = zip(self.groups, self.positives, self.negatives, strict=True)
+        return dict(zip(contests, (true - false).tolist(), strict=True))
+
 
 def _strata(rows: pd.DataFrame) -> Iterator[Index]:
     """Yield the places of the rows of each stratum."""
@@ -86,12 +98,14 @@ def _compared(task: Comparisons, model: BlindModel) -> dict[str, Floats]:
             caption, negative = captions[true][i], captions["c1"][i]
             if caption is not None and negative is not None:
                 contests.add(caption, negative, images[i])
-        found = contests.scores(model)
+        gaps = contests.gaps(model) if model.sees_both else {}
+        found = {} if model.sees_both else contests.scores(model)
         for name, texts in captions.items():
             for i in places.tolist():
-                text = texts[i]
+                text, negative = texts[i], captions["c1"][i]
                 if text is not None:
-                    scores[name][i] = found.get((images[i], text), UNDECIDED)
+                    gap = gaps.get((images[i], text, negative or ""), 0.0)
+                    scores[name][i] = found.get((images[i], text), UNDECIDED + gap)
     return {
         f"s_{caption}_i{i}": np.where(task.rows[image] != ABSENT, scores[caption], np.nan)
         for i, image in enumerate(("image", "negative_image"))
@@ -135,10 +149,15 @@ def _ranks(rows: pd.DataFrame, pools: Sequence[Index], texts: Sequence[str], mod
     for image, true, false in sides:
         for t, f in itertools.product(true, false):
             contests.add(texts[t], texts[f], image)
-    scores = contests.scores(model)
+    gaps = contests.gaps(model) if model.sees_both else {}
+    scores = {} if model.sees_both else contests.scores(model)
     ranks = []
     for image, true, false in sides:
         best = max(scores.get((image, texts[t]), UNDECIDED) for t in true)
-        others = np.array([scores[image, texts[f]] for f in false])
+        if model.sees_both:
+            nearest = [max(gaps[image, texts[t], texts[f]] for t in true) for f in false]
+            others = UNDECIDED - np.array(nearest)
+        else:
+            others = np.array([scores[image, texts[f]] for f in false])
         ranks.append((best, others.max(initial=-np.inf), (others > best).sum(), (others == best).sum()))
     return np.array(ranks, float)

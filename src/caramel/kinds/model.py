@@ -95,13 +95,17 @@ class BlindModel(Protocol):
 
     @property
     def name(self) -> str: ...  # noqa: D102
+    @property
+    def sees_both(self) -> bool:
+        """Whether it scores each text of a pair by the other one too: then only the pair's difference means anything."""
+        ...
 
     def score_texts(
         self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
     ) -> tuple[Floats, Floats]:
         """Return the scores of n true captions and of n false ones, (n,) each.
 
-        A text has the same score wherever it stands beside the same group (image).
+        Unless it sees both, a text has the same score wherever it stands beside the same group (image).
         """
         ...
 
