@@ -73,6 +73,27 @@ def test_eval_writes_tables_and_prints_a_table(call: Call, clip_folder: Path) ->
     assert f"{100 * hits.mean():.1f} [" in out
 
 
+def test_rows_of_a_benchmark_that_ask_nothing_are_counted_named_and_written(call: Call) -> None:
+    folder = Path("data/crepe_productivity/atom")
+    folder.mkdir(parents=True)
+    cells = ["\"['a cat', 'a bus']\"", "[]", "\"('a cow', 'a bag')\"", "nothing"]
+    lines = [f"{n},a dog {n},{cell},1,2,9,8" for n, cell in enumerate(cells)]
+    head = "image_id,caption,hard_negs,x,y,width,height"
+    (folder / "prod_vg_hard_negs_atom_complexity_4.csv").write_text("\n".join([head, *lines, ""]))
+    words = ["eval", "--model", "blind:length", "--benchmark", "crepe_productivity", "--data", "data"]
+    code, _, error = call(*words, "--out", "out", "--bootstrap", "100")
+    assert code == 0
+    assert "Left out of crepe_productivity: 1: no hard negative, the first" in error
+    assert "1: hard negatives that are no captions, the first" in error
+    left_out = pd.read_parquet("out/left_out.parquet")
+    assert left_out["stage"].tolist() == ["crepe_productivity"] * 2
+    assert "row 2 (line 3), column 'hard_negs'" in left_out["id"][0]
+    assert len(pd.read_parquet("out/similarities.parquet")) == 2
+    assert call("audit", "data/crepe_productivity", "--out", "audit", "--scorer", "length")[2].startswith(
+        "Left out of"
+    )
+
+
 def test_a_dry_run_says_what_is_missing_and_writes_nothing(call: Call, tmp_path: Path) -> None:
     Path("images", f"{3:012}.jpg").unlink()
     code, out, _ = evaluated(call, f"open_clip:{tmp_path}/no-such-folder", "out", "--dry-run")

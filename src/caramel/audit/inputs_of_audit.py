@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looke
 from caramel.audit.named_columns import ALL, SUFFIXES, completed, read_named
 from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
+from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import DataError, shown
-from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings
+from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Task
 from caramel.registry import BENCHMARKS
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief
@@ -57,11 +57,13 @@ class AuditRows:
             ``images``, None where the data set has no such image or it is not at hand.
         format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
         images: the images that are at hand; ``image_files.encoded`` reads them.
+        left_out: what of a benchmark's files asks nothing, in a line; empty: nothing.
     """
 
     rows: pd.DataFrame
     format: str
     images: Mapping[str, ImageFile]
+    left_out: str = ""
 
 
 def read_rows(path: Path, *, images: Path | None = None, name: str | None = None) -> AuditRows:
@@ -84,9 +86,15 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
     if not path.exists():
         raise DataError(f"{str(path)!r} does not exist. Give the folder or file of a data set.")
     folder = images or (path if path.is_dir() else path.parent)
+    left_out = ""
     if path.is_dir():
         found = detected(path, name)
-        rows, files = READERS.get(found, partial(_benchmark_rows, found))(path, folder)
+        if found in READERS:
+            rows, files = READERS[found](path, folder)
+        else:
+            task = BENCHMARKS[found].read(path, folder)
+            rows, files = _benchmark_rows(found, task, repr(str(path)))
+            left_out = rejects_text(rejects, found) if (rejects := rejects_of(task)) else ""
     elif path.suffix == ".json" and path.stem in SUBTYPES:
         found = SUGARCREPE
         rows, files = _sugarcrepe(path, folder)
@@ -100,7 +108,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         raise DataError(f"{str(path)!r} is of no known format.\n{looked_for()}")
     if found == SUGARCREPE and rows["caption2"].notna().all():
         found = SUGARCREPE_PP
-    return AuditRows(_checked(rows, repr(str(path))), found, files)
+    return AuditRows(_checked(rows, repr(str(path))), found, files, left_out)
 
 
 def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
@@ -196,14 +204,13 @@ def _located(rows: pd.DataFrame, images: Path) -> Found:
     return rows, files
 
 
-def _benchmark_rows(name: str, path: Path, images: Path) -> Found:
+def _benchmark_rows(name: str, task: Task, where: str) -> Found:
     """Return the rows of a registered benchmark."""
-    task = BENCHMARKS[name].read(path, images)
     files = _at_hand(task.images)
     rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
     if rows is None:
         raise DataError(
-            f"{str(path)!r} is the benchmark {name}, whose captions have no hard negatives: its texts cannot be "
+            f"{where} is the benchmark {name}, whose captions have no hard negatives: its texts cannot be "
             f"solved blind, and there is nothing to audit."
         )
     keys = [str(image) for image in task.images]

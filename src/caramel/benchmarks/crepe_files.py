@@ -11,7 +11,7 @@ import pandas as pd
 
 from caramel.benchmarks.visual_genome import Box, region, vg_file
 from caramel.errors import DataError
-from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Index, Rankings
+from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Index, Rankings, Reject
 from caramel.storage.fields import brief, name_field, text_field
 from caramel.storage.records import csv_rows, literal
 
@@ -19,13 +19,24 @@ BOX = ("x", "y", "width", "height")
 COLUMNS = ("image_id", *BOX, "caption")
 
 
+EMPTY, BROKEN = "no hard negative", "hard negatives that are no captions"
+
+
 class Region(NamedTuple):
-    """One row of a file: a region of an image, its caption, and hard negatives by their type."""
+    """One row of a file: a region of an image, its caption, and hard negatives by their type, each one at least."""
 
     image_id: str
     box: Box
     caption: str
     negatives: Mapping[str, tuple[str, ...]]
+    number: int = 0  # of the row in its file, from 0
+
+
+class Regions(NamedTuple):
+    """The rows of a file, and what of them is of no use."""
+
+    kept: list[Region]
+    rejects: list[Reject]
 
 
 class Query(NamedTuple):
@@ -36,39 +47,61 @@ class Query(NamedTuple):
     types: tuple[str, ...]
 
 
-def regions(path: Path, negatives: Mapping[str, str]) -> list[Region]:
-    """Return the rows of a file.
+def regions(path: Path, negatives: Mapping[str, str], optional: Mapping[str, str] | None = None) -> Regions:
+    """Return the rows of a file; a cell of negatives that is empty or broken is a reject, and the row's others stay.
 
     Args:
         path: of the CSV file.
-        negatives: type of hard negative -> its column, a Python list of texts.
+        negatives: type of hard negative -> its column: a Python list, tuple or set of texts, as released.
+        optional: the same of columns that files need not have.
 
     Raises:
-        DataError: the file is broken or has no row, a box is no box, or a list of negatives is no list of
-            texts or empty.
+        DataError: the file is broken or has no row, a box is no box, or none of its rows has a hard negative.
     """
     rows = list(csv_rows(path, [*COLUMNS, *negatives.values()]))
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
-    return [
-        Region(
+    columns = {**negatives, **{k: c for k, c in (optional or {}).items() if c in rows[0][1]}}
+    found = Regions([], [])
+    for number, (where, row) in enumerate(rows):
+        lists: dict[str, tuple[str, ...]] = {}
+        for kind, column in columns.items():
+            read = _negatives(row[column], f"{where}, column {column!r}")
+            if isinstance(read, Reject):
+                found.rejects.append(read)
+            else:
+                lists[kind] = read
+        shown = Region(
             name_field(row, "image_id", where),
             region(row, BOX, where),
             text_field(row, "caption", where),
-            {kind: _negatives(row[column], column, where) for kind, column in negatives.items()},
+            lists,
+            number,
         )
-        for where, row in rows
-    ]
+        if lists or not columns:
+            found.kept.append(shown)
+    if not found.kept:
+        raise DataError(f"{str(path)!r} holds no row with hard negatives. The first: {found.rejects[0]}.")
+    return found
 
 
-def _negatives(text: str, column: str, where: str) -> tuple[str, ...]:
-    found = literal(text, f"{where}, column {column!r}")
-    if not isinstance(found, list) or not found:
-        raise DataError(f"{where}: column {column!r} must be a list of captions, not {brief(found)}.")
-    return tuple(text_field({column: negative}, column, where) for negative in found)
+def _negatives(text: str, where: str) -> tuple[str, ...] | Reject:
+    """Return the captions in a cell; those of a set, which has no order, by name."""
+    try:
+        found = literal(text, where)
+        if not isinstance(found, list | tuple | set):
+            return Reject(where, BROKEN, brief(text))
+        negatives = tuple(text_field({"": negative}, "", where) for negative in found)
+    except DataError:
+        return Reject(where, BROKEN, brief(text))
+    if not negatives:
+        return Reject(where, EMPTY, brief(text))
+    return tuple(sorted(negatives)) if isinstance(found, set) else negatives
 
 
-def among_negatives(retrievals: Iterable[tuple[Region, Sequence[Query]]], images: Path) -> Rankings:
+def among_negatives(
+    retrievals: Iterable[tuple[Region, Sequence[Query]]], images: Path, rejects: Sequence[Reject]
+) -> Rankings:
     """Return the task in which each region, an image, is the query and has a pool of its own.
 
     Every caption is a candidate of its own: a hard negative that equals the caption ties with it.
@@ -76,6 +109,7 @@ def among_negatives(retrievals: Iterable[tuple[Region, Sequence[Query]]], images
     Args:
         retrievals: regions, each with its queries.
         images: folder of the Visual Genome images.
+        rejects: what of the files is no query.
     """
     rows: list[tuple[object, ...]] = []
     texts: list[tuple[str, ...]] = []
@@ -95,4 +129,6 @@ def among_negatives(retrievals: Iterable[tuple[Region, Sequence[Query]]], images
             row = (query.instance_id, shown.image_id, query.subsets, "i2t", image, len(pools), [true])
             rows.append(row)
             pools.append(np.concatenate([[true], *(by_type[kind] for kind in query.types)]))
-    return Rankings(pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(places), texts, pools)
+    return Rankings(
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(places), texts, pools, tuple(rejects)
+    )

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
-from caramel.kinds.benchmark import ABSENT, COMPARISON_COLUMNS, Comparisons, ImageFile, Index, Rankings, Task
+from caramel.kinds.benchmark import (
+    ABSENT,
+    COMPARISON_COLUMNS,
+    Comparisons,
+    ImageFile,
+    Index,
+    Rankings,
+    Reject,
+    Task,
+)
 
 
 def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
@@ -65,4 +75,22 @@ def _limited_rankings(rows: pd.DataFrame, task: Rankings) -> Rankings:
         [task.images[i] for i in images.tolist()],
         [task.texts[i] for i in texts.tolist()],
         [np.searchsorted(candidates[direction], pool) for (direction, _), pool in pools.items()],
+        task.rejects,
     )
+
+
+def rejects_of(task: Task) -> Sequence[Reject]:
+    """Return what of a task's files asks nothing."""
+    return task.rejects if isinstance(task, Rankings) else ()
+
+
+def rejects_text(rejects: Sequence[Reject], name: str) -> str:
+    """Return a line on what is left out of a benchmark, by reason, with the first place of each."""
+    first: dict[str, str] = {}
+    for reject in rejects:
+        first.setdefault(reject.reason, reject.place)
+    counts = Counter(reject.reason for reject in rejects)
+    parts = "; ".join(
+        f"{count:,}: {reason}, the first {first[reason]}" for reason, count in counts.most_common()
+    )
+    return f"Left out of {name}: {parts}."

@@ -124,6 +124,8 @@ def audit(
     keep_inputs([out / name for name in (*written.FILES, PAGE)], inputs)
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
+    if found.left_out:
+        say(found.left_out, err=True)
     result = audit_data_set(
         found,
         scorers=scorers or default_scorers(),

@@ -98,8 +98,8 @@ def evaluate(
 ) -> None:
     """Score models on benchmarks, with intervals.
 
-    Writes similarities.parquet (per instance), metrics.parquet and metrics.csv to --out, prints a table,
-    and logs one MLflow run per model and benchmark. Embeddings are kept: what was encoded once is not
+    Writes similarities.parquet (per instance), metrics.parquet and metrics.csv to --out (and left_out.parquet,
+    where rows of a benchmark's files ask nothing), prints a table, and logs one MLflow run per model and benchmark. Embeddings are kept: what was encoded once is not
     encoded again, and a broken run goes on where it stopped.
 
     \b
@@ -135,7 +135,7 @@ def evaluate(
         folder=TRIALS,
         limit=limit,
     )
-    run_files.write_run(out, found.similarities, found.answers, found.metrics)
+    run_files.write_run(out, *found)
     say(metrics_text(found.metrics))
     say(f"\nWritten to {out}.")
 

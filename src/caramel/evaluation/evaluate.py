@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from tqdm import tqdm
 
 from caramel import tables
 from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import BackendError, CaramelError, ConfigError
 from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.fitness import unfit
-from caramel.evaluation.located import Source, check_instances, digest_of, keys_of, read_task
+from caramel.evaluation.located import Source, check_instances, digest_of, keys_of, read_task, rejects_table
 from caramel.evaluation.logged import log_run
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import similarities
@@ -33,6 +36,7 @@ class Evaluation(NamedTuple):
     similarities: pd.DataFrame  # table ``similarities``
     answers: pd.DataFrame  # table ``answers``: of models that answer in words
     metrics: pd.DataFrame  # table ``metrics``
+    rejects: pd.DataFrame  # table ``rejects``: what of the benchmarks' files asks nothing
 
 
 def evaluate(
@@ -80,7 +84,7 @@ def evaluate(
     if twice:
         raise ConfigError("\n".join(twice))
     gpus = Run("", device, precision, batch, "", executor).gpus
-    contents = _contents(models, sources, limit)
+    contents, rejects = _contents(models, sources, limit)
     weights = {model: content_of(model) for model in models}
     points = [
         {
@@ -124,6 +128,7 @@ def evaluate(
         _joined(tables.SIMILARITIES, scored),
         _joined(tables.ANSWERS, answered),
         _joined(tables.METRICS, judged),
+        rejects,
     )
 
 
@@ -260,8 +265,8 @@ def _is_known(model: str) -> bool:
 
 def _contents(
     models: Sequence[str], sources: Sequence[Source], limit: int | None
-) -> dict[tuple[str, bool], str]:
-    """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it.
+) -> tuple[dict[tuple[str, bool], str], pd.DataFrame]:
+    """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it, and the rejects.
 
     Raises:
         DataError: captions or images are missing or broken.
@@ -270,9 +275,14 @@ def _contents(
     with_images = {family_of(model).looks_at_images for model in models}
     found: dict[tuple[str, bool], str] = {}
     problems: list[str] = []
+    rejects: list[pd.DataFrame] = []
     for source in sources:
         task = read_task(source, limit)
         check_instances(task, source)
+        left_out = rejects_of(task)
+        if left_out:
+            tqdm.write(rejects_text(left_out, source.benchmark), file=sys.stderr)
+        rejects.append(rejects_table(task, source.benchmark))
         problems += _unfit(models, source, task)
         if not problems:
             instances = digest_of(task)
@@ -282,7 +292,7 @@ def _contents(
                 found[source.benchmark, looking] = whole[:32]
     if problems:
         raise BackendError("\n".join(problems))
-    return found
+    return found, _joined(tables.REJECTS, rejects)
 
 
 def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:

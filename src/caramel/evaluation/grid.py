@@ -92,7 +92,7 @@ def evaluate_models(
     differences = compare_variants(
         _ours(found.similarities, tags), BENCHMARKS["instances"], bootstrap=bootstrap, seed=seed
     )
-    return Grid(*found, summarise_variants(_ours(found.metrics, tags)), differences)
+    return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), differences)
 
 
 def _ours(rows: pd.DataFrame, models: Container[str]) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
 from caramel.evaluation.item_scores import Dual, Pairs, checked
 from caramel.evaluation.live_models import LiveModel
-from caramel.evaluation.located import Source, check_instances, read_task, source_of
+from caramel.evaluation.located import Source, check_instances, read_task, rejects_table, source_of
 from caramel.evaluation.results import run_files
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import score_columns, table
@@ -113,7 +113,8 @@ def scores(
     rows = live_similarities(model, on, batch)
     found = Scores(summarise(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap, seed=seed), rows)
     if out is not None:
-        run_files.write_run(out, rows, tables.frame(tables.ANSWERS, []), found.metrics)
+        answers = tables.frame(tables.ANSWERS, [])
+        run_files.write_run(out, rows, answers, found.metrics, rejects_table(on.task, on.benchmark.name))
     return found
 
 

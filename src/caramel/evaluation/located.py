@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
+from caramel import tables
 from caramel.benchmarks.image_files import content_keys
-from caramel.benchmarks.tasks import limited
+from caramel.benchmarks.tasks import limited, rejects_of
 from caramel.errors import DataError, shown
 from caramel.kinds.benchmark import Rankings, Task
 from caramel.registry import BENCHMARKS
@@ -73,6 +76,15 @@ def check_instances(task: Task, source: Source) -> None:
             f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
             f"{shown([brief(name) for name in twice])}"
         )
+
+
+def rejects_table(task: Task, benchmark: str) -> pd.DataFrame:
+    """Return table ``rejects`` of what of a benchmark's files asks nothing; its stage is the benchmark."""
+    rows = [
+        {"id": each.place, "stage": benchmark, "reason": each.reason, "text": each.text}
+        for each in rejects_of(task)
+    ]
+    return tables.frame(tables.REJECTS, rows)
 
 
 def keys_of(task: Task, with_images: bool) -> list[bytes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,6 +72,14 @@ class Comparisons:
     images: Sequence[ImageFile]
 
 
+class Reject(NamedTuple):
+    """A row of a benchmark's files that asks nothing."""
+
+    place: str  # file, row and column
+    reason: str  # of a small set
+    text: str  # what stands there, cut
+
+
 @dataclass(frozen=True)
 class Rankings:
     """Queries, each with candidates of which some are true.
@@ -85,12 +93,14 @@ class Rankings:
         texts: distinct texts; each is one prompt, or several whose embeddings are averaged (the templates
             of a class).
         pools: places of the candidates of a query; rows may share one.
+        rejects: what of the files is no query, and why.
     """
 
     rows: pd.DataFrame
     images: Sequence[ImageFile]
     texts: Sequence[tuple[str, ...]]
     pools: Sequence[Index]
+    rejects: Sequence[Reject] = ()
 
 
 Task = Comparisons | Rankings

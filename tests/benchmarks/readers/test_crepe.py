@@ -2,6 +2,7 @@
 
 import ast
 import csv
+import re
 import statistics
 from pathlib import Path
 
@@ -20,11 +21,14 @@ from published_b import (
     verdict,
 )
 
+from caramel.benchmarks.crepe_files import BROKEN, EMPTY
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers import crepe_productivity, crepe_retrieval, crepe_systematicity
+from caramel.benchmarks.tasks import rejects_text
 from caramel.benchmarks.visual_genome import vg_file
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise
+from caramel.kinds.benchmark import Rankings
 
 COLUMNS = ["region_id", "caption", "x", "y", "width", "height", "image_id"]
 SYSTEMATICITY = [
@@ -209,7 +213,7 @@ def test_raw_retrieval_is_judged_within_folds(
     rows = scored(benchmark, data, images, spec, tmp_path / "store")
     expected = []
     for split in sorted(SIZES):
-        members = crepe_retrieval.regions(data / f"{split}.csv", {})
+        members = crepe_retrieval.regions(data / f"{split}.csv", {}).kept
         for fold, pairs in enumerate(crepe_retrieval.folds(split, members, 8, crepe_retrieval.SEED)):
             parts = []
             for pair in pairs:
@@ -259,22 +263,12 @@ def spoilt(folder: Path, **changes: str) -> tuple[Path, Path]:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (
-            {"valid_hard_negs_atom": "['a', 'b'"},
-            r"row 3 .line 4., column 'valid_hard_negs_atom': .* no Python literal",
-        ),
-        ({"valid_hard_negs_atom": "__import__('os').getcwd()"}, "no Python literal"),
-        ({"valid_hard_negs_comp": "'one caption'"}, "must be a list of captions, not 'one caption'"),
-        ({"valid_hard_negs_comp": "[]"}, "must be a list of captions"),
-        ({"valid_hard_negs_comp": "['a', 3]"}, "must be text that is not empty, not 3"),
         ({"width": "0"}, "row 3 .line 4.: the region .* is empty"),
         ({"height": "-4"}, "row 3 .line 4.: the region .* is empty"),
         ({"x": "left"}, "field 'x' must be a number of pixels, 4000 at most, not 'left'"),
         ({"x": "1_0"}, "field 'x' must be a number of pixels, 4000 at most, not '1_0'"),
         ({"x": "1e300"}, "must be a number of pixels, 4000 at most"),
         ({"width": "1000000"}, "must be a number of pixels, 4000 at most"),
-        ({"valid_hard_negs_atom": "[" * 300 + "]" * 300}, "no Python literal"),
-        ({"valid_hard_negs_atom": "{[]: 1}"}, "no Python literal"),
         ({"image_id": "x" * 300}, "field 'image_id' must name a file"),
         ({"y": "nan"}, "field 'y' must be a number of pixels, 4000 at most, not 'nan'"),
         ({"caption": " "}, "field 'caption' must be text"),
@@ -284,6 +278,87 @@ def test_a_broken_row_is_named(changes: dict[str, str], message: str, tmp_path: 
     data, images = spoilt(tmp_path, **changes)
     with pytest.raises(DataError, match=message):
         crepe_systematicity.BENCHMARK.read(data, images)
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "reason"),
+    [
+        ("atom", "[]", EMPTY),
+        ("comp", "()", EMPTY),
+        ("atom", "", BROKEN),
+        ("atom", "nan", BROKEN),
+        ("atom", "['a', 'b'", BROKEN),
+        ("atom", "__import__('os').getcwd()", BROKEN),
+        ("comp", "'one caption'", BROKEN),
+        ("comp", "['a', 3]", BROKEN),
+        ("comp", "['a', ' ']", BROKEN),
+        ("comp", "{'a': 'b'}", BROKEN),
+        ("atom", "[" * 300 + "]" * 300, BROKEN),
+        ("atom", "{[]: 1}", BROKEN),
+    ],
+)
+def test_a_row_without_hard_negatives_is_a_reject_and_not_the_file(
+    column: str, cell: str, reason: str, tmp_path: Path
+) -> None:
+    whole = crepe_systematicity.BENCHMARK.read(*systematicity(tmp_path / "whole"))
+    data, images = spoilt(tmp_path / "spoilt", **{f"valid_hard_negs_{column}": cell})
+    task = crepe_systematicity.BENCHMARK.read(data, images)
+    assert isinstance(task, Rankings)
+    (reject,) = task.rejects
+    assert reject.reason == reason
+    assert re.search(
+        rf"{SYSTEMATICITY[0][0]}', row 3 .line 4., column 'valid_hard_negs_{column}'", reject.place
+    )
+    lost = {f"cc12m/sc/{kind}-2" for kind in (column, "both")}
+    assert set(whole.rows["instance_id"]) - set(task.rows["instance_id"]) == lost
+    assert f"1: {reason}, the first" in rejects_text(task.rejects, "crepe")
+
+
+def test_a_file_without_any_hard_negative_is_an_error(tmp_path: Path) -> None:
+    write(
+        tmp_path / SYSTEMATICITY[0][0],
+        [row(1, "a", valid_hard_negs_atom=[], valid_hard_negs_comp=[])],
+    )
+    with pytest.raises(DataError, match="holds no row with hard negatives"):
+        crepe_systematicity.BENCHMARK.read(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("form", [list, tuple, set])
+def test_hard_negatives_may_be_a_list_a_tuple_or_a_set(form: type, tmp_path: Path) -> None:
+    negatives = ["a dog", "a cow's cat", "the bus"]
+    cell = repr(form(negatives))
+    path = tmp_path / "atom/prod_vg_hard_negs_atom_complexity_4.csv"
+    write(path, [row(1, "a cat") | {"hard_negs": cell}])
+    found = crepe_productivity.regions(path, {"atom": "hard_negs"}).kept[0].negatives["atom"]
+    assert found == tuple(sorted(negatives) if form is set else negatives)
+
+
+def test_all_types_are_those_of_the_column_combined_where_it_is_there(tmp_path: Path) -> None:
+    """Each region and caption once, with the captions of that column; without the column, those of all three files."""
+    for at, kind in enumerate(TYPES):
+        rows = []
+        for k in range(6):
+            of_kind = [f"{kind} {word} {k}" for word in "ab"]
+            combined = "[]" if k == 5 else str((f"atom a {k}", f"swap b {k}", f"negate a {k}"))
+            rows.append(row(k, f"caption {k}", hard_negs=of_kind) | {"combined": combined})
+        rows[4]["hard_negs"] = "[]" if at == 0 else rows[4]["hard_negs"]
+        for n, left in ((4, ()), (7, ("combined",))):
+            path = tmp_path / kind / f"prod_vg_hard_negs_{kind}_complexity_{n}.csv"
+            write(path, [{c: v for c, v in cells.items() if c not in left} for cells in rows])
+    task = crepe_productivity.BENCHMARK.read(tmp_path, tmp_path)
+    assert isinstance(task, Rankings)
+    asked: dict[str, list[list[str]]] = {"all_types/n4": [], "all_types/n7": []}
+    for query in task.rows.itertuples():
+        if query.subsets[-1] in asked:
+            asked[query.subsets[-1]].append([task.texts[p][0] for p in task.pools[query.pool]])
+    assert asked["all_types/n4"] == [
+        [f"caption {k}", f"atom a {k}", f"swap b {k}", f"negate a {k}"] for k in range(5)
+    ]
+    assert asked["all_types/n7"] == [
+        [f"caption {k}", *(f"{kind} {word} {k}" for kind in TYPES for word in "ab")] for k in (0, 1, 2, 3, 5)
+    ]
+    assert [reject.reason for reject in task.rejects] == [EMPTY] * 5  # hard_negs twice, combined thrice
+    assert (task.rows["subsets"].map(lambda names: names[0]) == "atom").sum() == 10
 
 
 def test_a_missing_image_is_named_before_anything_is_scored(tmp_path: Path) -> None:

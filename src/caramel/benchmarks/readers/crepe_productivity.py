@@ -2,7 +2,8 @@
 
 Complexity n is the number of atoms in the caption's scene graph, 4 to 12. The types of negatives are ``atom``
 (one atom replaced), ``swap`` (atoms permuted) and ``negate``, five of each, and ``all_types``: the fifteen of
-the captions that have all three (appendix B.3). Subsets are a type, and a type at one complexity, such as
+the captions that have all three (appendix B.3), as the column ``combined`` of the files gives them, or where no file
+of a complexity has it, of the rows with the same region and caption in all three files. Subsets are a type, and a type at one complexity, such as
 ``swap/n7``. The paper reports recall at 1 by type and complexity.
 """
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
 from caramel.benchmarks.public_files import found
 from caramel.benchmarks.visual_genome import Box
-from caramel.kinds.benchmark import Benchmark, Rankings
+from caramel.kinds.benchmark import Benchmark, Rankings, Reject
 
 LAYOUT = """\
   crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…
@@ -37,24 +38,46 @@ def read_crepe_productivity(data: Path, images: Path) -> Rankings:
         DataError: there is none, or one is broken.
     """
     read: dict[int, dict[str, list[Region]]] = {}
+    rejects: list[Reject] = []
     for path in found(data, FILES, LAYOUT):
         kind, n = FILES[path.relative_to(data).as_posix()]
-        read.setdefault(n, {})[kind] = regions(path, {kind: "hard_negs"})
-    return among_negatives(_retrievals(read), images)
+        rows = regions(path, {kind: "hard_negs"}, {TOGETHER: "combined"})
+        read.setdefault(n, {})[kind] = rows.kept
+        rejects += rows.rejects
+    return among_negatives(_retrievals(read), images, rejects)
 
 
 def _retrievals(read: Mapping[int, Mapping[str, list[Region]]]) -> Iterator[tuple[Region, list[Query]]]:
     for n, files in sorted(read.items()):
         for kind, rows in files.items():
-            for number, shown in enumerate(rows):
-                yield shown, [Query(f"{kind}/n{n}-{number}", [kind, f"{kind}/n{n}"], (kind,))]
-        for number, shown in enumerate(_together(files)):
-            yield shown, [Query(f"{TOGETHER}/n{n}-{number}", [TOGETHER, f"{TOGETHER}/n{n}"], TYPES)]
+            for shown in rows:
+                if kind in shown.negatives:
+                    name = f"{kind}/n{n}-{shown.number}"
+                    yield _only(shown, kind), [Query(name, [kind, f"{kind}/n{n}"], (kind,))]
+        together = _combined(files) or _together(files)
+        for number, shown in enumerate(together):
+            types = tuple(shown.negatives)
+            yield shown, [Query(f"{TOGETHER}/n{n}-{number}", [TOGETHER, f"{TOGETHER}/n{n}"], types)]
+
+
+def _only(shown: Region, kind: str) -> Region:
+    return shown._replace(negatives={kind: shown.negatives[kind]})
+
+
+def _combined(files: Mapping[str, list[Region]]) -> list[Region]:
+    """Return the regions and captions whose negatives of all types stand in a column of their own, each once."""
+    found: dict[Key, Region] = {}
+    for rows in files.values():
+        for key, shown in zip(_keys(rows), rows, strict=True):
+            if TOGETHER in shown.negatives:
+                found.setdefault(key, _only(shown, TOGETHER))
+    return list(found.values())
 
 
 def _together(files: Mapping[str, list[Region]]) -> list[Region]:
-    """Return the regions and captions that have negatives of all types, with all of them."""
-    keyed = [dict(zip(_keys(files.get(kind, [])), files.get(kind, []), strict=True)) for kind in TYPES]
+    """Return the regions and captions that have negatives of all types, each in the file of its type, with all of them."""
+    known = [[shown for shown in files.get(kind, []) if kind in shown.negatives] for kind in TYPES]
+    keyed = [dict(zip(_keys(rows), rows, strict=True)) for rows in known]
     return [
         first._replace(
             negatives={kind: rows[key].negatives[kind] for kind, rows in zip(TYPES, keyed, strict=True)}
@@ -81,6 +104,7 @@ BENCHMARK = Benchmark(
     reader=read_crepe_productivity,
     metrics=("recall@1", "recall@3", "recall@5"),
     confirmed="RAIVNLab/CREPE: crepe_eval_utils.py, crepe_compo_eval_open_clip.py, crepe_prod_eval_clip.py "
-    "(names of files and columns, crops, ranks, five negatives) and tables 5, 6 and 12 to 14 of the paper; the "
-    "published files themselves were not at hand, and no code of all_types is published",
+    "(names of files and columns, crops, ranks, five negatives), tables 5, 6 and 12 to 14 of the paper, and rows of a "
+    "public copy of the files (columns, lists and sets of negatives), which had no column combined; no code of all_types "
+    "is published",
 )

@@ -41,7 +41,7 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     Raises:
         DataError: there is none, or one is broken or empty.
     """
-    splits = {path.stem: regions(path, {}) for path in sorted(data.glob("*.csv"))}
+    splits = {path.stem: regions(path, {}).kept for path in sorted(data.glob("*.csv"))}
     if not splits:
         raise DataError(f"{str(data)!r} holds no *.csv. Expected layout:\n{LAYOUT}")
     size = min(map(len, splits.values()))

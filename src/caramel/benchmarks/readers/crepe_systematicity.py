@@ -15,10 +15,10 @@ Their code ranks with ``torch.argsort``, which leaves open where a tie stands; h
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
+from caramel.benchmarks.crepe_files import Query, Region, Regions, among_negatives, regions
 from caramel.benchmarks.public_files import found
 from caramel.kinds.benchmark import Benchmark, Rankings
 
@@ -44,18 +44,20 @@ def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is none, or one is broken.
     """
-    return among_negatives(_retrievals(found(data, FILES, LAYOUT)), images)
+    read = {FILES[path.name]: regions(path, NEGATIVES) for path in found(data, FILES, LAYOUT)}
+    rejects = [reject for rows in read.values() for reject in rows.rejects]
+    return among_negatives(_retrievals(read), images, rejects)
 
 
-def _retrievals(paths: list[Path]) -> Iterator[tuple[Region, list[Query]]]:
-    for path in paths:
-        split = FILES[path.name]
-        for number, shown in enumerate(regions(path, NEGATIVES)):
+def _retrievals(read: Mapping[str, Regions]) -> Iterator[tuple[Region, list[Query]]]:
+    for split, rows in read.items():
+        for shown in rows.kept:
             yield (
                 shown,
                 [
-                    Query(f"{split}/{kind}-{number}", [f"{split}/{kind}"], types)
+                    Query(f"{split}/{kind}-{shown.number}", [f"{split}/{kind}"], types)
                     for kind, types in SETS.items()
+                    if shown.negatives.keys() >= set(types)
                 ],
             )
 

@@ -14,7 +14,11 @@ from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_atomically
 
 METRICS = ("metrics.parquet", "metrics.csv")
-SCORED = (tables.SIMILARITIES, tables.ANSWERS)
+SCORED = {
+    "similarities.parquet": tables.SIMILARITIES,
+    "answers.parquet": tables.ANSWERS,
+    "left_out.parquet": tables.REJECTS,
+}
 
 
 def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
@@ -27,16 +31,22 @@ def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
     Raises:
         ConfigError: what is written would lie over or among what is read.
     """
-    written = [out / name for name in (*(f"{kind.name}.parquet" for kind in SCORED), *METRICS)]
+    written = [out / name for name in (*SCORED, *METRICS)]
     keep_inputs(written, [Path(folder) for _, folder in sources])
     keep_inputs([out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder])
     out.mkdir(parents=True, exist_ok=True)
 
 
-def write_run(out: Path, similarities: pd.DataFrame, answers: pd.DataFrame, metrics: pd.DataFrame) -> None:
+def write_run(
+    out: Path,
+    similarities: pd.DataFrame,
+    answers: pd.DataFrame,
+    metrics: pd.DataFrame,
+    rejects: pd.DataFrame,
+) -> None:
     """Write the tables of an evaluation; one without rows is not there, not even of an earlier run."""
-    for kind, rows in zip(SCORED, (similarities, answers), strict=True):
-        path = out / f"{kind.name}.parquet"
+    for (name, kind), rows in zip(SCORED.items(), (similarities, answers, rejects), strict=True):
+        path = out / name
         path.unlink(missing_ok=True)
         if len(rows):
             tables.write(kind, rows, path)
