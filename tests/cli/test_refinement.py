@@ -168,6 +168,21 @@ def test_select_keeps_the_best_and_says_what_each_rule_left_out(select: Call, tm
     assert len(read_captions(out)) == len(kept)
 
 
+def test_select_leaves_out_what_a_model_cannot_tell_from_its_caption(
+    select: Call, tmp_path: Path, families: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert (
+        select("--scorer", "length", "--similarity", "counting:1")[0] == 0
+    )  # one dimension: a cosine of 1 or -1
+    report = json.loads((tmp_path / "out" / "selection.json").read_text(encoding="utf-8"))
+    assert report["similarity"] == "counting:1"
+    assert 10 < report["rejected"]["the negative is as good as its caption"] < 50
+    code, _, error = select("--scorer", "length", "--similarity", "nothing:1")
+    assert code == 1
+    assert "its family cannot be told" in error
+
+
 def test_select_does_not_score_again_what_it_has_scored(select: Call, tmp_path: Path) -> None:
     assert select("--scorer", "length")[0] == 0
     shards = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "scores").rglob("*.parquet")}

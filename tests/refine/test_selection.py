@@ -1,9 +1,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from encoders import CountingEncoder
 
 from caramel import tables
-from caramel.errors import ConfigError, DataError
+from caramel.errors import BackendError, ConfigError, DataError
 from caramel.refine import selection
 from caramel.refine.grid_of_pairs import NO_WORDS, UNBALANCED
 from caramel.refine.selection import select
@@ -21,7 +22,7 @@ def rows(negatives, subtypes=None, captions=None) -> pd.DataFrame:
     )
 
 
-def selected(data, positive, negative, *, percentile=64.5, cell=0.02):
+def selected(data, positive, negative, *, percentile=64.5, cell=0.02, similarity=None):
     found = select(
         data,
         np.asarray(positive, dtype=float),
@@ -31,6 +32,7 @@ def selected(data, positive, negative, *, percentile=64.5, cell=0.02):
         within="all",
         seed=1,
         percentile=percentile,
+        similarity=similarity,
     )
     assert len(found.rows) + len(found.rejects) == len(data)
     tables.check(tables.REJECTS, found.rejects, "test")
@@ -62,7 +64,7 @@ def test_negatives_below_the_percentile_of_their_subtype_are_dropped():
 
 
 def test_a_score_at_the_percentile_is_high_enough():
-    data = rows(["A dog one.", "A dog two.", "A dog three."])
+    data = rows(["A dog of one.", "A dog of two.", "A dog of three."])
     scores = np.array([[0.1, 0.5], [0.5, 0.5], [0.9, 0.5]])
     assert selected(data, scores, scores, percentile=50).rows["pair_id"].tolist() == ["p001", "p002"]
 
@@ -73,7 +75,7 @@ def test_every_negative_that_is_not_clean_is_dropped_with_its_reason():
         "Is it a dog?",
         "A dog sat here too",
         "a CAT, sat here .",
-        "...",
+        "... ... ... ...",
         "a dog sat  here.",
         'He said "no."',
         "A dog sat here!",
@@ -95,6 +97,48 @@ def test_texts_of_a_similarity_of_0_999_are_as_good_as_the_same():
     negatives = [f"{long[:-1]}p.", f"{long[:-2]}up.", "A bat sat here."]
     found = selected(rows(negatives, captions=captions), np.full((3, 2), 0.5), np.full((3, 2), 0.5))
     assert reasons(found) == {"p000": selection.AS_CAPTION}  # one of 1253 signs; two are too many
+
+
+def test_what_is_as_good_as_its_caption_or_short_has_no_part_in_the_percentiles():
+    """Of ten rows of one subtype five are no negatives: the median is that of the other five."""
+    negatives = [f"A dog of number {i}." for i in range(10)]
+    negatives[1], negatives[3] = "A bus sat.", "a cat SAT, here."
+    scores = np.tile(np.array([0.95, 0.9, 0.9, 0.9, 0.9, 0.1, 0.2, 0.3, 0.4, 0.5])[:, None], 2)
+    similarity = np.array([0.9, 0.2, 0.999, 0.2, 1.0, 0.9989, 0.5, 0.5, -1.0, 0.0])
+    data = rows(negatives)
+    found = selected(data, scores, scores, percentile=50, similarity=similarity)
+    assert reasons(found) == {
+        "p001": selection.SHORT,
+        "p002": selection.AS_CAPTION,
+        "p003": selection.AS_CAPTION,
+        "p004": selection.AS_CAPTION,
+        "p005": "below the percentile of its subtype under vera",
+        "p006": "below the percentile of its subtype under vera",
+        "p007": "below the percentile of its subtype under vera",
+    }  # the median of .95, .1, .2, .3, .4, .5 is .35
+    assert "p002" not in reasons(selected(data, scores, scores, percentile=50))
+
+
+@pytest.mark.parametrize(("text", "short"), [("A cat sat.", True), ("A cat sits.", False)])
+def test_ten_signs_are_too_few(text, short):
+    found = selected(rows([text]), np.full((1, 2), 0.5), np.full((1, 2), 0.5))
+    assert (reasons(found) == {"p000": selection.SHORT}) == short
+
+
+def test_cosines_are_those_of_the_models_texts(families, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data = rows(
+        ["A dog sat here.", "A cat sat here.", "A bus."], captions=["A cat.", "A cat sat here.", "A dog."]
+    )
+    found = selection.cosines(data, "counting:8")
+    vectors = [
+        CountingEncoder(width=8).encode_texts(data[c].tolist(), None) for c in ("caption", "negative_caption")
+    ]
+    assert found == pytest.approx((vectors[0] * vectors[1]).sum(axis=1), abs=1e-6)
+    assert found[1] >= selection.ALIKE
+    assert selection.cosines(data[:0], "counting:8").shape == (0,)
+    with pytest.raises(BackendError, match="'matching:4' embeds no texts"):
+        selection.cosines(data, "matching:4")
 
 
 def test_of_equal_negatives_a_good_one_stays():
@@ -131,7 +175,7 @@ def test_a_score_that_is_no_score_is_an_error(bad, said):
 
 
 def test_senseless_settings_are_errors():
-    data, scores = rows(["A dog.", "A bus."]), np.full((2, 2), 0.5)
+    data, scores = rows(["A dog sat here.", "A bus sat here."]), np.full((2, 2), 0.5)
     with pytest.raises(ConfigError, match="percentile = 101"):
         selected(data, scores, scores, percentile=101)
     with pytest.raises(DataError, match="shape"):

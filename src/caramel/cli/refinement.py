@@ -145,6 +145,11 @@ def refine(
     help="Blind scorer by which a negative is well said, repeatable; `caramel audit --help` lists them.",
 )
 @click.option(
+    "--similarity",
+    metavar="MODEL",
+    help="Model, as of `caramel eval`, whose text cosine says what is as good as its caption; published: CLIP.",
+)
+@click.option(
     "--percentile",
     default=64.5,
     show_default=True,
@@ -174,6 +179,7 @@ def select(
     out: Path,
     kind: str | None,
     scorers: tuple[str, ...],
+    similarity: str | None,
     percentile: float,
     cell: float,
     within: Any,
@@ -182,9 +188,10 @@ def select(
 ) -> None:
     """Select the best hard negatives of a large training set, as TROHN-Img was.
 
-    PATH is anything that `caramel audit` reads. Kept are the negatives whose score reaches the percentile of their
-    subtype under every scorer, that are no question, end with a stop, are not as good as their caption and stand once;
-    then rows are thinned until neither side of a pair is told by its score.
+    PATH is anything that `caramel audit` reads. Negatives of ten signs or fewer go first, and those that are as good as
+    their caption: in their words, and by --similarity (a cosine of 0.999). Kept are those whose score reaches the
+    percentile of their subtype under every scorer, that are no question, end with a stop and stand once; then rows
+    are thinned until neither side of a pair is told by its score.
 
     Sets of more than 100,000 rows are scored in shards on Ray: on this machine's cores, or on the cluster at RAY_ADDRESS.
     Finished shards lie in --out/scores and are not scored again.
@@ -193,19 +200,28 @@ def select(
 
     \b
     Example:
-      caramel select trohn_text/ --out trohn_img/ --scorer vera:vera/ --scorer cola:cola/
+      caramel select trohn_text/ --out trohn_img/ --scorer vera:vera/ --scorer cola:cola/ \\
+        --similarity ViT-B-32-quickgelu:openai
     """
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.refine import refined_files, selection
 
     given = read_rows(path, name=kind).rows
     keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
+    alike = None if similarity is None else selection.cosines(given, similarity)
     positive, negative = selection.score(given, scorers, folds=folds, seed=seed, folder=out / "scores")
     settings = {"scorers": scorers, "percentile": percentile, "cell": cell, "within": within, "seed": seed}
-    found = selection.select(given, positive, negative, **settings)
+    found = selection.select(given, positive, negative, similarity=alike, **settings)
     refined_files.write_refined(found.rows, found.rejects, out, given["subtype"].unique())
     reasons = found.rejects["reason"].value_counts().to_dict()
-    report = {"source": str(path), **settings, "folds": folds, "rows": len(given), "kept": len(found.rows)}
+    report = {
+        "source": str(path),
+        **settings,
+        "similarity": similarity,
+        "folds": folds,
+        "rows": len(given),
+        "kept": len(found.rows),
+    }
     refined_files.write_selection({**report, "rejected": reasons}, out)
     for reason, count in reasons.items():
         say(f"{count:10,}  {reason}")

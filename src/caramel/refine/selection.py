@@ -2,6 +2,11 @@
 
 Steps 1 to 3 of TROHN-Img (Miranda et al. 2024, 5.2), with cleaning rules of our own: texts are compared up to
 case, space and punctuation, a question is known by its mark, and what is dropped is said with the reason.
+
+Negatives that are as good as their caption go first, so that they have no part in the percentiles; so do those of ten
+signs or fewer (the authors' code drops these after the percentiles). As good as the caption means by words alike, and,
+where a text encoder is given, by the cosine of the two embeddings: the authors' is CLIP ViT-B/32 (github.com/IMirandaM/BiVLC,
+TROHN_Img_scoring.py and TROHN_Img_best_selection.py).
 """
 
 from __future__ import annotations
@@ -12,23 +17,31 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from caramel.arrays import Floats
 from caramel.blind.sharded_scores import SHARD, sharded_scores
+from caramel.blind.text_store import text_vectors
 from caramel.captions.formatting import CLOSERS
-from caramel.errors import ConfigError, DataError
+from caramel.errors import BackendError, ConfigError, DataError
+from caramel.kinds.model import DualEncoder, TextEncoder
+from caramel.models.families.specs import open_model
+from caramel.models.store import vector_table
 from caramel.refine.balance import UNIT, Kept, balanced
 from caramel.refine.grid_of_pairs import NO_WORDS, UNBALANCED, Within, check_grid, strata
 from caramel.refine.rows import rejected
+from caramel.storage.keys import text_key
 from caramel.texts import words_only
 
 PERCENTILE = 64.5
 ALIKE = 0.999  # similarity of two texts that are as good as the same
+SHORTEST = 11  # signs
 
 BELOW = "below the percentile of its subtype under {}"
 QUESTION = "the negative is a question"
 UNFINISHED = "the negative has no final stop"
 AS_CAPTION = "the negative is as good as its caption"
+SHORT = f"the negative has fewer than {SHORTEST} signs"
 TWICE = "the negative stands elsewhere already"
 
 
@@ -63,6 +76,45 @@ def score(
     return positive, negative
 
 
+def cosines(rows: pd.DataFrame, model: str) -> Floats:
+    """Return the cosine of each caption and its negative under a model's text encoder, in [-1, 1]. (n,).
+
+    Args:
+        rows: columns caption and negative_caption.
+        model: spec of a dual or text encoder, see ``models.families.specs``; its vectors are kept as those of scorers.
+
+    Raises:
+        BackendError: the model cannot be loaded, or embeds no texts.
+    """
+    texts = sorted({*rows["caption"], *rows["negative_caption"]})
+    if not texts:
+        return np.zeros(0)
+    vectors = text_vectors(
+        texts, embedded, settings={"model": model}, identity=_encoder(model).identity, title="text cosines"
+    )
+    place = {text: n for n, text in enumerate(texts)}
+    sides = [[place[text] for text in rows[column]] for column in ("caption", "negative_caption")]
+    parts = [
+        np.einsum("nd,nd->n", *(vectors[side[start : start + SHARD]].astype(np.float64) for side in sides))
+        for start in range(0, len(rows), SHARD)
+    ]
+    return np.concatenate(parts)
+
+
+def embedded(texts: Sequence[str], *, model: str) -> pa.Table:
+    """Return the ``vector_table`` of the texts' embeddings."""
+    return vector_table([text_key(text) for text in texts], _encoder(model).encode_texts(texts, None))
+
+
+def _encoder(spec: str) -> DualEncoder | TextEncoder:
+    model = open_model(spec, "auto", "fp32")
+    if not isinstance(model, DualEncoder | TextEncoder):
+        raise BackendError(
+            f"Model {spec!r} embeds no texts. Give a dual encoder, such as ViT-B-32-quickgelu:openai, or text:FOLDER."
+        )
+    return model
+
+
 class Selected(NamedTuple):
     """The rows that are kept, and the others as table ``rejects``."""
 
@@ -80,13 +132,15 @@ def select(
     within: Within,
     seed: int,
     percentile: float = PERCENTILE,
+    similarity: Floats | None = None,
 ) -> Selected:
     """Return the best rows by the scores of their negatives, cleaned, and balanced on the grid of the gaps.
 
-    1. The negative's score is at or above the percentile of its subtype under every scorer.
-    2. The negative has words, is no question, ends with a stop, is not as good as its caption (``ALIKE``),
-       and does not stand in another row that came so far with a smaller pair_id.
-    3. ``balance.balanced``.
+    1. The negative has ``SHORTEST`` signs or more, and is not as good as its caption (``ALIKE``).
+    2. Its score is at or above the percentile of its subtype under every scorer, of the rows that came so far.
+    3. It has words, is no question, ends with a stop, and does not stand in another row that came so far with a
+       smaller pair_id.
+    4. ``balance.balanced``.
 
     Args:
         rows: audit rows; only pair_id, subtype, caption and negative_caption are read.
@@ -97,6 +151,7 @@ def select(
         within: whether each subtype has a grid of its own.
         seed: of the grid's draw.
         percentile: in [0, 100]; linear interpolation between ranks.
+        similarity: (n,) of caption and negative, such as ``cosines``; None: that of their words alone counts.
 
     The order of the rows changes nothing but the order of the rows.
 
@@ -110,10 +165,16 @@ def select(
     _check_scores(positive, negative, scorers, len(rows))
     rows = rows.reset_index(drop=True)
     reasons = np.full(len(rows), "", dtype=object)
-    for column in reversed(range(len(scorers))):  # so that the first scorer's reason stands
-        low = ~_at_or_above(negative[:, column], rows["subtype"], percentile)
-        reasons[low] = BELOW.format(scorers[column])
+    written = zip(rows["caption"], rows["negative_caption"], strict=True)
+    reasons[[_as_good(*texts) for texts in written]] = AS_CAPTION
+    if similarity is not None:
+        reasons[similarity >= ALIKE] = AS_CAPTION
+    reasons[(rows["negative_caption"].str.len() < SHORTEST).to_numpy(bool)] = SHORT
     left = np.flatnonzero(reasons == "")
+    for column in reversed(range(len(scorers))):  # so that the first scorer's reason stands
+        low = ~_at_or_above(negative[left, column], rows["subtype"].iloc[left], percentile)
+        reasons[left[low]] = BELOW.format(scorers[column])
+    left = left[reasons[left] == ""]
     reasons[left] = _text_faults(rows.iloc[left])
     left = left[reasons[left] == ""]
     part = rows.iloc[left]
@@ -152,8 +213,7 @@ def _at_or_above(scores: Floats, subtypes: pd.Series[str], percentile: float) ->
 def _text_faults(rows: pd.DataFrame) -> list[str]:
     """Return what is wrong with each row's negative, or the empty text; duplicates are looked for last. (n,)."""
     negatives = [" ".join(words_only(text)) for text in rows["negative_caption"]]
-    written = zip(rows["negative_caption"], negatives, rows["caption"], strict=True)
-    faults = [_fault(text, words, caption) for text, words, caption in written]
+    faults = [_fault(*texts) for texts in zip(rows["negative_caption"], negatives, strict=True)]
     good = [i for i, fault in enumerate(faults) if not fault]
     names = rows["pair_id"].to_numpy(dtype=object)
     first: dict[str, int] = {}
@@ -163,16 +223,19 @@ def _text_faults(rows: pd.DataFrame) -> list[str]:
     return faults
 
 
-def _fault(text: str, words: str, caption: str) -> str:
-    """Return what is wrong with a negative by itself and beside its caption, or the empty text."""
-    from rapidfuzz.distance import Levenshtein
-
+def _fault(text: str, words: str) -> str:
+    """Return what is wrong with a negative by itself, or the empty text."""
     end = text.rstrip().rstrip(CLOSERS)[-1:]
     if not words:
         return NO_WORDS
     if end == "?":
         return QUESTION
-    if end != ".":
-        return UNFINISHED
-    alike = Levenshtein.normalized_similarity(words, " ".join(words_only(caption)), score_cutoff=ALIKE)
-    return AS_CAPTION if alike >= ALIKE else ""
+    return UNFINISHED if end != "." else ""
+
+
+def _as_good(caption: str, negative: str) -> bool:
+    """Return whether the words of both are as good as the same; no words are like none."""
+    from rapidfuzz.distance import Levenshtein
+
+    said, other = (" ".join(words_only(text)) for text in (caption, negative))
+    return bool(other) and Levenshtein.normalized_similarity(said, other, score_cutoff=ALIKE) >= ALIKE
