@@ -182,6 +182,9 @@ BENCHMARKS: Kind[Benchmark] = Kind(
         "gqa_spatial_one": "caramel.benchmarks.readers.whatsup:GQA_SPATIAL_ONE",
         "gqa_spatial_two": "caramel.benchmarks.readers.whatsup:GQA_SPATIAL_TWO",
         "mmvp": "caramel.benchmarks.readers.mmvp:BENCHMARK",
+        "spec": "caramel.benchmarks.readers.spec:BENCHMARK",
+        "negbench_mcq": "caramel.benchmarks.readers.negbench:NEGBENCH_MCQ",
+        "negbench_retrieval": "caramel.benchmarks.readers.negbench:NEGBENCH_RETRIEVAL",
     },
 )
 

@@ -148,6 +148,17 @@ def mmvp(folder: Path) -> None:
     put(folder, "Questions.csv", rows)
 
 
+def negbench_mcq(folder: Path) -> None:
+    captions = {f"caption_{n}": text for n, text in enumerate((CAT, DOG, BIRD, "No dog."))}
+    row = {"image_path": "data/1.jpg", "correct_answer": 1, **captions, "correct_answer_template": "positive"}
+    put(folder, "images/synthetic_mcq_llama3.1_rephrased.csv", [row])
+
+
+def spec(folder: Path) -> None:
+    put(folder, "data/count/image2text.json", [{"query": "a.jpg", "keys": [CAT, DOG, BIRD], "label": 1}])
+    put(folder, "data/count/text2image.json", [{"query": DOG, "keys": ["a.jpg", "b.jpg"], "label": 0}])
+
+
 ALL, PHOTO = ("all", "all"), "a photo of "
 # Writer, format, and (pair_id, image_id, type, subtype, caption, negative) of the rows; None: whatever it is.
 FORMATS: list[tuple[Callable[[Path], None], str, list[tuple[str | None, ...]]]] = [
@@ -218,6 +229,22 @@ FORMATS: list[tuple[Callable[[Path], None], str, list[tuple[str | None, ...]]]] 
         coco_spatial_two,
         "coco_spatial_two",
         [("0", "000000000139.jpg", "all", "left", "A dog left of a cat", "A dog right of a cat")],
+    ),
+    (
+        negbench_mcq,
+        "negbench_mcq",
+        [
+            (f"synthetic-0-{n}", "data/1.jpg", "all", "synthetic", DOG, negative)
+            for n, negative in enumerate((CAT, BIRD, "No dog."))
+        ],
+    ),
+    (
+        spec,
+        "spec",
+        [
+            (f"count/i2t-0-{n}", "count/a.jpg", "all", "i2t/count", DOG, negative)
+            for n, negative in enumerate((CAT, BIRD))
+        ],
     ),
     (mmvp, "mmvp", [("1-2", "Color/1.jpg", "all", "Color", f"{PHOTO}red", f"{PHOTO}blue")]),
 ]

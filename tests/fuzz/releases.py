@@ -167,6 +167,40 @@ def mmvp() -> None:
     images([f"Color/{n}.jpg" for n in range(1, ROWS + 1)])
 
 
+def spec() -> None:
+    names = [f"images/{n}.jpg" for n in range(4)]
+    for part in ("existence", "relative_spatial"):
+        texts = [
+            {"query": names[n % 4], "keys": [caption(n), negative(n)], "label": n % 2} for n in range(ROWS)
+        ]
+        put(f"{part}/image2text.json", texts)
+        put(
+            f"{part}/text2image.json",
+            [{"query": caption(n), "keys": names, "label": n % 4} for n in range(ROWS)],
+        )
+        images([f"{part}/{name}" for name in names])
+
+
+def negbench_mcq() -> None:
+    names = [f"data/val2017/{n}.jpg" for n in range(4)]
+    rows = [
+        {"image_path": names[n % 4], "correct_answer": n % 4}
+        | {f"caption_{k}": f"{caption(n)} There is no {NOUNS[k]}." for k in range(4)}
+        | {"correct_answer_template": ("positive", "negative", "hybrid")[n % 3]}
+        for n in range(ROWS)
+    ]
+    put("COCO_val_mcq_llama3.1_rephrased.csv", rows)
+    put("VOC2007_mcq_llama3.1_rephrased.csv", rows)
+    images([name.removeprefix("data/") for name in names])
+
+
+def negbench_retrieval() -> None:
+    rows = [{"filepath": f"a/b/{n}.png", "captions": [caption(n), negative(n)]} for n in range(ROWS)]
+    put("COCO_val_retrieval.csv", rows)
+    put("synthetic_retrieval_v1.csv", rows)
+    images([f"b/{n}.png" for n in range(ROWS)])
+
+
 # Name in the registry -> writers of the forms that it is published in.
 BENCHMARKS: Mapping[str, tuple[Callable[[], None], ...]] = {
     "sugarcrepe": (corpus.sugarcrepe,),
@@ -197,4 +231,7 @@ BENCHMARKS: Mapping[str, tuple[Callable[[], None], ...]] = {
     "gqa_spatial_one": (spatial("vg_qa_one_obj.json", "vg_images", 0),),
     "gqa_spatial_two": (spatial("vg_qa_two_obj.json", "vg_images", 0),),
     "mmvp": (mmvp,),
+    "spec": (spec,),
+    "negbench_mcq": (negbench_mcq,),
+    "negbench_retrieval": (negbench_retrieval,),
 }

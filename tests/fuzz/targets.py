@@ -25,14 +25,15 @@ from oracles_of_results import (
 )
 
 # Fields that name images; benchmarks whose names are numbers, or the last part of a link, are not here.
-NAMES = ("filename", "image", "negative_image", "image_path", "image_file", "file_name")
+NAMES = ("filename", "image", "negative_image", "image_path", "image_file", "file_name", "filepath")
 NAMES += tuple(f"image{sign}{n}" for sign in ("", "_") for n in range(3))
 # Rows that the audit takes for each row of the files; of the others it is not one number.
 ROWS = {"sugarcrepe": 1, "sugarcrepe_pp": 1, "winoground": 1, "colorswap": 1, "eqben": 1, "cola": 1}
 ROWS |= {"natural_bench": 1, "bivlc": 1, "vg_relation": 1, "vg_attribution": 1, "vl_checklist": 1}
 ROWS |= {"coco_spatial_one": 1, "coco_spatial_two": 1, "gqa_spatial_one": 1, "gqa_spatial_two": 1}
-ROWS |= {"whatsup_a": 3, "whatsup_b": 3}
+ROWS |= {"whatsup_a": 3, "whatsup_b": 3, "negbench_mcq": 3}
 NOT_AUDITED = ("crepe_retrieval", "zero_shot", "svo_probes", "coco_retrieval", "flickr30k_retrieval")
+NOT_AUDITED += ("negbench_retrieval",)
 TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "parquet", "txt"))
 NOTHING = ("nothing",)  # no file is mutated
 

@@ -12,6 +12,7 @@ BOX = {"bbox_x": 0, "bbox_y": 0, "bbox_w": 9, "bbox_h": 9}
 SUGARCREPE = {"caption": DOG, "negative_caption": CAT}
 SWAPPED = {**BOX, "true_caption": DOG, "false_caption": CAT}
 OPTIONS = [f"A mug {word} a table." for word in ("on", "under", "left of", "right of")]
+NEGATED = {f"caption_{n}": f"A dog, but no {noun}." for n, noun in enumerate(("cat", "cup", "car", "bus"))}
 SVO = {"sentence": DOG, "neg_image_id": 2, "subj_neg": True, "verb_neg": False, "obj_neg": False}
 STATEMENT = {"Type": "Color", "Statement": DOG}
 Files = Mapping[str, Any]  # name of a file -> what it holds
@@ -90,6 +91,18 @@ RELEASES: Mapping[str, Callable[[str], Files]] = {
     "gqa_spatial_two": lambda name: {"vg_qa_two_obj.json": spatial(name)},
     "mmvp": lambda name: {
         "Questions.csv": [{"Question ID": name, **STATEMENT}, {"Question ID": 2, **STATEMENT}]
+    },
+    "negbench_mcq": lambda name: {
+        "VOC2007_mcq_llama3.1_rephrased.csv": [
+            {"image_path": name, "correct_answer": 1, **NEGATED, "correct_answer_template": "negative"}
+        ]
+    },
+    "negbench_retrieval": lambda name: {
+        "synthetic_retrieval_v2.csv": [{"filepath": name, "captions": [DOG]}]
+    },
+    "spec": lambda name: {
+        "count/image2text.json": [{"query": name, "keys": [DOG, CAT], "label": 0}],
+        "count/text2image.json": [{"query": DOG, "keys": ["2.png", name], "label": 1}],
     },
 }
 # Names that a release gives its images where it does not give "1.png".

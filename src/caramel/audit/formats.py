@@ -72,6 +72,46 @@ SIGNS: Mapping[str, Sign] = {
     "gqa_spatial_one": Sign(("vg_qa_one_obj.json",)),
     "gqa_spatial_two": Sign(("vg_qa_two_obj.json",)),
     "mmvp": Sign(("Questions.csv",)),
+    "negbench_mcq": Sign(
+        tuple(
+            f"{folder}{name}.csv"
+            for name in (
+                "COCO_val_mcq_llama3.1_rephrased",
+                "VOC2007_mcq_llama3.1_rephrased",
+                "synthetic_mcq_llama3.1_rephrased",
+                "chexpert_binary_mcq",
+                "chexpert_binary_mcq_control",
+            )
+            for folder in ("", "images/")
+        )
+    ),
+    "negbench_retrieval": Sign(
+        tuple(
+            f"{folder}{name}.csv"
+            for name in (
+                "COCO_val_retrieval",
+                "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true",
+                "synthetic_retrieval_v1",
+                "synthetic_retrieval_v2",
+            )
+            for folder in ("", "images/")
+        )
+    ),
+    "spec": Sign(
+        _parts(
+            *(
+                f"{part}/image2text.json"
+                for part in (
+                    "absolute_size",
+                    "relative_size",
+                    "absolute_spatial",
+                    "relative_spatial",
+                    "existence",
+                    "count",
+                )
+            )
+        )
+    ),
 }
 """Format -> what it is known by. Retrieval from a folder of any CSV files and zero-shot classification are not
 here: nothing tells them, and they have no hard negatives."""

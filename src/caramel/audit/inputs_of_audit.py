@@ -239,13 +239,13 @@ def _compared(task: Comparisons) -> pd.DataFrame | None:
 
 
 def _candidates(task: Rankings) -> pd.DataFrame | None:
-    """Return a row per query and false candidate, None if the candidates are no hard negatives.
+    """Return a row per image and false caption, None if the candidates are no hard negatives.
 
     Hard negatives are texts, few, and of one query alone.
     """
-    rows = task.rows
-    most = max(map(len, task.pools))
-    if set(rows["direction"]) != {"i2t"} or rows["pool"].duplicated().any() or most > MOST_CANDIDATES:
+    rows = task.rows[task.rows["direction"] == "i2t"]
+    most = max((len(task.pools[place]) for place in rows["pool"]), default=0)
+    if most < 2 or most > MOST_CANDIDATES or rows["pool"].duplicated().any():
         return None
     seen: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
     found = []

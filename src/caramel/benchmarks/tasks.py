@@ -1,9 +1,10 @@
-"""Tasks of benchmarks: made of rows, and cut to their first instances."""
+"""Tasks of benchmarks: made of rows or of questions with options, and cut to their first instances."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,13 +12,37 @@ import pandas as pd
 from caramel.kinds.benchmark import (
     ABSENT,
     COMPARISON_COLUMNS,
+    RANKING_COLUMNS,
     Comparisons,
+    Direction,
     ImageFile,
     Index,
     Rankings,
     Reject,
     Task,
 )
+
+
+class Choice(NamedTuple):
+    """A query with a few options of its own, one of them true; images by their names.
+
+    Attributes:
+        instance_id: unique.
+        image_id: name of the image that is the query or the true option.
+        subsets: that it belongs to.
+        direction: ``i2t``: the query is an image, the options are texts; ``t2i``: the other way round.
+        query: name of the image, or text.
+        options: texts, or names of images.
+        true: place of the true option.
+    """
+
+    instance_id: str
+    image_id: str
+    subsets: list[str]
+    direction: Direction
+    query: str
+    options: Sequence[str]
+    true: int
 
 
 def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) -> Comparisons:
@@ -27,6 +52,35 @@ def comparisons(rows: Sequence[dict[str, object]], images: Sequence[ImageFile]) 
     frame = pd.DataFrame([{**absent, **row} for row in rows], columns=list(COMPARISON_COLUMNS), dtype=object)
     frame = frame.where(frame.notna(), None)
     return Comparisons(frame.astype({"image": np.int64, "negative_image": np.int64}), images)
+
+
+def choices(rows: Sequence[Choice], files: Sequence[tuple[str, ImageFile]]) -> Rankings:
+    """Return the task of queries with options.
+
+    Every text of an option is a candidate of its own: one that equals the true option ties with it.
+
+    Args:
+        rows: queries.
+        files: distinct names of images, each with its file.
+    """
+    images = {name: place for place, (name, _) in enumerate(files)}
+    texts: list[tuple[str, ...]] = []
+    pools: list[Index] = []
+    found: list[tuple[object, ...]] = []
+    for row in rows:
+        if row.direction == "i2t":
+            query, start = images[row.query], len(texts)
+            texts += [(text,) for text in row.options]
+            pool = np.arange(start, len(texts))
+        else:
+            query = len(texts)
+            texts.append((row.query,))
+            pool = np.array([images[name] for name in row.options], np.int64)
+        true = [int(pool[row.true])]
+        found.append((*row[:4], query, len(pools), true))
+        pools.append(pool)
+    frame = pd.DataFrame(found, columns=list(RANKING_COLUMNS))
+    return Rankings(frame, [file for _, file in files], texts, pools)
 
 
 def limited(task: Task, limit: int | None) -> Task:

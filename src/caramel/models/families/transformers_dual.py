@@ -1,4 +1,6 @@
-"""Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA.
+"""Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA; the family ``dual``.
+
+To it belong embedding models made of generative ones as well: ``llm_embeddings.py``.
 
 Images go through the checkpoint's own image processor, texts through its tokenizer. SigLIP's text towers
 see padding (they attend to it and read the last place), so that texts are padded to the length they were
@@ -10,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from caramel.kinds.model import Embeddings, Family, Identity
+from caramel.kinds.model import DualEncoder, Embeddings, Family, Identity
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.transformers_files import (
+    EMBEDDING_TYPES,
     MODEL_TYPES,
     check_type,
     identity_of,
@@ -25,6 +29,7 @@ from caramel.models.families.transformers_files import (
     load_pretrained,
     load_tokenizer,
     missing_transformers,
+    model_type,
 )
 from caramel.models.loading import explained, tried
 from caramel.running.parallel import threaded
@@ -33,6 +38,7 @@ from caramel.storage.pictures import open_picture
 if TYPE_CHECKING:
     import torch
 
+TYPES = (*MODEL_TYPES["dual"], *EMBEDDING_TYPES)
 SEES_PADDING = ("siglip", "siglip2")
 # Tokens of a text in training, where the text tower has room for more.
 TRAINED_LENGTH = {"align": 64, "altclip": 77, "flava": 77}
@@ -194,7 +200,7 @@ def distinct_rows(
     return found[np.array([place[row] for row in rows], np.int64)]
 
 
-def load_dual(target: str, *, device: str, precision: str, name: str) -> TransformersDual:
+def load_dual(target: str, *, device: str, precision: str, name: str) -> DualEncoder:
     """Return the dual encoder of a folder or of OWNER/REPO.
 
     Raises:
@@ -202,7 +208,10 @@ def load_dual(target: str, *, device: str, precision: str, name: str) -> Transfo
     """
     from transformers import AutoModel
 
-    check_type(target, MODEL_TYPES["dual"])
+    from caramel.models.families.llm_embeddings import load_last_token
+
+    if check_type(target, TYPES) in EMBEDDING_TYPES:
+        return load_last_token(target, device=device, precision=precision, name=name)
     return with_processors(TransformersDual, AutoModel, target, device=device, precision=precision, name=name)
 
 
@@ -231,14 +240,20 @@ def with_processors(
 
 def missing_dual(target: str) -> list[str]:
     """Return what keeps the model from being loaded, without loading it."""
-    return missing_transformers(target, types=MODEL_TYPES["dual"])
+    from caramel.models.families.llm_embeddings import missing_last_token
+
+    found = missing_transformers(target, types=TYPES)
+    typed = Path(target).is_dir() and all(
+        line.startswith("no weights") for line in found
+    )  # config.json is right
+    return (typed and model_type(target) in EMBEDDING_TYPES and missing_last_token(target)) or found
 
 
 DUAL = Family(
     "dual",
     "dual",
     "FOLDER",
-    "transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA",
+    "transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA; VLM2Vec",
     load=load_dual,
     missing=missing_dual,
 )

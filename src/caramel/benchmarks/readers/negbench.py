@@ -1,0 +1,197 @@
+"""NegBench (Alhamoud et al. 2025): negation, as multiple choice and as retrieval.
+
+    negbench_mcq         an image and four captions, of which one is true: affirmed ("positive"), negated
+                         ("negative") or both ("hybrid"); CheXpert's questions have two captions
+    negbench_retrieval   a caption, negated or not, among all images of its file: the published direction
+
+Images are named by the paths of the authors' machine: as many leading folders are left out as need be to find them.
+The videos are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.public_files import first_holding, found
+from caramel.benchmarks.tasks import Choice, choices
+from caramel.errors import DataError
+from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
+from caramel.storage.fields import brief, name_field, text_field
+from caramel.storage.records import csv_rows, literal
+
+# Subset -> its file.
+MCQ = {
+    "coco": "COCO_val_mcq_llama3.1_rephrased.csv",
+    "voc2007": "VOC2007_mcq_llama3.1_rephrased.csv",
+    "synthetic": "synthetic_mcq_llama3.1_rephrased.csv",
+    "chexpert": "chexpert_binary_mcq.csv",
+    "chexpert_control": "chexpert_binary_mcq_control.csv",
+}
+RETRIEVAL = {
+    "coco": "COCO_val_retrieval.csv",
+    "coco_negated": "COCO_val_negated_retrieval_llama3.1_rephrased_affneg_true.csv",
+    "synthetic": "synthetic_retrieval_v1.csv",
+    "synthetic_negated": "synthetic_retrieval_v2.csv",
+}
+TEMPLATES = ("positive", "negative", "hybrid")
+LAYOUT = """\
+  {name}/{first} …
+      from the Google Drive folder linked in datasets.md of github.com/m1k2zoo/negbench (also in {name}/images);
+      the files, all or some: {files}
+  IMAGES/val2017/000000397133.jpg …   the images that they name: {images}"""
+
+
+def read_mcq(data: Path, images: Path) -> Rankings:
+    """Return the task of the multiple-choice files that are there.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    rows: list[Choice] = []
+    files: dict[str, ImageFile] = {}
+    for subset, path in _files(data, MCQ, MCQ_LAYOUT):
+        part = list(_questions(path, subset))
+        files |= _images([row.query for row in part], path, data, images)
+        rows += part
+    return choices(rows, list(files.items()))
+
+
+def _questions(path: Path, subset: str) -> Iterator[Choice]:
+    """Yield the questions of a file."""
+    binary = subset.startswith("chexpert")
+    captions = [f"caption_{k}" for k in range(2 if binary else 4)]
+    columns = ["image_path", "correct_answer", *captions, *([] if binary else ["correct_answer_template"])]
+    for number, (where, row) in enumerate(csv_rows(path, columns)):
+        image, true = name_field(row, "image_path", where), row["correct_answer"].strip()
+        if true not in map(str, range(len(captions))):
+            raise DataError(
+                f"{where}: column 'correct_answer' must be the number of a caption, from 0 to {len(captions) - 1}, "
+                f"not {brief(true)}."
+            )
+        subsets = [subset] if binary else [subset, f"{subset}/{_template(row, where)}"]
+        options = [text_field(row, name, where) for name in captions]
+        yield Choice(f"{subset}-{number}", image, subsets, "i2t", image, options, int(true))
+
+
+def _template(row: Mapping[str, str], where: str) -> str:
+    template = row["correct_answer_template"].strip()
+    if template not in TEMPLATES:
+        raise DataError(
+            f"{where}: column 'correct_answer_template' is {brief(template)}, which is none of {', '.join(TEMPLATES)}."
+        )
+    return template
+
+
+class _Captioned(NamedTuple):
+    """One row of a file for retrieval."""
+
+    image: str
+    captions: list[str]
+
+
+def read_retrieval(data: Path, images: Path) -> Rankings:
+    """Return the task of the retrieval files that are there: each caption among the images of its own file.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    rows: list[tuple[object, ...]] = []
+    texts: list[tuple[str, ...]] = []
+    pools: list[Index] = []
+    places: dict[ImageFile, int] = {}
+    for subset, path in _files(data, RETRIEVAL, RETRIEVAL_LAYOUT):
+        part = list(_captioned(path))
+        files = _images([row.image for row in part], path, data, images)
+        of = {name: places.setdefault(file, len(places)) for name, file in files.items()}
+        for number, row in enumerate(part):
+            for k, caption in enumerate(row.captions):
+                name, true = f"{subset}-{number}-{k}", [of[row.image]]
+                rows.append((name, row.image, [subset], "t2i", len(texts), len(pools), true))
+                texts.append((caption,))
+        pools.append(np.array(list(of.values()), np.int64))
+    return Rankings(pd.DataFrame(rows, columns=list(RANKING_COLUMNS)), list(places), texts, pools)
+
+
+def _captioned(path: Path) -> Iterator[_Captioned]:
+    """Yield the rows of a file."""
+    for where, row in csv_rows(path, ["filepath", "captions"]):
+        captions = literal(row["captions"], f"{where}, column 'captions'")
+        if not isinstance(captions, list) or not captions:
+            raise DataError(f"{where}: column 'captions' must be a list of texts, not {brief(captions)}.")
+        yield _Captioned(
+            name_field(row, "filepath", where),
+            [text_field({"captions": text}, "captions", where) for text in captions],
+        )
+
+
+def _files(data: Path, names: Mapping[str, str], layout: str) -> list[tuple[str, Path]]:
+    """Return (subset, file) of those that are there."""
+    folder = data / "images" if any((data / "images" / name).is_file() for name in names.values()) else data
+    subsets = {name: subset for subset, name in names.items()}
+    return [(subsets[path.name], path) for path in found(folder, names.values(), layout)]
+
+
+def _images(names: Sequence[str], path: Path, data: Path, images: Path) -> dict[str, ImageFile]:
+    """Return name -> file of the images that a file names.
+
+    The fewest leading folders are left out with which any image is found; never so many that two names
+    become one. Where none is found, all folders stay, so that the check of the images can list what is missing.
+
+    Raises:
+        DataError: there is no name: the file holds no row.
+    """
+    distinct = list(dict.fromkeys(names))
+    if not distinct:
+        raise DataError(f"{str(path)!r} holds no row. Download it again.")
+    for left_out in range(len(PurePosixPath(distinct[0]).parts)):
+        shorter = [_without(name, left_out) for name in distinct]
+        folder = first_holding([images, data], shorter)
+        if folder and len(set(shorter)) == len(shorter):
+            return {name: ImageFile(str(folder / s)) for name, s in zip(distinct, shorter, strict=True)}
+    return {name: ImageFile(str(images / name)) for name in distinct}
+
+
+def _without(name: str, folders: int) -> str:
+    """Return a name without its first folders; its last part stays."""
+    parts = PurePosixPath(name).parts
+    return str(PurePosixPath(*parts[min(folders, len(parts) - 1) :]))
+
+
+_IMAGES = "COCO 2017 validation, VOC 2007 test,\n      synthetic ones from the authors, CheXpert"
+MCQ_LAYOUT = LAYOUT.format(
+    name="negbench_mcq", first=MCQ["coco"], files=",\n      ".join(MCQ.values()), images=_IMAGES
+)
+RETRIEVAL_LAYOUT = LAYOUT.format(
+    name="negbench_retrieval",
+    first=RETRIEVAL["coco"],
+    files=",\n      ".join(RETRIEVAL.values()),
+    images="COCO 2017 validation,\n      synthetic ones from the authors",
+)
+_SEEN = (
+    "the first rows of the authors' files of COCO, VOC 2007 and the synthetic images, as a later project "
+    "(github.com/sepehrkr/SpaceVLM, data/images) holds them; "
+)
+NEGBENCH_MCQ = Benchmark(
+    name="negbench_mcq",
+    layout=MCQ_LAYOUT,
+    reader=read_mcq,
+    metrics=("recall@1",),
+    confirmed=_SEEN
+    + "github.com/m1k2zoo/negbench: datasets.md (files), training/data.py and evaluation/mcq.py (columns, "
+    "accuracy by template), by forks of it. CheXpert's files were not at hand: their columns are those of the code",
+)
+NEGBENCH_RETRIEVAL = Benchmark(
+    name="negbench_retrieval",
+    layout=RETRIEVAL_LAYOUT,
+    reader=read_retrieval,
+    metrics=("recall@1", "recall@5"),
+    confirmed=_SEEN
+    + "github.com/m1k2zoo/negbench: datasets.md (files), training/data.py and evaluation/retrieval.py "
+    "(columns, recall of images at 1 and 5), by forks of it. COCO_val_retrieval.csv was not at hand: its columns are "
+    "those of the code",
+)

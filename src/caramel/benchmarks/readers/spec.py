@@ -1,0 +1,99 @@
+"""SPEC (Peng et al. 2024): size, position, existence and count, in both directions.
+
+A test case is an image and texts that differ in one concept alone, or a text and such images: among all of them
+the true one must score highest. There are six subsets; the mean is over each of them in each direction, and so
+over the two averages that the authors print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from caramel.benchmarks.public_files import first_holding, found
+from caramel.benchmarks.tasks import Choice, choices
+from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Direction, ImageFile, Rankings
+from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
+from caramel.storage.records import json_rows
+
+PARTS = ("absolute_size", "relative_size", "absolute_spatial", "relative_spatial", "existence", "count")
+FILES: dict[Direction, str] = {"i2t": "image2text.json", "t2i": "text2image.json"}
+NAMES = tuple(f"{part}/{file}" for part in PARTS for file in FILES.values())
+LAYOUT = """\
+  spec/absolute_size/image2text.json …     from data.zip at huggingface.co/datasets/wjpoom/SPEC, unpacked (also in
+  spec/absolute_size/text2image.json …     spec/data); the other folders are relative_size, absolute_spatial,
+                                           relative_spatial, existence and count
+  spec/absolute_size/…                     the images that these files name (also in IMAGES/absolute_size)"""
+
+
+def read_spec(data: Path, images: Path) -> Rankings:
+    """Return the task of all subsets that are there, each of them in the directions that are there.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    release = data / "data" if (data / "data").is_dir() else data
+    rows = [row for path in found(release, NAMES, LAYOUT) for row in _choices(path)]
+    names = list(dict.fromkeys(name for row in rows for name in _images(row)))
+    folder = first_holding([images, images / "data", release], names) or images
+    return choices(rows, [(name, ImageFile(str(folder / name))) for name in names])
+
+
+def _images(row: Choice) -> Iterator[str]:
+    """Yield the names of a row's images."""
+    yield from [row.query] if row.direction == "i2t" else row.options
+
+
+def _choices(path: Path) -> Iterator[Choice]:
+    """Yield the rows of a file; images are named below the folder of all subsets."""
+    part, direction = path.parent.name, next(d for d, file in FILES.items() if file == path.name)
+    rows = json_rows(path)
+    if not rows:
+        raise DataError(f"{str(path)!r} holds no row. Download it again.")
+    for number, (where, row) in enumerate(rows):
+        options = [_item(text, "keys", where, part, direction == "t2i") for text in _keys(row, where)]
+        query = _item(row.get("query"), "query", where, part, direction == "i2t")
+        true = number_field(row, "label", where)
+        if not 0 <= true < len(options):
+            raise DataError(
+                f"{where}: field 'label' must be a place among its {len(options)} 'keys', not {true}."
+            )
+        if direction == "t2i" and len(set(options)) < len(options):
+            raise DataError(f"{where}: field 'keys' names an image twice: {brief(options)}.")
+        image = query if direction == "i2t" else options[true]
+        yield Choice(
+            f"{part}/{direction}-{number}",
+            image,
+            [f"{direction}/{part}", direction],
+            direction,
+            query,
+            options,
+            true,
+        )
+
+
+def _keys(row: Any, where: str) -> list[Any]:
+    """Return the options of a row."""
+    keys = list_field(row, "keys", where)
+    if len(keys) < 2:
+        raise DataError(f"{where}: field 'keys' must list the options, not {brief(keys)}.")
+    return keys
+
+
+def _item(value: Any, field: str, where: str, part: str, image: bool) -> str:
+    """Return a text, or the name of an image."""
+    row = {field: value}
+    return f"{part}/{name_field(row, field, where)}" if image else text_field(row, field, where)
+
+
+BENCHMARK = Benchmark(
+    name="spec",
+    layout=LAYOUT,
+    reader=read_spec,
+    metrics=("recall@1",),
+    confirmed="github.com/wjpoom/SPEC: spec/dataset.py (files and fields), spec/models/clip_wrapper.py and spec/eval.py "
+    "(accuracy per subset and direction, and their averages), README.md (download); the files themselves were not at hand",
+    macro=lambda subset: "/" in subset,
+)
