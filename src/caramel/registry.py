@@ -192,7 +192,7 @@ FAMILIES: Kind[Family] = Kind(
     "model",
     {
         "open_clip": "caramel.models.clip.open_clip_models:OPEN_CLIP",
-        "dual": "caramel.models.families.transformers_dual:DUAL",
+        "dual": "caramel.models.families.dual:DUAL",
         "itm": "caramel.models.families.matching_heads:ITM",
         "text": "caramel.models.families.text_encoders:TEXT_ENCODER",
         "vqascore": "caramel.models.families.generative:VQASCORE",

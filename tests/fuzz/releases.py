@@ -183,14 +183,14 @@ def spec() -> None:
 
 def negbench_mcq() -> None:
     names = [f"data/val2017/{n}.jpg" for n in range(4)]
-    rows = [
-        {"image_path": names[n % 4], "correct_answer": n % 4}
-        | {f"caption_{k}": f"{caption(n)} There is no {NOUNS[k]}." for k in range(4)}
-        | {"correct_answer_template": ("positive", "negative", "hybrid")[n % 3]}
-        for n in range(ROWS)
-    ]
-    put("COCO_val_mcq_llama3.1_rephrased.csv", rows)
-    put("VOC2007_mcq_llama3.1_rephrased.csv", rows)
+    for start, name in enumerate(("COCO_val_mcq_llama3.1_rephrased", "VOC2007_mcq_llama3.1_rephrased")):
+        rows = [
+            {"image_path": names[n % 4], "correct_answer": n % 4}
+            | {f"caption_{k}": f"{caption(start * ROWS + n)} There is no {NOUNS[k]}." for k in range(4)}
+            | {"correct_answer_template": ("positive", "negative", "hybrid")[n % 3]}
+            for n in range(ROWS)
+        ]
+        put(f"{name}.csv", rows)
     images([name.removeprefix("data/") for name in names])
 
 

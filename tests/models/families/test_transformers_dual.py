@@ -15,8 +15,9 @@ from small_transformers import CAPTIONS, DUAL, picture, siglip2_square_folder, v
 
 from caramel.errors import BackendError, DataError
 from caramel.kinds.model import DualEncoder
+from caramel.models.families.dual import load_dual, missing_dual
 from caramel.models.families.specs import missing_of, open_model
-from caramel.models.families.transformers_dual import SEES_PADDING, TransformersDual, load_dual, missing_dual
+from caramel.models.families.transformers_dual import SEES_PADDING, TransformersDual
 
 SIZES = [(40, 32), (32, 50), (64, 64)]
 LENGTHS = {"clip": 77, "siglip": 64, "siglip2": 64, "align": 64, "altclip": 77, "flava": 77}
@@ -29,7 +30,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 def load(folder: Path, precision: str = "fp32") -> TransformersDual:
-    return load_dual(str(folder), device="cpu", precision=precision, name="it")
+    model = load_dual(str(folder), device="cpu", precision=precision, name="it")
+    assert isinstance(model, TransformersDual)
+    return model
 
 
 def files() -> list[bytes]:

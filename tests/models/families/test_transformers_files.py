@@ -15,7 +15,7 @@ from small_transformers import CAPTIONS, bert_folder, clip_folder, flava_folder,
 from caramel.errors import BackendError
 from caramel.models.clip.open_clip_models import open_target
 from caramel.models.families import transformers_files
-from caramel.models.families.transformers_dual import load_dual
+from caramel.models.families.dual import load_dual
 from caramel.models.families.transformers_files import (
     check_type,
     find_file,

@@ -33,6 +33,7 @@ from caramel.storage.pictures import open_picture
 if TYPE_CHECKING:
     import torch
 
+TYPES = ("qwen2_vl", "qwen2_5_vl")  # values of ``model_type`` in config.json
 IMAGE = "<|image_pad|>"
 PROMPT = f"{IMAGE}\nFind an image caption describing the given everyday image.\n"
 SMALLEST, ENLARGED = 28, (56, 56)  # pixels
@@ -133,7 +134,7 @@ class LastToken:
 
 
 def load_last_token(target: str, *, device: str, precision: str, name: str) -> LastToken:
-    """Return the encoder of a folder or of OWNER/REPO, whose type is one of ``EMBEDDING_TYPES``.
+    """Return the encoder of a folder or of OWNER/REPO, whose type is one of ``TYPES``.
 
     Raises:
         BackendError: it is missing or broken, an adapter, or has no weights as safetensors.

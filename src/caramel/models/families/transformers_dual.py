@@ -1,6 +1,4 @@
-"""Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA; the family ``dual``.
-
-To it belong embedding models made of generative ones as well: ``llm_embeddings.py``.
+"""Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA.
 
 Images go through the checkpoint's own image processor, texts through its tokenizer. SigLIP's text towers
 see padding (they attend to it and read the last place), so that texts are padded to the length they were
@@ -12,24 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from caramel.kinds.model import DualEncoder, Embeddings, Family, Identity
+from caramel.kinds.model import Embeddings, Identity
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.transformers_files import (
-    EMBEDDING_TYPES,
-    MODEL_TYPES,
-    check_type,
     identity_of,
     load_image_processor,
     load_pretrained,
     load_tokenizer,
-    missing_transformers,
-    model_type,
 )
 from caramel.models.loading import explained, tried
 from caramel.running.parallel import threaded
@@ -38,7 +30,6 @@ from caramel.storage.pictures import open_picture
 if TYPE_CHECKING:
     import torch
 
-TYPES = (*MODEL_TYPES["dual"], *EMBEDDING_TYPES)
 SEES_PADDING = ("siglip", "siglip2")
 # Tokens of a text in training, where the text tower has room for more.
 TRAINED_LENGTH = {"align": 64, "altclip": 77, "flava": 77}
@@ -200,18 +191,14 @@ def distinct_rows(
     return found[np.array([place[row] for row in rows], np.int64)]
 
 
-def load_dual(target: str, *, device: str, precision: str, name: str) -> DualEncoder:
-    """Return the dual encoder of a folder or of OWNER/REPO.
+def load_towers(target: str, *, device: str, precision: str, name: str) -> TransformersDual:
+    """Return the dual encoder of a folder or of OWNER/REPO, whose type is one of ``MODEL_TYPES["dual"]``.
 
     Raises:
-        BackendError: it is missing, broken or of another family.
+        BackendError: it is missing or broken.
     """
     from transformers import AutoModel
 
-    from caramel.models.families.llm_embeddings import load_last_token
-
-    if check_type(target, TYPES) in EMBEDDING_TYPES:
-        return load_last_token(target, device=device, precision=precision, name=name)
     return with_processors(TransformersDual, AutoModel, target, device=device, precision=precision, name=name)
 
 
@@ -236,24 +223,3 @@ def with_processors(
         weights = load_pretrained(kind, target, device=device)
         parts = load_tokenizer(target), load_image_processor(target)
         return tried(form(weights, *parts, device, precision, name), target)
-
-
-def missing_dual(target: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it."""
-    from caramel.models.families.llm_embeddings import missing_last_token
-
-    found = missing_transformers(target, types=TYPES)
-    typed = Path(target).is_dir() and all(
-        line.startswith("no weights") for line in found
-    )  # config.json is right
-    return (typed and model_type(target) in EMBEDDING_TYPES and missing_last_token(target)) or found
-
-
-DUAL = Family(
-    "dual",
-    "dual",
-    "FOLDER",
-    "transformers: CLIP, SigLIP, ALIGN, AltCLIP, FLAVA; VLM2Vec",
-    load=load_dual,
-    missing=missing_dual,
-)

@@ -31,7 +31,6 @@ MODEL_TYPES = {
     "itm": ("blip", "blip-2", "vilt"),
     "vqascore": ("llava", "llava_next", "llava_onevision", "instructblip", "qwen2_vl", "qwen2_5_vl"),
 }
-EMBEDDING_TYPES = ("qwen2_vl", "qwen2_5_vl")  # of these, what dual takes as well: made into embedding models
 WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
