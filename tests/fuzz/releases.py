@@ -30,6 +30,8 @@ def crepe_systematicity() -> None:
 def crepe_productivity() -> None:
     for kind in ("atom", "swap", "negate"):
         rows = [_region(n) | {"hard_negs": [f"{negative(n)} {kind}"]} for n in range(ROWS)]
+        if kind == "swap":
+            rows = [row | {"combined": [f"{negative(n)} {k}" for k in "ab"]} for n, row in enumerate(rows)]
         put(f"{kind}/prod_vg_hard_negs_{kind}_complexity_4.csv", rows)
     _genome()
 
