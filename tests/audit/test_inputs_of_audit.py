@@ -91,6 +91,17 @@ def cola(folder: Path) -> None:
     put(folder, "data/COLA_multiobjects_matching_benchmark.json", [["u/1.jpg", DOG, "u/2.jpg", CAT]])
 
 
+def vismin(folder: Path) -> None:
+    texts = {"text_0": CAT, "text_1": DOG}
+    put(folder, "0000.parquet", [texts | {"image_0": cell(), "image_1": cell(b"other")}])
+    crossed = "T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"
+    put(
+        folder,
+        "sim_solution.csv",
+        [{"idx": 0, "Text": crossed[0], "Image": crossed[1], "category": "counting"}],
+    )
+
+
 def natural_bench(folder: Path) -> None:
     row = {"index": 1, "image_0": "a.jpg", "image_1": "b.jpg", "caption_0": DOG, "caption_1": CAT}
     put(folder, "metadata.json", [row])
@@ -148,6 +159,16 @@ def mmvp(folder: Path) -> None:
     put(folder, "Questions.csv", rows)
 
 
+def conme(folder: Path) -> None:
+    row = {
+        "image": "1.jpg",
+        "base_question": "What is there?",
+        "correct_option": DOG,
+        "incorrect_option": CAT,
+    }
+    put(folder, "replace-rel.csv", [row])
+
+
 def negbench_mcq(folder: Path) -> None:
     captions = {f"caption_{n}": text for n, text in enumerate((CAT, DOG, BIRD, "No dog."))}
     row = {"image_path": "data/1.jpg", "correct_answer": 1, **captions, "correct_answer_template": "positive"}
@@ -178,6 +199,7 @@ FORMATS: list[tuple[Callable[[Path], None], str, list[tuple[str | None, ...]]]] 
     (colorswap, "colorswap", [("colorswap-5", None, *ALL, DOG, CAT)]),
     (eqben, "eqben", [("eqben-0", "eqbensd/a.png", "all", "eqbensd", DOG, CAT)]),
     (cola, "cola", [("cola-0", "1.jpg", *ALL, DOG, CAT)]),
+    (vismin, "vismin", [("vismin-0", None, "all", "counting", DOG, CAT)]),
     (natural_bench, "natural_bench", [("natural_bench-1", "a.jpg", *ALL, DOG, CAT)]),
     (
         crepe_systematicity,
@@ -229,6 +251,20 @@ FORMATS: list[tuple[Callable[[Path], None], str, list[tuple[str | None, ...]]]] 
         coco_spatial_two,
         "coco_spatial_two",
         [("0", "000000000139.jpg", "all", "left", "A dog left of a cat", "A dog right of a cat")],
+    ),
+    (
+        conme,
+        "conme",
+        [
+            (
+                "replace_rel-0",
+                "1.jpg",
+                "all",
+                "replace_rel",
+                f"What is there? {DOG}",
+                f"What is there? {CAT}",
+            ),
+        ],
     ),
     (
         negbench_mcq,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import corpus
-from corpus import DATA, NOUNS, ROWS, caption, images, negative, put
+from corpus import DATA, NOUNS, ROWS, caption, images, negative, picture, put
 
 
 def _region(n: int) -> dict[str, object]:
@@ -203,6 +203,33 @@ def negbench_retrieval() -> None:
     images([f"b/{n}.png" for n in range(ROWS)])
 
 
+def conme() -> None:
+    for part in ("att", "rel"):
+        rows = [
+            {"image": f"{n % 4}.jpg", "question": f"What is {n}? A. or B.", "base_question": f"What is {n}?"}
+            | {"answer": "A", "correct_option": caption(n), "incorrect_option": negative(n)}
+            for n in range(ROWS)
+        ]
+        put(f"replace-{part}.csv", rows)
+    images([f"images/{n}.jpg" for n in range(4)])
+
+
+def vismin() -> None:
+    words = (("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"),)
+    words += (("T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"),)
+    rows = [
+        {
+            "image_0": {"bytes": picture(2 * n), "path": None},
+            "image_1": {"bytes": picture(2 * n + 1), "path": None},
+        }
+        | {"text_0": caption(n), "text_1": negative(n), "category": "object"}
+        for n in range(ROWS)
+    ]
+    put("0000.parquet", rows)
+    solutions = [dict(zip(("Text", "Image"), words[n % 2], strict=True)) for n in range(ROWS)]
+    put("sim_solution.csv", [{"idx": n, **row, "category": "object"} for n, row in enumerate(solutions)])
+
+
 # Name in the registry -> writers of the forms that it is published in.
 BENCHMARKS: Mapping[str, tuple[Callable[[], None], ...]] = {
     "sugarcrepe": (corpus.sugarcrepe,),
@@ -212,6 +239,8 @@ BENCHMARKS: Mapping[str, tuple[Callable[[], None], ...]] = {
     "colorswap": (corpus.colorswap, corpus.colorswap_files),
     "eqben": (corpus.eqben,),
     "cola": (corpus.cola,),
+    "conme": (conme,),
+    "vismin": (vismin,),
     "natural_bench": (corpus.natural_bench,),
     "crepe_systematicity": (crepe_systematicity,),
     "crepe_productivity": (crepe_productivity,),

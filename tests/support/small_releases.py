@@ -92,6 +92,11 @@ RELEASES: Mapping[str, Callable[[str], Files]] = {
     "mmvp": lambda name: {
         "Questions.csv": [{"Question ID": name, **STATEMENT}, {"Question ID": 2, **STATEMENT}]
     },
+    "conme": lambda name: {
+        "replace-att.csv": [
+            {"image": name, "base_question": "What?", "correct_option": DOG, "incorrect_option": CAT}
+        ]
+    },
     "negbench_mcq": lambda name: {
         "VOC2007_mcq_llama3.1_rephrased.csv": [
             {"image_path": name, "correct_answer": 1, **NEGATED, "correct_answer_template": "negative"}

@@ -34,6 +34,7 @@ SIGNS: Mapping[str, Sign] = {
     "colorswap": Sign(_parts("test-*.parquet", "test.json"), ("caption_1", "caption_2")),
     "eqben": Sign(("all_select.json", "eqben_subset_10percent_final.json")),
     "cola": Sign(_parts("COLA_multiobjects_matching_benchmark.json")),
+    "vismin": Sign(("sim_solution.csv",)),
     "natural_bench": Sign(("metadata.json", "NaturalBench-Retrieval/metadata.json")),
     "crepe_systematicity": Sign(("syst_vg_hard_negs_*_in_*.csv",)),
     "crepe_productivity": Sign(
@@ -72,6 +73,7 @@ SIGNS: Mapping[str, Sign] = {
     "gqa_spatial_one": Sign(("vg_qa_one_obj.json",)),
     "gqa_spatial_two": Sign(("vg_qa_two_obj.json",)),
     "mmvp": Sign(("Questions.csv",)),
+    "conme": Sign(("replace-att.csv", "replace-obj.csv", "replace-rel.csv")),
     "negbench_mcq": Sign(
         tuple(
             f"{folder}{name}.csv"

@@ -60,8 +60,9 @@ def cell_rows(
     fields: Sequence[str],
     layout: str,
     optional: Sequence[str] = (),
+    pattern: str = "test-*.parquet",
 ) -> list[Row]:
-    """Return the rows of the files ``test-*.parquet``, in order. The images stay where they are.
+    """Return the rows of the files of a pattern, in order. The images stay where they are.
 
     Args:
         folder: of the files.
@@ -69,11 +70,12 @@ def cell_rows(
         fields: further columns that are read.
         layout: for messages.
         optional: columns that are read where there are such.
+        pattern: of the names of the files.
 
     Raises:
         DataError: there is no file, one is broken, or a column is missing or of the wrong type.
     """
-    files = parquet_files(folder, "test-*.parquet", [*images, *fields], layout)
+    files = parquet_files(folder, pattern, [*images, *fields], layout)
     schemas = [_schema(path, images) for path in files]
     names = iter(image_names(files, images[0]))
     firsts: dict[str, ImageFile] = {}

@@ -1,0 +1,67 @@
+"""ConMe (Huang et al. 2024): a question on an image, its true answer and a false one that models take for true.
+
+Question and answer are one text here: a hit is a text with the true answer that scores above the one with the false
+answer. The authors compare the perplexity of the two answers after image and question.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.tasks import comparisons
+from caramel.errors import DataError
+from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
+from caramel.storage.fields import name_field, text_field
+from caramel.storage.records import csv_rows
+
+PARTS = ("att", "obj", "rel")
+FILES = tuple(f"replace-{part}.csv" for part in PARTS)
+LAYOUT = f"""\
+  conme/{", ".join(FILES)}    from huggingface.co/conme/ConMe
+  conme/images/…     of the same: COCO 2017 validation images (also in IMAGES, or IMAGES/val2017)"""
+QUESTION, ANSWERS = "base_question", ("correct_option", "incorrect_option")
+COLUMNS = ("image", QUESTION, *ANSWERS)
+
+
+def read_conme(data: Path, images: Path) -> Comparisons:
+    """Return the task of the files that are there.
+
+    Raises:
+        DataError: there is none, or one is broken.
+    """
+    rows: list[dict[str, object]] = []
+    places: dict[str, int] = {}
+    for path in found(data, FILES, LAYOUT):
+        subset = path.stem.replace("-", "_")
+        for number, (where, row) in enumerate(csv_rows(path, COLUMNS)):
+            name = name_field(row, "image", where)
+            question = text_field(row, QUESTION, where)
+            caption, negative = (f"{question} {text_field(row, answer, where)}" for answer in ANSWERS)
+            rows.append(
+                {
+                    "instance_id": f"{subset}-{number}",
+                    "image_id": name,
+                    "subsets": [subset],
+                    "image": places.setdefault(name, len(places)),
+                    "caption": caption,
+                    "negative_caption": negative,
+                }
+            )
+    if not rows:
+        raise DataError(f"The files in {str(data)!r} hold no row. Download them again.")
+    folder = image_folder(images, list(places), ("images", "val2017", "coco/val2017"))
+    return comparisons(rows, [ImageFile(str(folder / name)) for name in places])
+
+
+BENCHMARK = Benchmark(
+    name="conme",
+    layout=LAYOUT,
+    reader=read_conme,
+    metrics=("accuracy",),
+    confirmed=(
+        "the card and the file list of huggingface.co/conme/ConMe (files, columns); jmiemirza/ConMe: README.md (choice by "
+        "perplexity); that column image names a file: another project's evaluation (kjmillerCURIS/ScramblePOVID). The files "
+        "themselves were not at hand; those that end in HUMAN_FILTER have other columns and are not read"
+    ),
+)
