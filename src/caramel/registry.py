@@ -163,6 +163,7 @@ BENCHMARKS: Kind[Benchmark] = Kind(
         "cola": "caramel.benchmarks.readers.cola:BENCHMARK",
         "vismin": "caramel.benchmarks.readers.vismin:BENCHMARK",
         "natural_bench": "caramel.benchmarks.readers.natural_bench:BENCHMARK",
+        "natural_bench_questions": "caramel.benchmarks.readers.natural_bench_questions:BENCHMARK",
         "crepe_systematicity": "caramel.benchmarks.readers.crepe_systematicity:BENCHMARK",
         "crepe_productivity": "caramel.benchmarks.readers.crepe_productivity:BENCHMARK",
         "crepe_retrieval": "caramel.benchmarks.readers.crepe_retrieval:BENCHMARK",

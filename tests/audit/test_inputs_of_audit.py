@@ -20,6 +20,7 @@ from caramel.registry import BENCHMARKS
 
 DATA = os.environ.get("CARAMEL_DATA")
 DOG, CAT, BIRD = "A dog on a mat.", "A cat on a mat.", "A bird on a mat."
+CHOICE = "Is it a cat?"
 BOX = {"bbox_x": 0, "bbox_y": 0, "bbox_w": 9, "bbox_h": 9}
 PICTURE = b"the bytes of a picture"
 Rows = list[dict[str, Any]]
@@ -105,6 +106,13 @@ def vismin(folder: Path) -> None:
 def natural_bench(folder: Path) -> None:
     row = {"index": 1, "image_0": "a.jpg", "image_1": "b.jpg", "caption_0": DOG, "caption_1": CAT}
     put(folder, "metadata.json", [row])
+
+
+def natural_bench_questions(folder: Path) -> None:
+    row = {"Index": 4, "Question_0": "Is it a dog?", "Question_1": CHOICE}
+    row |= {"Image_0_Question_0": "Yes", "Image_1_Question_0": "No", "Question_Type": "yes_no"}
+    row |= {"Image_0_Question_1": "No", "Image_1_Question_1": "Yes"}
+    put(folder, "data/train-0.parquet", [row | {"Image_0": cell(), "Image_1": cell(b"other")}])
 
 
 def crepe_systematicity(folder: Path) -> None:
@@ -201,6 +209,14 @@ FORMATS: list[tuple[Callable[[Path], None], str, list[tuple[str | None, ...]]]] 
     (cola, "cola", [("cola-0", "1.jpg", *ALL, DOG, CAT)]),
     (vismin, "vismin", [("vismin-0", None, "all", "counting", DOG, CAT)]),
     (natural_bench, "natural_bench", [("natural_bench-1", "a.jpg", *ALL, DOG, CAT)]),
+    (
+        natural_bench_questions,
+        "natural_bench_questions",
+        [
+            ("natural_bench-4-0", None, "all", "yes_no", "Is it a dog? Yes", "Is it a dog? No"),
+            ("natural_bench-4-1", None, "all", "yes_no", f"{CHOICE} No", f"{CHOICE} Yes"),
+        ],
+    ),
     (
         crepe_systematicity,
         "crepe_systematicity",

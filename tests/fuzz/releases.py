@@ -214,6 +214,22 @@ def conme() -> None:
     images([f"images/{n}.jpg" for n in range(4)])
 
 
+def natural_bench_questions() -> None:
+    answers = ("Image_0_Question_0", "Image_1_Question_0", "Image_1_Question_1", "Image_0_Question_1")
+    rows = [
+        {f"Image_{k}": {"bytes": picture(2 * n + k), "path": None} for k in (0, 1)}
+        | {
+            "Index": n,
+            "Question_0": f"Is it a {NOUNS[n % 8]}? {n}",
+            "Question_1": f"Is it no {NOUNS[n % 8]}? {n}",
+        }
+        | dict(zip(answers, ("Yes", "No", "Yes", "No"), strict=True))
+        | {"Question_Type": "yes_no", "Source": "coco"}
+        for n in range(ROWS)
+    ]
+    put("train-00000-of-00001.parquet", rows)
+
+
 def vismin() -> None:
     words = (("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"),)
     words += (("T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"),)
@@ -240,6 +256,7 @@ BENCHMARKS: Mapping[str, tuple[Callable[[], None], ...]] = {
     "eqben": (corpus.eqben,),
     "cola": (corpus.cola,),
     "conme": (conme,),
+    "natural_bench_questions": (natural_bench_questions,),
     "vismin": (vismin,),
     "natural_bench": (corpus.natural_bench,),
     "crepe_systematicity": (crepe_systematicity,),

@@ -36,6 +36,7 @@ SIGNS: Mapping[str, Sign] = {
     "cola": Sign(_parts("COLA_multiobjects_matching_benchmark.json")),
     "vismin": Sign(("sim_solution.csv",)),
     "natural_bench": Sign(("metadata.json", "NaturalBench-Retrieval/metadata.json")),
+    "natural_bench_questions": Sign(_parts("train-*.parquet"), ("Question_0", "Image_0_Question_0")),
     "crepe_systematicity": Sign(("syst_vg_hard_negs_*_in_*.csv",)),
     "crepe_productivity": Sign(
         tuple(f"{kind}/prod_vg_hard_negs_{kind}_complexity_*.csv" for kind in ("atom", "swap", "negate"))

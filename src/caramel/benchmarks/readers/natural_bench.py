@@ -1,6 +1,6 @@
 """NaturalBench-Retrieval (Li et al. 2024): Winoground's form; natural pairs that discriminative models mix up.
 
-The questions of NaturalBench itself are another data set, for models that answer in words.
+The questions of NaturalBench itself are another data set: ``natural_bench_questions.py``.
 """
 
 from __future__ import annotations
