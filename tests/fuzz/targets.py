@@ -34,6 +34,7 @@ ROWS |= {"coco_spatial_one": 1, "coco_spatial_two": 1, "gqa_spatial_one": 1, "gq
 ROWS |= {"whatsup_a": 3, "whatsup_b": 3, "negbench_mcq": 3}
 NOT_AUDITED = ("crepe_retrieval", "zero_shot", "svo_probes", "coco_retrieval", "flickr30k_retrieval")
 NOT_AUDITED += ("negbench_retrieval",)
+JOINED = ("conme", "natural_bench_questions")  # a caption is made of two fields
 TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "parquet", "txt"))
 NOTHING = ("nothing",)  # no file is mutated
 
@@ -70,7 +71,7 @@ def _audits() -> list[Target]:
     for name, writers in releases.BENCHMARKS.items():
         whole = whole_captions("a photo of " if name == "mmvp" else "", ROWS.get(name))
         for n, write in enumerate(() if name in NOT_AUDITED else writers):
-            oracles = (refused_what_is_broken, whole, _names(name))
+            oracles = (refused_what_is_broken, *(() if name in JOINED else (whole,)), _names(name))
             found.append(
                 _target(f"audit {name}{' files' * n}", write, f"audit data {BLIND}", *oracles, files=TABLES)
             )
