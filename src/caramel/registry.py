@@ -197,6 +197,8 @@ FAMILIES: Kind[Family] = Kind(
         "open_clip": "caramel.models.clip.open_clip_models:OPEN_CLIP",
         "dual": "caramel.models.families.dual:DUAL",
         "itm": "caramel.models.families.matching_heads:ITM",
+        "itc": "caramel.models.families.contrastive_heads:ITC",
+        "itc_max": "caramel.models.families.contrastive_heads:ITC_MAX",
         "text": "caramel.models.families.text_encoders:TEXT_ENCODER",
         "vqascore": "caramel.models.families.generative:VQASCORE",
         "vgptscore": "caramel.models.families.generative:VGPTSCORE",

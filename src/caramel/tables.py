@@ -208,6 +208,9 @@ SIMILARITIES = Table(
         "above": Column(INT, "false candidates that score above the best true one", null=True, range=COUNT),
         "equal": Column(INT, "false candidates that score as the best true one", null=True, range=COUNT),
         "candidates": Column(INT, "candidates of the query, true and false", null=True, range=COUNT),
+        "scored_by": Column(
+            TEXT, "rule of the model's scores: cosine, itm, vqascore …; null where it is not known", null=True
+        ),
     },
 )
 ANSWERS = Table(

@@ -16,7 +16,7 @@ ODD = (
     "é", "🙂", "\u202e", "\udc80", "\x1b[31m", "a\nb", ",", ",,", "a,b", "=", "::", "a::b", ":", "a:b", "x" * 300, "x" * 5000, "<b>x</b>",
     ".", "..", "../new", "data", "data/new/deep", "out", "nowhere", "@FILE@", "@FILE@/x", "/dev/null", "/dev/null/x", "/proc/nope", "~",
     "--", "-h", "length", "probe", "all", "sugarcrepe", "SugarCrepe", "blind:length", "blind:nothing", "given:data", "given:", "world",
-    "open_clip:nowhere", "text:data", "dual:data", "itm:data", "vqascore:data", "chat:m@http://127.0.0.1:9/v1", "chat:m", "x=blind:length",
+    "open_clip:nowhere", "text:data", "dual:data", "itm:data", "itc:data", "vqascore:data", "chat:m@http://127.0.0.1:9/v1", "chat:m", "x=blind:length",
     "null", "{}", "[]", "%s", "{0}", "*", "?", "$HOME", "'", '"', "\\",
 )  # fmt: skip
 

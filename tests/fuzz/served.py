@@ -142,6 +142,7 @@ def _sentences() -> None:
 MODELS: dict[str, Callable[[], None]] = {
     "dual": _folder(small_transformers.clip_folder),
     "itm": _folder(small_transformers.blip_folder),
+    "itc": _folder(small_transformers.blip2_folder),
     "text": _sentences,
 }
 

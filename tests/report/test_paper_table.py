@@ -17,7 +17,9 @@ PP = BENCHMARKS["sugarcrepe_pp"]
 SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
 
 
-def scored(model: str, seed: int, lift: float = 0.0, n: int = 300) -> pd.DataFrame:
+def scored(
+    model: str, seed: int, lift: float = 0.0, n: int = 300, scored_by: str | None = "cosine"
+) -> pd.DataFrame:
     """Return random scores of n instances; ``lift`` is added to those of the true captions with the image."""
     rows = pd.DataFrame(np.random.default_rng(seed).normal(size=(n, len(SCORES))), columns=SCORES)
     rows[["s_c0_i0", "s_c2_i0"]] += lift
@@ -29,6 +31,7 @@ def scored(model: str, seed: int, lift: float = 0.0, n: int = 300) -> pd.DataFra
             subsets=[["swap", "swap_obj"] if i % 2 else ["replace", "replace_obj"] for i in range(n)],
             model=model,
             benchmark="sugarcrepe_pp",
+            scored_by=scored_by,
         ),
     )
 
@@ -143,11 +146,53 @@ def test_published_rows_stand_beside_with_their_source() -> None:
     found = cells(
         table([scored("m", 0)], metrics=("itt",), subsets=("swap_obj", "replace_obj"), published=True)
     )
-    assert found["CLIP ViT-B/32"] == ["45.18", "86.80", "SugarCrepe++: Table 12, row CLIP"]
-    assert found["BLIP-SGVL"][:2] == ["13.16", "53.75"]
+    assert found["CLIP ViT-B/32"] == ["45.18", "86.80", "SugarCrepe++: Table 12, row CLIP (by cosine)"]
+    assert found["CLIP-SVLC"][:2] == ["42.98", "80.93"]
     assert re.fullmatch(r"\d+\.\d\d", found["m"][0])
     assert found["m"][2] == ""
     assert found["Chance"][0] == "33.33"
+
+
+def test_published_rows_stand_only_beside_a_model_of_the_same_score() -> None:
+    def beside(*rules: str | None) -> tuple[set[str], str]:
+        runs = [scored(f"m{n}", n, scored_by=rule) for n, rule in enumerate(rules)]
+        text = table(runs, metrics=("itt",), subsets=("swap_obj",), published=True)
+        return set(cells(text)) - {"Model", ":--", "Chance", "m0", "m1"}, text.replace("\\", "")
+
+    by_itc, text = beside("cosine")
+    assert {"BLIP", "BLIP2", "ALBEF", "CLIP ViT-B/32", "Human"} <= by_itc
+    by_itm, of_heads = beside("itm")
+    assert by_itm == {"ViLT, fine-tuned for retrieval on COCO", "Human"}
+    assert "ViLT, fine-tuned for retrieval on COCO" not in by_itc
+    assert not {"ViLT", "BLIP-SGVL"} & (by_itc | by_itm)  # neither of what caramel offers
+    assert beside("itc_max")[0] == beside(None)[0] == {"Human"}
+    assert beside("cosine", "itm")[0] == by_itc | by_itm
+    assert all(name.endswith(", VQAScore") for name in beside("vqascore")[0] - {"Human"})
+    assert (
+        "scores that no measured model has: itm, itm_decision, joint_states, vgptscore, vgptscore_blind, v"
+        in text
+    )
+    assert "scores that no measured model has: cosine, itm_decision, " in of_heads
+
+
+def test_who_answers_in_words_stands_beside_those_who_did() -> None:
+    row = {
+        "model": "chat",
+        "benchmark": "sugarcrepe_pp",
+        "subset": "all",
+        "metric": "choice_4way",
+        "value": 0.5,
+    }
+    row |= {"ci_low": 0.4, "ci_high": 0.6, "n": 10, "ties": 0, "unscored": 0}
+    answers = [{**row, "subset": subset} for subset in ("all", "swap_obj", "swap_att", "replace_rel")]
+    text = table(
+        [tables.frame(tables.SIMILARITIES, [])],
+        metrics=(),
+        published=True,
+        subsets=("swap_obj", "swap_att", "replace_rel"),
+        further=tables.frame(tables.METRICS, answers),
+    )
+    assert "GPT-4o, prompt 1" in cells(text)
 
 
 def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> None:
@@ -217,6 +262,7 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
             "above": [0.0, 1.0] * 10,
             "equal": 0.0,
             "candidates": [6.0] * 10 + [5.0] * 10,
+            "scored_by": "cosine",
         }
     )
     text = paper_table(

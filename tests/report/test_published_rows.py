@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel.benchmarks.metrics import METRICS, RECALLS
-from caramel.registry import BENCHMARKS
+from caramel.registry import BENCHMARKS, FAMILIES
 from caramel.report.paper_table import PUBLISHED_COLUMNS, published_rows
 
 FIVE = ["swap_obj", "swap_att", "replace_obj", "replace_att", "replace_rel"]
@@ -32,7 +32,8 @@ def fits(value: str, n: int) -> bool:
 
 def test_every_figure_has_its_place_and_its_own_key() -> None:
     assert tuple(ROWS.columns) == PUBLISHED_COLUMNS
-    assert (ROWS.drop(columns="note") != "").all(axis=None)
+    assert (ROWS.drop(columns=["note", "score"]) != "").all(axis=None)
+    assert set(ROWS["model"][ROWS["score"] == ""]) == {"Human"}
     assert not ROWS.duplicated(["model", "benchmark", "subset", "metric", "paper"]).any()
     assert ROWS["value"].str.fullmatch(r"\d{1,3}\.\d{1,3}").all()
     assert ROWS["value"].astype(float).between(0, 100).all()
@@ -45,6 +46,18 @@ def test_benchmarks_and_metrics_are_ours() -> None:
         known = BENCHMARKS[str(name)].metrics
         asked = {metric for metric in rows["metric"] if metric.startswith("choice_")}
         assert set(rows["metric"]) - asked <= {*known} <= {*METRICS, *RECALLS}
+
+
+def test_scores_are_those_of_the_authors_code() -> None:
+    by_model = ROWS.groupby("model")["score"].unique().map(list)
+    # github.com/Sri-Harsha/scpp, VLMs/test_*.py; of ALBEF also RAIVNLab/CREPE, crepe_prod_eval_albef.py
+    for name in ("ALBEF", "BLIP", "BLIP2", "XVLM-4M", "FLAVA", "CLIP ViT-B/32"):
+        assert by_model[name] == ["cosine"], name
+    assert by_model["ViLT"] == ["joint_states"]
+    assert by_model["ViLT, fine-tuned for retrieval on COCO"] == ["itm"]
+    assert by_model["BLIP-SGVL"] == ["itm_decision"]
+    ours = {FAMILIES[name].score for name in FAMILIES}
+    assert set(ROWS["score"]) - ours == {"", "detector", "itm_decision", "joint_states", "likelihood"}
 
 
 def test_anchors_of_bivlc() -> None:

@@ -114,7 +114,7 @@ def table(
 ) -> None:
     """Write a paper's table from RUNS, folders of `caramel eval`, beside the published rows.
 
-    The best is bold only where it is significantly better than every other measured model.
+    Published are rows by a score that a measured model has: cosine, matching head, VQAScore … The best is bold only where it is significantly better than every other measured model.
 
     \b
     Example:

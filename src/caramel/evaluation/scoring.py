@@ -19,7 +19,7 @@ from caramel.evaluation.item_scores import Encode
 from caramel.evaluation.ranking import rank_columns
 from caramel.kinds.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.kinds.model import BlindModel
-from caramel.models.families.specs import open_model
+from caramel.models.families.specs import family_of, open_model
 
 
 def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
@@ -42,7 +42,7 @@ def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark
         columns = score_columns(
             task, lambda texts, pairs: encode(task.images, image_keys, texts, pairs, run, model)
         )
-    return table(task, columns, model=model.name, benchmark=benchmark)
+    return table(task, columns, model=model.name, benchmark=benchmark, scored_by=family_of(run.model).score)
 
 
 def score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
@@ -50,10 +50,14 @@ def score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
     return _compared(task, encode) if isinstance(task, Comparisons) else rank_columns(task, encode)
 
 
-def table(task: Task, columns: Mapping[str, Floats], *, model: str, benchmark: str) -> pd.DataFrame:
-    """Return the ``similarities`` of a task's rows with these score columns."""
+def table(
+    task: Task, columns: Mapping[str, Floats], *, model: str, benchmark: str, scored_by: str
+) -> pd.DataFrame:
+    """Return the ``similarities`` of a task's rows with these score columns, and the rule that gave them."""
     rows = task.rows[["instance_id", "image_id", "subsets"]]
-    return tables.frame(tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark, **columns))
+    return tables.frame(
+        tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark, scored_by=scored_by, **columns)
+    )
 
 
 def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:

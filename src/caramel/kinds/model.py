@@ -185,6 +185,11 @@ class Family:
     missing: Callable[[str], list[str]]
 
     @property
+    def score(self) -> str:
+        """The rule by which its models are scored; figures by different rules are not compared."""
+        return {"dual": "cosine", "text": "cosine", "chooser": "choice"}.get(self.form, self.name)
+
+    @property
     def looks_at_images(self) -> bool:
         """Whether its models are shown images; blind models and text encoders are not."""
         return self.form not in ("blind", "text")

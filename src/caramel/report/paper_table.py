@@ -16,7 +16,18 @@ from caramel.kinds.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
 from caramel.statistics import over_seeds
 
-PUBLISHED_COLUMNS = ("model", "benchmark", "subset", "metric", "value", "paper", "table", "row", "note")
+PUBLISHED_COLUMNS = (
+    "model",
+    "benchmark",
+    "subset",
+    "metric",
+    "value",
+    "paper",
+    "table",
+    "row",
+    "score",
+    "note",
+)
 Column = tuple[str, str]  # subset, metric
 Seeds = Mapping[str, Sequence[str]]  # name of a row -> its models
 
@@ -47,7 +58,8 @@ def paper_table(
         benchmark: of the table; rows of others are left out.
         metrics: columns; none: the benchmark's, as far as anything was scored.
         subsets: columns; none: all that occur.
-        published: whether the figures of ``published.csv`` stand beside them.
+        published: whether the figures of ``published.csv`` stand beside them, those by the score of a measured model:
+            the same weights have other figures by their matching head than by the cosine of their projections.
         style: markdown, latex (with booktabs) or csv.
         resamples: of the bootstrap.
         seed: of the bootstrap and of the tests.
@@ -73,6 +85,8 @@ def paper_table(
     columns = _columns(measured, metrics, subsets)
     rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
     known = _published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
+    comparable = known["score"].isin(["", *_rules(scores, measured)])
+    left_out, known = known[~comparable], known[comparable]
     digits = 2 if len(known) else 1  # papers print two
     bold = _best(measured, scores, rows, columns, benchmark, resamples=resamples, seed=seed)
     lines = [
@@ -86,13 +100,16 @@ def paper_table(
     grid = Grid(
         tuple(columns),
         (tuple(chance), tuple(lines), tuple(_published_lines(known, columns))),
-        tuple(_notes(rows, known, intervals)),
+        tuple(_notes(rows, known, left_out, intervals)),
     )
     return rendered(grid, style)
 
 
 def published_rows() -> pd.DataFrame:
-    """Return what the papers print, ``PUBLISHED_COLUMNS``: value is per cent as text, as printed."""
+    """Return what the papers print, ``PUBLISHED_COLUMNS``: value is per cent as text, as printed.
+
+    Score is the rule that the figure was measured by, named as in table ``similarities``, and empty for people.
+    """
     path = files("caramel.report") / "published.csv"
     with path.open("r", encoding="utf-8") as file:
         rows: pd.DataFrame = pd.read_csv(file, dtype=str, keep_default_na=False)
@@ -224,18 +241,24 @@ def _published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
     return rows[[cell in wanted for cell in cells]]
 
 
+def _rules(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
+    """Return the rules by which models were scored, as far as they are known; who answers in words has no scores."""
+    in_words = set(measured["model"]) - set(scores["model"])
+    return [*scores["scored_by"].dropna().unique(), *(["choice"] if in_words else [])]
+
+
 def _published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[Line]:
-    """Return a row per model and paper."""
+    """Return a row per model, paper and score."""
     lines = []
-    for (model, paper), rows in known.groupby(["model", "paper"], sort=False):
+    for (model, paper, score), rows in known.groupby(["model", "paper", "score"], sort=False):
         cells = {(row.subset, row.metric): row.value for row in rows.itertuples()}
         places = dict.fromkeys(f"{row.table}, row {row.row}" for row in rows.itertuples())
-        source = f"{paper}: {'; '.join(places)}"
+        source = f"{paper}: {'; '.join(places)}{f' (by {score})' if score else ''}"
         lines.append(Line(str(model), tuple(Shown(str(cells.get(c, "–"))) for c in columns), source))
     return lines
 
 
-def _notes(rows: Seeds, known: pd.DataFrame, intervals: bool) -> list[str]:
+def _notes(rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, intervals: bool) -> list[str]:
     notes = ["In per cent; a tie counts as a miss."]
     if len(rows) > 1:
         notes.append(
@@ -249,6 +272,9 @@ def _notes(rows: Seeds, known: pd.DataFrame, intervals: bool) -> list[str]:
         notes.append("In brackets: 95 % intervals, clustered on the image.")
     if len(known):
         notes.append("Rows with a source are as printed there, not measured here.")
+    if len(left_out):
+        names = ", ".join(sorted(left_out["score"].unique()))
+        notes.append(f"Left out are published rows by scores that no measured model has: {names}.")
     for (paper, note), group in known[known["note"] != ""].groupby(["paper", "note"], sort=False):
         places = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
         notes.append(f"{paper}, {', '.join(places)}: {note}.")

@@ -54,7 +54,9 @@ TRUTH: Mapping[str, float] = {
     **dict.fromkeys(("false", "0", "0.0", "no"), 0.0),
     **dict.fromkeys(("", "nan", "none", "null"), np.nan),
 }
-SCORES = tuple(c for c in tables.SIMILARITIES.columns if tables.SIMILARITIES.columns[c].null)
+SCORES = tuple(
+    n for n, column in tables.SIMILARITIES.columns.items() if column.null and column.type != tables.TEXT
+)
 
 
 class Scored(NamedTuple):

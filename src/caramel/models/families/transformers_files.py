@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 MODEL_TYPES = {
     "dual": ("clip", "siglip", "siglip2", "align", "altclip", "flava"),
     "itm": ("blip", "blip-2", "vilt"),
+    "itc": ("blip", "blip-2"),
+    "itc_max": ("blip-2",),
     "vqascore": ("llava", "llava_next", "llava_onevision", "instructblip", "qwen2_vl", "qwen2_5_vl"),
 }
 WEIGHTS = (
