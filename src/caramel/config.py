@@ -28,6 +28,16 @@ from caramel.storage.plain_yaml import read_yaml
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add", "only"]
+Subtype = Literal[
+    "replace_obj",
+    "replace_att",
+    "replace_rel",
+    "swap_obj",
+    "swap_att",
+    "add_obj",
+    "add_att",
+    "only_obj",
+]
 MOST = 2**31 - 1  # of whole numbers
 # Scikit-learn takes 32 bits, and some stages add a little to theirs.
 Seed = Annotated[int, Field(ge=0, le=MOST)]
@@ -208,11 +218,20 @@ class Assemble(Section):
     positives: Literal["source", "drawn"]
 
 
+class ImageScores(Section):
+    """Stage ``image_scores``: attackers that see the benchmark's pictures and no caption."""
+
+    folds: Several
+    seed: Seed
+
+
 class ValidateBenchmark(Section):
     """Stage ``validate_benchmark``."""
 
     blind_tolerance: Share
     blind_exempt: tuple[Type, ...]
+    image_tolerance: Share
+    image_exempt: tuple[Subtype, ...]
     max_subtype_share: Share
 
 
@@ -289,6 +308,7 @@ class Config(Section):
     synthesize: Synthesize
     filter_images: FilterImages
     assemble: Assemble
+    image_scores: ImageScores
     validate_benchmark: ValidateBenchmark
     finetune: Finetune
     evaluate: Evaluate

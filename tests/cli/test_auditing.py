@@ -108,13 +108,13 @@ def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(call: C
     options = ("--scorer", "casing", "--folds", "2", "--images", "pictures", "--training", "corpus.txt")
     code, out, _ = call("data.csv", "--out", "audit", *options)
     assert code == 0
-    assert "Images alone tell the true one on 100.0 %" in out
+    assert "Images alone tell the true one by features on 100.0 %" in out
     assert "In the training corpus: 1 texts exactly, 0 nearly" in out
     found = json.loads(Path("audit", "audit.json").read_text())
-    assert found["image_shortcuts"]["accuracy"] == 1
+    assert found["image_shortcuts"]["attackers"]["features"]["overall"]["micro"] == 1
     assert found["leakage"]["rows"][0]["corpus_text"] == "a cat and 3 dogs"
     page = Path("audit", "audit.html").read_text()
-    assert "all features" in page
+    assert "One feature alone" in page
     assert "a cat and 3 dogs" in page
 
 

@@ -105,6 +105,21 @@ def test_scores_stand_beside_the_rows_that_are_judged() -> None:
     assert np.isnan(found["ngram_positive_score"]).tolist() == [False, True]
 
 
+def test_rows_that_share_a_picture_or_a_caption_are_tied() -> None:
+    rows = pd.DataFrame(
+        {
+            "negative_id": ["a", "b", "c", "d", "e"],
+            "image_id": ["1", "2", "3", "4", "5"],
+            "negative_image_id": ["6", "7", "7", "9", "0"],
+            "caption": ["A cat.", "A dog.", "A bus.", "A cat.", "A key."],
+        }
+    )
+    scores = pd.DataFrame({"negative_id": list("abcd"), "scorer": "network", "positive_score": 0.5})
+    found = gates.attacked_images(rows, scores.assign(negative_score=0.5))
+    assert found["blind_images"]["tied"].tolist() == ["1", "2", "2", "1"]
+    assert found["attacked_images"]["attacked"].isna().tolist() == [False] * 4 + [True]
+
+
 def test_rows_get_caption_and_image_of_their_pair_and_orphans_are_named() -> None:
     rows = pd.DataFrame({"negative_id": ["a", "b"], "pair_id": ["p9", "p999"]})
     found = gates.with_captions(rows, PAIRS)

@@ -56,6 +56,9 @@ def clean() -> Frames:
     scores = [
         (n[0], s, 0.5, 0.4 + 0.2 * (i % 2)) for i, n in enumerate(negatives) for s in ("ngram", "probe")
     ]
+    image_scores = [
+        (i[0], a, 0.5, 0.4 + 0.2 * (k % 2)) for k, i in enumerate(instances) for a in ("features", "network")
+    ]
     return {
         "pairs": tables.frame(tables.PAIRS, pairs),
         "negatives": tables.frame(tables.NEGATIVES, negatives),
@@ -64,6 +67,7 @@ def clean() -> Frames:
         "training": tables.frame(tables.TRAINING, training),
         "images": tables.frame(tables.IMAGES, images),
         "scores": tables.frame(tables.SCORES, scores),
+        "image_scores": tables.frame(tables.SCORES, image_scores),
     }
 
 
@@ -91,6 +95,10 @@ def check_benchmark(
         {"in_batch": in_batch, "negative_texts": t["training"]},
         t["images"],
         t["scores"],
+        t["image_scores"],
+        image_tolerance=0.1,
+        image_exempt=("add_obj", "add_att"),
+        image_folds=4,
         blind_tolerance=0.1,
         folds=folds,
         blind_exempt=exempt,
@@ -131,12 +139,24 @@ def test_clean_captions_pass_and_the_summary_is_the_same_twice(tmp_path: Path) -
 
 def test_clean_benchmark_passes(tmp_path: Path) -> None:
     summaries = {s.suite: s for s in check_benchmark(clean(), tmp_path)}
-    assert set(summaries) == {"instances", "training", "image_uses", "images", "blind_benchmark"}
+    assert set(summaries) == {
+        "instances",
+        "training",
+        "image_uses",
+        "images",
+        "blind_benchmark",
+        "attacked_images",
+        "blind_images",
+    }
     assert summaries["images"].rows == 2 * N
 
 
 def lean_on_length(t: Frames) -> None:
     t["scores"].loc[t["scores"]["scorer"] == "probe", "negative_score"] = 0.1
+
+
+def show_the_negative(t: Frames) -> None:
+    t["image_scores"].loc[t["image_scores"]["scorer"] == "network", "negative_score"] = 0.1
 
 
 CAPTION_DEFECTS = {
@@ -236,6 +256,10 @@ BENCHMARK_DEFECTS = {
     "broken image": (break_image, "image_id='i1n', image_ok=False"),
     "wrong size": (put("images", 3, "width", 5), "image_id='i1n', image_ok=False"),
     "blind model sees it": (lean_on_length, "probe: 100.0 %"),
+    "pictures alone tell": (
+        show_the_negative,
+        "expect_blind_accuracy_to_be_at_most on image_id, negative_image_id: network",
+    ),
     "score lost": (lose_a_score, "ngram: 1 of 20 rows have no score; ngram on replace: 1 of 12 rows"),
     "no scorer": (lambda t: t.update(scores=t["scores"].head(0)), "no scorer is named"),
     "no instances": (lambda t: t.update(instances=t["instances"].head(0)), "A benchmark has instances."),
@@ -263,6 +287,32 @@ def test_exempt_types_may_be_seen_by_blind_scorers(tmp_path: Path) -> None:
 
 def test_where_all_types_are_exempt_there_is_nothing_to_be_seen(tmp_path: Path) -> None:
     check_benchmark(clean(), tmp_path, exempt=tables.TYPES)
+
+
+def test_exempt_subtypes_may_be_seen_by_attackers_on_pictures(tmp_path: Path) -> None:
+    t = clean()
+    added = t["instances"].loc[t["instances"]["type"] == "add", "instance_id"]
+    t["image_scores"].loc[t["image_scores"]["negative_id"].isin(added), "negative_score"] = 0.0
+    check_benchmark(t, tmp_path)
+
+
+def test_a_type_of_too_few_pictures_to_attack_is_a_warning_and_no_pass(tmp_path: Path) -> None:
+    t = clean()
+    few = t["instances"].loc[t["instances"]["type"] == "swap", "instance_id"]
+    t["image_scores"] = t["image_scores"][~t["image_scores"]["negative_id"].isin(few)]
+    found = {s.suite: s for s in check_benchmark(t, tmp_path)}
+    (said,) = found["attacked_images"].findings
+    assert (said.success, said.severity, said.failing_rows) == (False, "warning", len(few))
+    assert found["blind_images"].rows == found["attacked_images"].rows - len(few)
+    assert found["blind_images"].rows == t["image_scores"]["negative_id"].nunique() - 8  # of *add*
+
+
+def test_where_nothing_was_attacked_no_suite_says_that_it_passed(tmp_path: Path) -> None:
+    t = clean()
+    t["image_scores"] = t["image_scores"].head(0)
+    found = {s.suite: s for s in check_benchmark(t, tmp_path)}
+    assert "blind_images" not in found
+    assert found["attacked_images"].findings[0].failing_rows == found["attacked_images"].rows > 0
 
 
 @pytest.mark.parametrize(("check", "misses"), [(check_captions, 3), (check_benchmark, 1)])

@@ -22,6 +22,7 @@ STAGES = [
     "synthesize",
     "filter_images",
     "assemble",
+    "image_scores",
     "validate_benchmark",
     "finetune",
     "evaluate",

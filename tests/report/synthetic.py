@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.audit.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.summary import summarise, summarise_variants
@@ -27,6 +28,7 @@ def write_all(data: Path, *, per_subtype: int = 6, seeds: int = 2) -> None:
     _blind(data, rng)
     _gates(data)
     instances = _images(data, pictures, pairs, negatives)
+    _attackers(data, rng)
     _models(data, rng, instances, seeds)
 
 
@@ -193,6 +195,30 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     put(data / "filter_images/metrics.json", metrics)
     frame = tables.frame(tables.INSTANCES, instances)
     return frame[frame["split"] == "test"].reset_index(drop=True)
+
+
+def _attackers(data: Path, rng: np.random.Generator) -> None:
+    subsets = ("all", "without_add", *tables.TYPES, *tables.SUBTYPES)
+
+    def figure(value: str, lift: float, subset: str) -> dict[str, Any]:
+        if subset in ("only", "only_obj"):
+            return {value: None, "ci_low": None, "ci_high": None, "n": 0, "unscored": 6}
+        share = float(np.clip(0.5 + lift + rng.normal(0, 0.02), 0, 1))
+        return {value: share, "ci_low": share - 0.05, "ci_high": share + 0.05, "n": 100, "unscored": 0}
+
+    forms = {
+        form: {
+            "pictures": {
+                a: {s: figure("accuracy", lift, s) for s in subsets} for a in ("features", "network")
+            },
+            "joint": {
+                a: {m: {s: figure("value", lift, s) for s in subsets} for m in METRICS}
+                for a in ("features", "network")
+            },
+        }
+        for form, lift in (("instances", 0.0), ("instances_source", 0.4))
+    }
+    put(data / "image_scores/figures.json", {"folds": 4, "split": "test", "fewest": 20, "forms": forms})
 
 
 def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds: int) -> None:

@@ -102,7 +102,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 19
+    assert len(page.sections) == 20
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -241,6 +241,21 @@ def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) ->
     assert "another experiment" in Page(build(data, profile="smoke").html).sections["changes"]
 
 
+def test_attackers_on_pictures_stand_in_both_forms_and_beside_the_models(data: Path) -> None:
+    sections = Page(build(data).html).sections
+    for text in ("the benchmark: network", "positives of the source: features", "too few to attack"):
+        assert text in sections["picture-bias"], text
+    assert "Without the relation of text and picture" in sections["models"]
+    assert "texts × network" in sections["models"]
+
+
+def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
+    put(data / "image_scores/figures.json", {"folds": 4, "split": "test", "fewest": 20, "forms": {}})
+    sections = Page(build(data).html).sections
+    assert "nothing was attacked" in sections["picture-bias"]
+    assert "Without the relation" not in sections["models"]
+
+
 def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> None:
     skip({str(data / "evaluate" / f"{n}.csv"): None for n in ("variants", "differences")}, REASON)
     skip({str(data / "finetune/curves.csv"): None, str(data / "base/curves.csv"): None}, REASON)
@@ -248,6 +263,7 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
         "evaluate/metrics",
         "synthesize/settings",
         "filter_images/metrics",
+        "image_scores/figures",
         "validate_benchmark/summary",
     ):
         skip({str(data / f"{name}.json"): None}, REASON)
@@ -269,6 +285,7 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
         "yield",
         "candidates",
         "instances",
+        "picture-bias",
         "gate-benchmark",
         "curves-base",
         "curves-finetune",

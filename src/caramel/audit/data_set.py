@@ -62,4 +62,5 @@ def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts 
     if rows.empty:
         return None
     files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
-    return image_shortcuts(files[0], files[1], grouped(rows).names, folds=folds, seed=seed)
+    kinds = rows[["type", "subtype"]]
+    return image_shortcuts(files[0], files[1], grouped(rows).names, kinds, folds=folds, seed=seed)

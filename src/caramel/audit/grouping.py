@@ -92,6 +92,23 @@ def _bucket_mates(keys: Hashes) -> Ints:
     return np.hstack([np.stack([order[at - 1], order[at]]), np.stack([order[first[at]], order[at]])])
 
 
+def tied(*ties: Sequence[str] | Ints) -> list[str]:
+    """Return the group of each of n rows, named by the smallest of the first ties' names in it.
+
+    Args:
+        ties: the first (n,) names; further ones (n,) or (m, n) of any kind. Rows that share any are in one group.
+    """
+    first = np.array(ties[0], dtype=str)
+    row, edges, nodes = np.arange(len(first)), [], len(first)
+    for tie in ties:
+        columns = np.atleast_2d(np.asarray(tie))
+        number = np.unique(columns, return_inverse=True)[1].reshape(columns.shape)
+        edges += [np.stack([row, nodes + column]) for column in number]
+        nodes += int(number.max(initial=-1)) + 1
+    label = _components(np.hstack(edges), nodes)[: len(first)]
+    return pd.Series(first).groupby(label).transform("min").tolist()
+
+
 def _components(edges: Ints, count: int) -> Ints:
     """Return the connected component of each of ``count`` nodes. (2, m) -> (count,)."""
     from scipy.sparse import coo_array

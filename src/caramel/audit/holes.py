@@ -21,7 +21,7 @@ class Hole(NamedTuple):
     """How far above chance attackers are on one task.
 
     Attributes:
-        task: name of a task, or ``images``: which of the two images is the true one.
+        task: name of a task, or ``images by ATTACKER``: which of the two images is the true one.
         source: name of the data set that was learned from; None: the audited one, by cross-validation.
         chance: in (0, 1).
         accuracy: over all rows, in [0, 1], with its 95 % interval.
@@ -44,7 +44,9 @@ def holes(result: Audit) -> list[Hole]:
     """Return all holes of a data set, the largest first."""
     found = [hole_of(attack) for attack in result.attacks]
     if result.images is not None:
-        found.append(_hole(IMAGES, None, 0.5, result.images.figures["accuracy"], result.images.figures))
+        for name, figures in result.images.figures.items():
+            overall = figures["overall"]
+            found.append(_hole(f"{IMAGES} by {name}", None, 0.5, overall["micro"], overall))
     return sorted(found, key=lambda hole: -hole.excess)
 
 

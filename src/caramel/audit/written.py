@@ -81,7 +81,11 @@ def _attack(found: Attack) -> dict[str, Any]:
 
 
 def _shortcuts(found: ImageShortcuts) -> dict[str, Any]:
-    return {"rows": len(found.positive), **found.figures, "features": found.features.to_dict("records")}
+    return {
+        "rows": len(found.rows),
+        "attackers": dict(found.figures),
+        "features": found.features.to_dict("records"),
+    }
 
 
 def _leakage(leaks: pd.DataFrame) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.audit.grouping import tied
 from caramel.errors import DataError, GateError
 from caramel.gates.suites import Summary, validate
 from caramel.storage.pictures import open_picture
@@ -61,10 +62,14 @@ def validate_benchmark(
     training: Mapping[str, pd.DataFrame],
     images: pd.DataFrame,
     scores: pd.DataFrame,
+    image_scores: pd.DataFrame,
     *,
     blind_tolerance: float,
     blind_exempt: Sequence[str],
     folds: int,
+    image_tolerance: float,
+    image_exempt: Sequence[str],
+    image_folds: int,
     max_subtype_share: float,
     folder: Path,
     docs_folder: Path,
@@ -76,9 +81,13 @@ def validate_benchmark(
         training: training sets by name.
         images: every image that they name.
         scores: of the blind scorers, for the instances' ids at least.
+        image_scores: of the attackers that see pictures alone; an instance without is of a type too few to attack.
         blind_tolerance: see suite ``blind_benchmark``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         folds: in which the scores were made; intervals are as wide as these ask.
+        image_tolerance: see suite ``blind_images``.
+        image_exempt: subtypes that this suite leaves out.
+        image_folds: in which the scores of pictures were made.
         max_subtype_share: see suite ``instances``.
         folder: of the suites.
         docs_folder: of the data docs.
@@ -86,17 +95,23 @@ def validate_benchmark(
     Raises:
         GateError: a suite failed.
     """
+    named = instances.assign(negative_id=instances["instance_id"])
     sets = [rows.assign(training_set=name) for name, rows in training.items()]
     looked_at = {
         "instances": instances,
         "training": pd.concat(sets, ignore_index=True),
         "image_uses": image_uses(instances, training, images),
         "images": images_that_open(images),
-        "blind_benchmark": with_scores(
-            instances.assign(negative_id=instances["instance_id"]), scores, exempt=blind_exempt
-        ),
+        "blind_benchmark": with_scores(named, scores, exempt=blind_exempt),
+        **attacked_images(named[~named["subtype"].isin(list(image_exempt))], image_scores),
     }
-    parameters = {"max_subtype_share": max_subtype_share, **_blind_parameters(scores, blind_tolerance, folds)}
+    parameters = {
+        "max_subtype_share": max_subtype_share,
+        **_blind_parameters(scores, blind_tolerance, folds),
+        "image_attackers": sorted(image_scores["scorer"].unique()),
+        "max_image_accuracy": 0.5 + image_tolerance,
+        "image_folds": image_folds,
+    }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
@@ -160,6 +175,24 @@ def _opens(image: Mapping[str, Any], width: int, height: int) -> bool:
         return open_picture(image["bytes"] or b"", "").size == (width, height)
     except DataError:
         return False
+
+
+def attacked_images(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rows for the suites on attackers that see pictures alone, each with its scores.
+
+    ``attacked_images`` holds all rows, with ``attacked``, which is empty where a type was too few to attack;
+    ``blind_images`` those that were attacked, if any, with ``tied``: rows that share an image or a caption.
+    """
+    scored = with_scores(rows, scores, exempt=())
+    attacked = rows["negative_id"].where(rows["negative_id"].isin(scores["negative_id"]))
+    found = {"attacked_images": scored.assign(attacked=attacked)}
+    if attacked.notna().any():
+        judged = scored[attacked.notna()]
+        ties = tied(
+            judged["image_id"].tolist(), judged["negative_image_id"].tolist(), judged["caption"].tolist()
+        )
+        found["blind_images"] = judged.assign(tied=ties)
+    return found
 
 
 def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:

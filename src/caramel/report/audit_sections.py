@@ -220,8 +220,22 @@ def _examples(
 
 
 def images_section(found: Mapping[str, Any]) -> list[Block]:
-    """Return how often images alone tell the true one, by all features and by each."""
-    everything = {"feature": "all features", "more_in": "", **found}
+    """Return how often attackers that see images alone tell the true one, by type, and what each feature alone does."""
+    attackers = value(found, "attackers", where=WHERE)
+    if not attackers:
+        return [NoteBlock("Too few images of each type to attack.")]
+    note = f"Per cent of {count(number(found, 'rows', where=WHERE))} rows that have both images (chance 50)."
+    told = [
+        [
+            Cell(name),
+            Cell(subset),
+            Cell(percent(row["accuracy"]), interval(row["ci_low"], row["ci_high"])),
+            Cell(f"{row['p_value']:.4f}"),
+            Cell(count(row["n"])),
+        ]
+        for name, figures in attackers.items()
+        for subset, row in _by_subset(figures).items()
+    ]
     table = [
         [
             Cell(str(row["feature"]).replace("_", " ")),
@@ -229,10 +243,20 @@ def images_section(found: Mapping[str, Any]) -> list[Block]:
             Cell(f"{row['p_value']:.4f}"),
             Cell(str(row["more_in"])),
         ]
-        for row in (everything, *value(found, "features", where=WHERE))
+        for row in value(found, "features", where=WHERE)
     ]
-    note = f"Per cent of {count(number(found, 'rows', where=WHERE))} rows that have both images (chance 50)."
-    return [TableBlock("", ("Feature", "Accuracy", "p", "more in"), table, note=note)]
+    return [
+        TableBlock("", ("Attacker", "Rows", "Accuracy", "p", "n"), told, note=note, labels=2),
+        TableBlock("One feature alone", ("Feature", "Accuracy", "p", "more in"), table),
+    ]
+
+
+def _by_subset(figures: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the figures over all rows, by type and by subtype, without a subset that is all rows by another name."""
+    overall = value(figures, "overall", where=WHERE)
+    found = {**value(figures, "by_type", where=WHERE), **value(figures, "by_subtype", where=WHERE)}
+    several = {name: row for name, row in found.items() if row["n"] < overall["n"]}
+    return {"all": {**overall, "accuracy": overall["micro"]}, **several}
 
 
 def leakage_section(found: Mapping[str, Any]) -> list[Block]:

@@ -8,6 +8,8 @@ from caramel.audit.attack import BEST
 from caramel.audit.audit import Audit, percent
 from caramel.audit.giveaways import Giveaways
 from caramel.audit.holes import hole_of, holes, learned_from
+from caramel.audit.image_attack import FEWEST
+from caramel.audit.image_shortcuts import ImageShortcuts
 from caramel.report.terminal import aligned, in_line
 
 
@@ -88,17 +90,27 @@ def _beside_texts(result: Audit) -> list[str]:
     """Return lines on images and on the training corpus, where they were looked at."""
     lines = []
     if result.images is not None:
-        found, first = result.images.figures, result.images.features.iloc[0]
-        lines += [
-            "",
-            f"Images alone tell the true one on {percent(found['accuracy'])} % "
-            f"[{percent(found['ci_low'])}, {percent(found['ci_high'])}] of {len(result.images.positive)} rows, "
-            f"p {found['p_value']:.4f}; most by {first['feature']} ({percent(first['accuracy'])} %)",
-        ]
+        lines += ["", *_images(result.images)]
     if result.leaks is not None:
         exact, near = (int((result.leaks["kind"] == kind).sum()) for kind in ("exact", "near"))
         lines += ["", f"In the training corpus: {exact} texts exactly, {near} nearly"]
     return lines
+
+
+def _images(found: ImageShortcuts) -> list[str]:
+    """Return a line for each attacker that sees the images alone, and one on the most telling feature."""
+    if not found.figures:
+        return [f"Images alone: too few to attack (a type needs {FEWEST} groups of them)"]
+    first = found.features.iloc[0]
+    overall = {name: figures["overall"] for name, figures in found.figures.items()}
+    return [
+        *(
+            f"Images alone tell the true one by {name} on {percent(told['micro'])} % [{percent(told['ci_low'])}, "
+            f"{percent(told['ci_high'])}] of {len(found.rows)} rows, p {told['p_value']:.4f}"
+            for name, told in overall.items()
+        ),
+        f"  the most telling feature is {first['feature']} ({percent(first['accuracy'])} %)",
+    ]
 
 
 def _given_away(found: Giveaways) -> list[str]:

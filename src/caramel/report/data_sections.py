@@ -24,7 +24,7 @@ from caramel.report.blocks import (
 from caramel.report.figures import blind_figure
 from caramel.report.inputs import number, read_json, value
 
-STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble")
+STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
 DATA_DOCS = "../../work/data_docs/{}/index.html"  # of a suite, from where the page is written
 NOTE_ON_DOCS = "A suite leads to its data docs, which stay in work/ of the project that ran the gate."

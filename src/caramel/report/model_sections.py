@@ -16,6 +16,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, corrected, leaders
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.evaluation.results.summary import BASE, VARIANT_COLUMNS, summarise_variants, variant_of
+from caramel.report.attacker_sections import joint_tables
 from caramel.report.blocks import (
     Block,
     Cell,
@@ -86,6 +87,7 @@ def models_section(data: Path) -> list[Block]:
         _models_table("", MAIN, variants, metrics, tests, note),
         *_compounds_table(variants, metrics, tests),
         *_source_form_table(data),
+        *joint_tables(data),
         _models_table("Finer metrics", FINER, variants, metrics, tests, "", folded=True),
         _runs_table(metrics),
         *_further_tables(data),

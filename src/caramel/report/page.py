@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel import tables
-from caramel.report import changes, data_sections, image_sections, model_sections
+from caramel.report import attacker_sections, changes, data_sections, image_sections, model_sections
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
 from caramel.report.rendering import render
@@ -135,6 +135,12 @@ def _parts(
             "Instances",
             "The benchmark as a model sees it, test split.",
             partial(i.instances_sheet, data, examples),
+        ),
+        (
+            "picture-bias",
+            "Picture bias",
+            "Can the negative be told by the two pictures of an instance, without a caption?",
+            partial(attacker_sections.pictures_section, data),
         ),
         (
             "gate-benchmark",

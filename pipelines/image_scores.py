@@ -1,0 +1,39 @@
+"""Stage ``image_scores``: what attackers make of the benchmark's pictures that see no caption."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from caramel import tables
+from caramel.audit.image_scores import image_scores as attacked
+from caramel.config import Config
+from caramel.running.stages import run
+
+INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
+
+
+def image_scores(config: Config) -> None:
+    """Write data/image_scores/{scores,scores_source}.parquet, one per form of the benchmark, and figures.json."""
+    forms = {
+        name: tables.read(tables.INSTANCES, INPUTS / f"{name}.parquet")
+        for name in ("instances", "instances_source")
+        if (INPUTS / f"{name}.parquet").exists()
+    }
+    found = attacked(
+        forms,
+        tables.read(tables.IMAGES, INPUTS / "images.parquet"),
+        tables.read(tables.SCORES, "data/refine/scores.parquet"),
+        **config.image_scores.model_dump(),
+        split=config.evaluate.split,
+    )
+    for name, scores in found.scores.items():
+        tables.write(tables.SCORES, scores, OUT / f"{name.replace('instances', 'scores')}.parquet")
+    (OUT / "figures.json").write_text(json.dumps(found.figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(
+        image_scores,
+        images_needed={f"{OUT}/scores.parquet": tables.SCORES, f"{OUT}/figures.json": None},
+    )

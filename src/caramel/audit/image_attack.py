@@ -1,0 +1,112 @@
+"""Attackers that see the two pictures of an instance and no caption: which of them is the negative's?
+
+``features`` is a learned combination of hand-made features, ``network`` a small network on pixels. Both are judged out
+of fold, and type by type as the blind scorers of texts are: what gives one type away would else hide what gives
+another away. Each picture is scored by itself, so that it cannot matter which of a pair comes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.arrays import Floats, Ints
+from caramel.audit.image_features import measure
+from caramel.audit.image_network import CAP as NETWORK_CAP
+from caramel.audit.image_network import SIDE, network_values
+from caramel.blind.crossfit import Learn, cross_fitted, pair_weights
+from caramel.running.parallel import threaded
+from caramel.storage.pictures import pixels
+
+CAP = 20_000  # pairs to learn from, per fold
+COST = 1.0  # inverse strength of the L2 penalty
+FEWEST = 20  # groups of a type; fewer are too few to attack
+ATTACKERS = ("features", "network")
+Scores = tuple[Floats, Floats]  # of the true images and of the negative ones, in [0, 1]; NaN: not attacked
+
+
+class Pictures(NamedTuple):
+    """The distinct images of some pairs, each measured and decoded once.
+
+    Attributes:
+        names: SHA-256 of each file, sorted.
+        features: (k, d), in the order of ``FEATURES``.
+        pixels: (k, SIDE, SIDE, 3).
+        equal: (k,) number of the picture; files of equal pixels have one.
+    """
+
+    names: list[str]
+    features: Floats
+    pixels: npt.NDArray[np.uint8]
+    equal: Ints
+
+    def sides(self, images: Sequence[bytes], negatives: Sequence[bytes]) -> Ints:
+        """Return the places of both sides' images among these. (2, n)."""
+        place = {name: i for i, name in enumerate(self.names)}
+        return np.array(
+            [[place[_hash(data)] for data in side] for side in (images, negatives)], dtype=np.int64
+        )
+
+
+def decoded(files: Sequence[bytes]) -> Pictures:
+    """Return the distinct images of encoded files; errors as in ``measure``."""
+    known = {_hash(data): data for data in files}
+    names = sorted(known)
+    found = threaded(lambda name: (measure(known[name], name), pixels(known[name], name, SIDE)), names)
+    stack = np.stack([picture for _, picture in found])
+    equal = np.unique([_hash(picture.tobytes()) for picture in stack], return_inverse=True)[1]
+    return Pictures(names, np.stack([features for features, _ in found]), stack, equal.astype(np.int64))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def attack(
+    pictures: Pictures, sides: Ints, groups: Sequence[str], kinds: Sequence[str], *, folds: int, seed: int
+) -> dict[str, Scores]:
+    """Return each attacker's scores of both sides' images, (n,) and (n,), type by type.
+
+    Each image is scored by itself, so that it matters to nothing which of a pair comes first. No pair is learned
+    from that holds a picture that is to be scored.
+
+    Args:
+        pictures: all images.
+        sides: (2, n) places of the true and of the negative images among them.
+        groups: n names; rows of one name are in one fold.
+        kinds: type of each row; one of fewer than ``FEWEST`` groups is not attacked: NaN.
+        folds, seed: see ``image_shortcuts``.
+    """
+    learners: dict[str, tuple[Learn, int]] = {
+        "features": (partial(_combination, pictures.features), CAP),
+        "network": (partial(network_values, pictures.pixels, seed=seed), NETWORK_CAP),
+    }
+    found = {name: np.full(sides.shape, np.nan) for name in ATTACKERS}
+    names, kind = np.array(groups, dtype=object), np.array(kinds, dtype=object)
+    for one in dict.fromkeys(kinds):
+        here = kind == one
+        if len(set(names[here])) < FEWEST:
+            continue
+        for name, (learn, cap) in learners.items():
+            found[name][:, here] = cross_fitted(
+                pictures.names,
+                sides[:, here],
+                names[here].tolist(),
+                learn,
+                folds=folds,
+                seed=seed,
+                cap=cap,
+                texts=pictures.equal,
+            )
+    return {name: (scores[0], scores[1]) for name, scores in found.items()}
+
+
+def _combination(features: Floats, learned: Ints, scored: Ints) -> Floats:
+    """Return values of the images to be scored: features weighted by a logistic regression on pairs; see ``Learn``."""
+    weights = pair_weights(features[learned[0]] - features[learned[1]], cost=COST)
+    return np.asarray(features[scored] @ weights)
