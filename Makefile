@@ -24,27 +24,22 @@ help:
 	@echo "make ui      open MLflow on this machine"
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
 
-# uv where it is present, else venv and pip: the same lock file for both.
+# uv installs several times as fast as pip, and is fetched by it. Where only pip is set up to reach packages, pip installs.
+UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
+install = $(UV) $(1) || { echo "uv could not install; pip does it, which takes longer."; $(PIP) $(1); }
+
 $(VENV)/core: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed, $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
-	@if command -v uv >/dev/null; then \
-	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
-	  uv pip install --quiet --python $(VENV)/bin/python -r requirements.lock && \
-	  uv pip install --quiet --python $(VENV)/bin/python --no-deps -e . ; \
-	else \
-	  $(PYTHON) -m venv $(VENV) && \
-	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.lock && \
-	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e . ; \
-	fi
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) uv==0.13.9 || echo "uv could not be fetched."
+	@$(call install,-r requirements.lock)
+	@$(call install,--no-deps -e .)
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core requirements-dev.lock
-	@if command -v uv >/dev/null; then \
-	  uv pip install --quiet --python $(VENV)/bin/python -r requirements-dev.lock ; \
-	else \
-	  $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock ; \
-	fi
+	@$(call install,-r requirements-dev.lock)
 	@touch $@
 
 env: $(VENV)/core
