@@ -109,6 +109,7 @@ def test_rows_that_share_a_picture_or_a_caption_are_tied() -> None:
     rows = pd.DataFrame(
         {
             "negative_id": ["a", "b", "c", "d", "e"],
+            "type": "swap",
             "image_id": ["1", "2", "3", "4", "5"],
             "negative_image_id": ["6", "7", "7", "9", "0"],
             "caption": ["A cat.", "A dog.", "A bus.", "A cat.", "A key."],
