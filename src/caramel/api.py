@@ -206,6 +206,7 @@ def audit_captions(
     seed: int = 3,
     name: str = "data frame",
     images: str | Path | None = None,
+    encoder: str | None = None,
     corpus: Sequence[str] | None = None,
     learn_from: Mapping[str, pd.DataFrame] | None = None,
     training: str | Path | None = None,
@@ -221,6 +222,7 @@ def audit_captions(
         seed: of folds and draws.
         name: of the data set.
         images: folder of the images, where rows have a negative image: what do they give away?
+        encoder: language-model encoder that is at hand, which the default scorers then probe and fine-tune too.
         corpus: texts that n-gram models learn from, instead of the other folds.
         learn_from: name -> frame of rows that attackers learn from as well, such as those that refinement rejected.
         training: file of a training corpus's captions: which texts stand in it?
@@ -249,7 +251,7 @@ def audit_captions(
     _check("seed", seed, 0, None)
     return audit_data_set(
         rows_of(frame, images=None if images is None else Path(images)),
-        scorers=_names("scorers", scorers) or default_scorers(),
+        scorers=_names("scorers", scorers) or default_scorers(encoder),
         folds=folds,
         seed=seed,
         name=name,

@@ -128,6 +128,20 @@ def test_all_scorers_without_a_model_are_the_default() -> None:
     assert default_scorers() == tuple(SCORERS)[: tuple(SCORERS).index("vera")]
 
 
+def test_an_encoder_that_is_at_hand_is_among_the_defaults() -> None:
+    found = default_scorers("minilm/")
+    assert found == (*default_scorers(), "embedding_probe:minilm/", "finetuned:minilm/")
+
+
+def test_an_encoder_that_is_none_is_said_before_anything_is_learned(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARAMEL_ENCODER", "nowhere/")
+    code, _, err = call("bench", "--out", "audit")
+    assert code == 1
+    assert "embedding_probe:nowhere/ cannot be loaded" in err
+
+
 def test_published_figures_are_shares_by_subset() -> None:
     found = quality.published("sugarcrepe_pp")
     assert found["replace_obj"] == pytest.approx(0.9086)

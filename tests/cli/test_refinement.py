@@ -65,6 +65,10 @@ def test_refine_writes_all_that_it_promises(call: Call, tmp_path: Path) -> None:
     after = report["best_blind_attacker"]["all_scorers"]["after"]
     before = report["best_blind_attacker"]["all_scorers"]["before"]
     assert after["accuracy"] < 0.6 < before["accuracy"]
+    taught = report["best_blind_attacker"]["rejected_rows"]
+    assert taught["before"] == before
+    assert 0 < taught["after"]["ci_low"] < taught["after"]["accuracy"] < taught["after"]["ci_high"] < 1
+    assert "rejected rows" in said
     assert f"Taken: adversarial at 1, {len(kept)} of 300 rows ({len(rejects)} rejected)." in said
     assert f"{100 * after['accuracy']:.1f} %" in said
 

@@ -34,6 +34,7 @@ from caramel.kinds.scorer import Scorer
 from caramel.texts import words_only
 
 BEST = "best_blind_attacker"
+FEWEST = 20  # images of one type; of fewer there is too little to learn from
 MOST = 50_000  # rows of one type that are attacked, or learned from; of larger types a random part is
 
 
@@ -207,6 +208,11 @@ def _spent(seconds: Mapping[str, float], names: Iterable[str]) -> dict[str, floa
     """Return the seconds of the named attackers; of all together, what they took in all."""
     each = {name: round(seconds[name], 2) for name in names if name != BEST}
     return {**each, BEST: round(sum(each.values()), 2)}
+
+
+def enough(rows: pd.DataFrame) -> bool:
+    """Return whether some type of audit rows has so many images that something can be learned from it."""
+    return bool((rows.groupby("type")["image_id"].nunique() >= FEWEST).any())
 
 
 def found_scorer(spec: str, corpus: Sequence[str] | None = None) -> Scorer:

@@ -9,14 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.attack import BEST, P1_N, PARAPHRASED, Attack, Source, attacks
+from caramel.audit.attack import BEST, P1_N, PARAPHRASED, Attack, Source, attacks, enough
 from caramel.audit.defects import find_defects
 from caramel.audit.giveaways import Giveaways, giveaways
 from caramel.audit.image_shortcuts import ImageShortcuts
 from caramel.audit.leakage import leakage
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
-FEWEST = 20  # images of one type with a paraphrase; of fewer there is too little to learn from
 ORDER_ONLY = "word_order_only"
 REWORDED = ("replace", "add")  # types whose negatives must have other words, not the same in another order
 
@@ -93,11 +92,10 @@ def audit(
         ConfigError: no scorer is named.
         DataError: the rows cannot be attacked, or a source has nothing to learn from.
     """
-    second = rows[rows["caption2"].notna()]
-    enough = second.groupby("type")["image_id"].nunique().max() >= FEWEST if len(second) else False
+    paraphrased = enough(rows[rows["caption2"].notna()])
     attack, *further = [
         found
-        for tasks in ((P1_N,), PARAPHRASED)[: 2 if enough else 1]
+        for tasks in ((P1_N,), PARAPHRASED)[: 2 if paraphrased else 1]
         for source in (None, *sources)
         for found in attacks(rows, scorers, tasks, folds=folds, seed=seed, corpus=corpus, source=source)
     ]

@@ -14,6 +14,8 @@ from caramel.errors import BackendError
 from caramel.kinds.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
 
+ENCODED = ("embedding_probe", "finetuned")  # what an encoder that is at hand is used for
+
 
 def scorer(spec: str, *, both: bool = False) -> Scorer:
     """Return the blind scorer of a spec, which raises where a score is none (``scorers.checked``).
@@ -59,9 +61,14 @@ def all_scorers() -> list[ScorerSpec]:
     return [SCORERS[name] for name in SCORERS]
 
 
-def default_scorers() -> tuple[str, ...]:
-    """Return the blind scorers that an audit is made with unless others are named: all that need no model."""
-    return tuple(found.name for found in all_scorers() if found.missing is None)
+def default_scorers(encoder: str | None = None) -> tuple[str, ...]:
+    """Return the blind scorers that an audit is made with unless others are named: all that need no model.
+
+    Args:
+        encoder: language-model encoder that is at hand, which is then probed and fine-tuned too; None: there is none.
+    """
+    found = tuple(found.name for found in all_scorers() if found.missing is None)
+    return found if encoder is None else (*found, *(f"{name}:{encoder}" for name in ENCODED))
 
 
 def scorers_help() -> list[str]:

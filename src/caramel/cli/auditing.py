@@ -31,7 +31,14 @@ def _scorers() -> list[str]:
     "--scorer",
     "scorers",
     multiple=True,
-    help="Blind scorer, repeatable; see below. All that need no model if left out.",
+    help="Blind scorer, repeatable; see below. All that need no model, and --encoder, if left out.",
+)
+@click.option(
+    "--encoder",
+    envvar="CARAMEL_ENCODER",
+    show_envvar=True,
+    help="Encoder of transformers that is at hand, as all-MiniLM-L6-v2: the default scorers then probe it and fine-tune it "
+    "too, which takes minutes to hours without a GPU.",
 )
 @click.option(
     "--corpus",
@@ -79,6 +86,7 @@ def audit(
     name: str | None,
     kind: str | None,
     scorers: tuple[str, ...],
+    encoder: str | None,
     corpus: Path | None,
     learn_from: tuple[Path, ...],
     images: Path | None,
@@ -107,6 +115,7 @@ def audit(
     Example:
       caramel audit sugarcrepe/ --out audit/
       caramel audit sugarcrepe/ --out audit/ --learn-from sugarcrepe_unrefined/ --learn-from sugarcrepe_pp/
+      caramel audit sugarcrepe/ --out audit/ --encoder all-MiniLM-L6-v2/
       caramel audit captions.csv --out audit/ --scorer length --scorer probe --max-accuracy 0.55
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
@@ -128,7 +137,7 @@ def audit(
         say(found.left_out, err=True)
     result = audit_data_set(
         found,
-        scorers=scorers or default_scorers(),
+        scorers=scorers or default_scorers(encoder),
         folds=folds,
         seed=seed,
         name=name or path.resolve().stem,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.audit.attack import BEST, Source, best_blind_attacker, enough
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
 from caramel.refine.grid_of_pairs import Within
@@ -167,7 +168,11 @@ def take(tried: Tried, settings: Settings) -> Refined:
 def judged(
     before: pd.DataFrame, after: pd.DataFrame, settings: Settings
 ) -> dict[str, tuple[Figures, Figures]]:
-    """Return who judges -> accuracy of the blind attacker before and after refinement, with folds of their own."""
+    """Return who judges -> accuracy of the blind attacker before and after refinement, with folds of their own.
+
+    ``rejected_rows`` are all scorers as they learn from the rows that were rejected, where those and the others are enough to
+    learn from; before refinement there are none, and the figure is that of all scorers.
+    """
     groups = {
         "new_scorers": settings.attackers,
         "all_scorers": (*settings.scorers, *settings.attackers),
@@ -176,6 +181,14 @@ def judged(
     for label, names in groups.items():
         attack = tradeoff.stacked(names, folds=settings.folds, seed=settings.seed + 3)
         found[label] = (attack(before), attack(after))
+    rejects = before[~before["pair_id"].isin(after["pair_id"])]
+    if all(enough(rows) for rows in (after, rejects)):
+        # What was thrown away gives away what was kept: nobody has to learn on the refined set itself.
+        source = Source("rejected rows", rejects)
+        how: dict[str, Any] = {"folds": settings.folds, "seed": settings.seed + 3, "source": source}
+        overall = best_blind_attacker(after, groups["all_scorers"], **how).figures[BEST]["overall"]
+        taught = (overall["micro"], overall["ci_low"], overall["ci_high"])
+        found["rejected_rows"] = (found["all_scorers"][0], taught)
     return found
 
 
