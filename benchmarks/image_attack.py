@@ -19,7 +19,7 @@ from caramel.audit.image_scores import image_scores
 
 @click.command()
 @click.argument("project", default=".", type=click.Path(exists=True, file_okay=False))
-@click.option("--folds", default=4, show_default=True, help="Of the cross-validation.")
+@click.option("--folds", default=3, show_default=True, help="Of the cross-validation.")
 @click.option("--seed", default=10, show_default=True, help="Of folds, draws and weights.")
 @click.option(
     "--split", default="test", show_default=True, help="Part of the instances that the figures are of."
