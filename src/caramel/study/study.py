@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from caramel import tables
 from caramel.benchmarks.metrics import outcomes
-from caramel.config import Config, Contrast
+from caramel.config import Config, Contrast, Finetune
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.evaluation.results.summary import BASE
@@ -79,7 +79,9 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
             bar.set_description(f"cell {number} of {len(todo)}")
             workspace.repro(folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar)
             out = folder / "data" / workspace.LAST
-            parts.append(_of_cell(tables.read(tables.METRICS, out / "metrics.parquet"), cell))
+            parts.append(
+                _of_cell(tables.read(tables.METRICS, out / "metrics.parquet"), cell, config.finetune)
+            )
             scores = tables.read(tables.SIMILARITIES, out / "similarities.parquet")
             for subset in dict.fromkeys([config.report.contrast.subset, *tables.COMPOUNDS]):
                 found = _differences(scores, config.report.contrast, subset)
@@ -87,15 +89,12 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
     return Ran(tables.frame(tables.STUDY, pd.concat(parts, ignore_index=True)), hits)
 
 
-def _of_cell(metrics: pd.DataFrame, cell: cells.Cell) -> pd.DataFrame:
-    """Return the rows of one cell in table ``study``."""
-    rows = metrics[metrics["benchmark"] == BENCHMARK]
-    variant, _, seed = (rows["model"].str.rpartition("-")[part] for part in range(3))
-    return rows.assign(
-        **cell._asdict(),
-        variant=variant.where(variant != "", rows["model"]),
-        finetune=seed.where(variant != "", ""),
-    )
+def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, tuned: Finetune) -> pd.DataFrame:
+    """Return the rows of the base and the variants of one cell in table ``study``."""
+    names = {BASE: (BASE, "")} | {f"{v}-{s}": (v, str(s)) for v in tuned.variants for s in tuned.seeds}
+    rows = metrics[(metrics["benchmark"] == BENCHMARK) & metrics["model"].isin(names)]
+    variant, seed = ([names[str(model)][part] for model in rows["model"]] for part in range(2))
+    return rows.assign(**cell._asdict(), variant=variant, finetune=seed)
 
 
 def _differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Iterator[pd.Series]:
