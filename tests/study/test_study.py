@@ -106,6 +106,20 @@ def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -
         assert 0 <= part["power"]["power"] <= 1
 
 
+def test_the_models_figures_are_means_of_draws_and_differ_as_the_comparisons_say() -> None:
+    rows = runs()
+    found = summary(ran(rows), config())
+    of = {(row["variant"], row["metric"], row["subset"]): row for row in found["models"]}
+    assert len(of) == 4 * len(COLUMNS)
+    base = rows[(rows["variant"] == "base") & (rows["metric"] == "i2t")]
+    draws = [base[base["scenes"] == draw]["value"].mean() for draw in range(4)]
+    assert of["base", "i2t", "without_add"]["mean"] == pytest.approx(np.mean(draws))
+    assert of["base", "i2t", "without_add"]["sd"] == pytest.approx(np.std(draws, ddof=1))
+    for row in found["exploratory"]:
+        pair = [of[row[side], row["metric"], row["subset"]]["mean"] for side in ("variant", "against")]
+        assert row["mean"] == pytest.approx(pair[0] - pair[1])
+
+
 @pytest.mark.parametrize(("lift", "noise", "verdict"), [(0.05, 0.002, "Shown"), (0.0, 0.02, "Not shown")])
 def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float, verdict: str) -> None:
     found = summary(ran(runs(lift=lift, noise=noise, seed=3)), config())

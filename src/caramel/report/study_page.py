@@ -53,6 +53,7 @@ def study_page(found: Row) -> str:
             "components", "Where the spread comes from", "Variance components of one run.", _parts(found)
         ),
         Section("power", "Power", "What a study of another size would see.", _power(found)),
+        Section("models", "Models", "The base and its variants over all cells.", _models(found["models"])),
         Section("others", "All other comparisons", "Explorations.", _others(found["exploratory"])),
     ]
     return render(
@@ -149,6 +150,26 @@ def _power(found: Row) -> list[Block]:
         f"{percent(one['power']['detectable'])} points, if the components are as estimated. Each row changes one number alone."
     )
     return [TableBlock("", ("Of", "This study", f"Needed for {points} points at 80 %"), rows, note=note)]
+
+
+def _models(rows: Sequence[Row]) -> list[Block]:
+    columns = list(dict.fromkeys((row["metric"], row["subset"]) for row in rows))
+    found = {(row["variant"], row["metric"], row["subset"]): row for row in rows}
+    lines = [
+        [Cell(name), *(_figure(found[name, *column]) for column in columns)]
+        for name in dict.fromkeys(row["variant"] for row in rows)
+    ]
+    head = ("Model", *(f"{TITLES[metric]}, {subset}" for metric, subset in columns))
+    note = (
+        "Per cent: mean ± standard deviation over draws of the scenes; brackets: 95 % t interval. Models of one cell share "
+        "its luck, so intervals that overlap say nothing of their difference, which is tested above and below."
+    )
+    return [TableBlock("", head, lines, note=note)]
+
+
+def _figure(row: Row) -> Cell:
+    text = f"{percent(row['mean'])} ± {percent(_or_nan(row['sd']))}"
+    return Cell(text, interval(_or_nan(row["low"]), _or_nan(row["high"])))
 
 
 def _others(rows: Sequence[Row]) -> list[Block]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -173,11 +173,24 @@ def summary(ran: Ran, config: Config) -> dict[str, Any]:
         "effect": config.study.effect,
         "contrast": {**_row(first), "shown": first.p < ALPHA, **_explained(first, ran, config)},
         "compounds": compounds,
+        "models": _models(ran.runs, dict.fromkeys((each.metric, each.subset) for each in [first, *others])),
         "exploratory": [
             {**_row(each), "p_holm": _number(p), "shown": bool(p < ALPHA)}
             for each, p in zip(others, corrected, strict=True)
         ],
     }
+
+
+def _models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Return each model's figures: mean of the draws of the scenes, their standard deviation and t interval."""
+    rows = []
+    for variant, metric, subset in [(v, *c) for v in runs["variant"].unique() for c in columns]:
+        those = runs[(runs["variant"] == variant) & (runs["metric"] == metric) & (runs["subset"] == subset)]
+        of_cells = those.groupby(list(cells.Cell._fields))["value"].mean()
+        over = over_seeds(of_cells.groupby("scenes").mean().to_numpy(float))
+        numbers = {name: _number(getattr(over, name)) for name in ("mean", "sd", "low", "high")}
+        rows.append({"variant": variant, "metric": metric, "subset": subset, **numbers})
+    return rows
 
 
 def _explained(found: Figure, ran: Ran, config: Config) -> dict[str, Any]:
