@@ -7,27 +7,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.errors import DataError
-from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, corrected, leaders
-from caramel.evaluation.results.paired_hits import ALPHA
+from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, leaders
 from caramel.evaluation.results.summary import BASE, VARIANT_COLUMNS, summarise_variants, variant_of
 from caramel.report.attacker_sections import joint_tables
 from caramel.report.blocks import (
     Block,
     Cell,
     FigureBlock,
-    Mark,
-    NoteBlock,
     TableBlock,
     count,
     interval,
     percent,
-    signed,
 )
 from caramel.report.figures import bars_figure, curves_figure
 from caramel.report.inputs import Skipped, read_csv, read_json
@@ -136,7 +131,7 @@ class _Rows(dict[tuple[str, ...], Row]):
         raise DataError(f"data/evaluate has no row for {', '.join(key)}. Run `dvc repro -f evaluate`.")
 
 
-def _keyed(rows: pd.DataFrame, *keys: str) -> _Rows:
+def keyed(rows: pd.DataFrame, *keys: str) -> Mapping[tuple[str, ...], Row]:
     """Return each row by its key."""
     return _Rows((tuple(str(row[k]) for k in keys), row) for row in rows.to_dict("records"))
 
@@ -152,9 +147,9 @@ def _models_table(
     folded: bool = False,
 ) -> TableBlock:
     """Return chance, base and variants in rows."""
-    found = _keyed(variants, "variant", "subset", "metric")
+    found = keyed(variants, "variant", "subset", "metric")
     single = metrics[metrics.groupby("variant")["model"].transform("nunique") == 1]
-    alone = _keyed(single, "variant", "subset", "metric")
+    alone = keyed(single, "variant", "subset", "metric")
     names = list(dict.fromkeys(variants["variant"].astype(str)))
     means = {
         (c.subset, c.metric): {n: float(found[n, c.subset, c.metric]["mean"]) for n in names} for c in columns
@@ -182,7 +177,7 @@ def _model_cell(row: Row, bounds: Row, leads: bool) -> Cell:
 
 def _runs_table(metrics: pd.DataFrame) -> TableBlock:
     """Return every run by itself, with bootstrap intervals, instances and ties."""
-    found = _keyed(metrics[metrics["subset"] == "all"], "model", "metric")
+    found = keyed(metrics[metrics["subset"] == "all"], "model", "metric")
     columns = [c for c in MAIN if c.subset == "all"]
     rows = []
     for model in dict.fromkeys(metrics["model"].astype(str)):
@@ -195,89 +190,6 @@ def _runs_table(metrics: pd.DataFrame) -> TableBlock:
     head = ("Run", *(c.title for c in columns), *counted)
     note = "Brackets: 95 % bootstrap interval over images. A tie counts as a miss."
     return TableBlock("Each run", head, rows, note=note, folded=True)
-
-
-def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
-    """Return paired differences between the variants and the base; all but the contrast are explorations."""
-    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
-    if rows.empty:
-        return [NoteBlock("Only one model was scored: there is nothing to compare.")]
-    columns = [c for c in MAIN if c.subset in set(rows["subset"])]
-    found = _keyed(rows, "a", "b", "subset", "metric")
-    pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
-    keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
-    others = [key for key in keys if not _is_contrast(key, contrast)]
-    p = corrected([key[3] for key in others], np.array([found[key]["p"] for key in others], float))
-    shown = dict(zip(others, p < ALPHA, strict=True))
-    lines = [
-        [
-            Cell(f"{a} − {b}"),
-            *(
-                _difference_cell(found[a, b, c.subset, c.metric], shown.get((a, b, c.subset, c.metric)))
-                for c in columns
-            ),
-        ]
-        for a, b in pairs
-    ]
-    note = (
-        "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
-        f"and training seeds, not corrected. Coloured: p < 0.05 after Holm's correction over the {len(others)} comparisons "
-        "of this table but for the one that was named beforehand, which is marked."
-    )
-    head = ("Difference", *(c.title for c in columns))
-    return [TableBlock("", head, lines, note=note)]
-
-
-def _is_contrast(key: tuple[str, str, str, str], contrast: Mapping[str, str]) -> bool:
-    """Return whether a difference, or its opposite, is the one that was named beforehand."""
-    asked = {contrast["variant"], contrast["against"]}
-    return {key[0], key[1]} == asked and key[2:] == (contrast["subset"], contrast["metric"])
-
-
-def _difference_cell(row: Row, shown: bool | None) -> Cell:
-    """Return the difference with its interval; ``shown`` is None for the contrast."""
-    if shown is None:
-        return Cell(signed(row["difference"]) + " (the claim)", _between(row), "muted")
-    mark: Mark = ("up" if row["difference"] > 0 else "down") if shown else ""
-    return Cell(signed(row["difference"]), _between(row), mark)
-
-
-def _between(row: Mapping[Any, Any]) -> str:
-    return interval(row["ci_low"], row["ci_high"], difference=True)
-
-
-def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
-    """Return the comparison that was named beforehand: its names, difference, interval, p and whether it is shown.
-
-    Args:
-        data: the folder of the stages' outputs.
-        contrast: variant, against, metric and subset.
-
-    Raises:
-        Skipped: nothing was evaluated, or not this.
-    """
-    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
-    for row in rows.to_dict("records"):
-        if _is_contrast((row["a"], row["b"], row["subset"], row["metric"]), contrast):
-            sign = 1 if row["a"] == contrast["variant"] else -1
-            low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
-            numbers = {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
-            return {**contrast, **{k: round(n, 6) for k, n in numbers.items()}, "shown": row["p"] < ALPHA}
-    raise Skipped(
-        f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {contrast['subset']}"
-    )
-
-
-def claim_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
-    """Return the claim in words."""
-    found = claim_of(data, contrast)
-    text = (
-        f"{'Shown' if found['shown'] else 'Not shown'} of this run's models: {found['variant']} over {found['against']}, "
-        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, p = {found['p']:.3g}. "
-        "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
-        "have one seed each here. `caramel study` counts all of them."
-    )
-    return [NoteBlock(text, "good" if found["shown"] else "plain")]
 
 
 def subtypes_section(data: Path) -> list[Block]:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from caramel import tables
-from caramel.report import attacker_sections, changes, data_sections, image_sections, model_sections
+from caramel.report import (
+    attacker_sections,
+    changes,
+    claim_sections,
+    data_sections,
+    image_sections,
+    model_sections,
+)
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
 from caramel.report.rendering import render
@@ -59,12 +66,12 @@ def build_report(
     changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
     claimed = "Named in params.yaml (report.contrast) before the run; all other comparisons are explorations."
     sections = [
-        _section("claim", "The claim", claimed, partial(model_sections.claim_section, data, contrast))
+        _section("claim", "The claim", claimed, partial(claim_sections.claim_section, data, contrast))
     ]
     sections += [Section("changes", "What changed", "Key figures against the last report.", changed)]
     sections += [_section(*part) for part in _parts(data, examples, exempt, contrast)]
     try:
-        claim = model_sections.claim_of(data, contrast)
+        claim = claim_sections.claim_of(data, contrast)
     except Skipped:
         claim = None
     figures = [b for s in sections for b in s.blocks if isinstance(b, FigureBlock)]
@@ -94,7 +101,7 @@ def _parts(
             "differences",
             "Differences",
             "Which training data makes a difference, on the same instances.",
-            partial(m.differences_section, data, contrast),
+            partial(claim_sections.differences_section, data, contrast),
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
         ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
