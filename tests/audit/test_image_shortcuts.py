@@ -38,6 +38,8 @@ def sets(draw, draw_negative, seed: int = 0) -> tuple[list[bytes], list[bytes], 
     rng = np.random.default_rng(seed)
     images, negatives = [draw(rng) for _ in range(PAIRS)], [draw_negative(rng) for _ in range(PAIRS)]
     kinds = pd.DataFrame({"type": "swap", "subtype": ["swap_obj", "swap_att"] * (PAIRS // 2)})
+    kinds["caption"] = [f"A cat and {i} dogs." for i in range(PAIRS)]
+    kinds["negative_caption"] = [f"A cow and {i} dogs." for i in range(PAIRS)]
     return images, negatives, [f"i{i // 2}" for i in range(PAIRS)], kinds
 
 
@@ -119,6 +121,15 @@ def test_the_order_of_rows_changes_nothing():
     assert first.figures == second.figures
 
 
+def test_texts_and_images_that_both_tell_reach_group_without_their_relation():
+    found = image_shortcuts(*sets(plain, lambda rng: encoded(scene(rng), "PNG")), folds=5, seed=3)
+    joint = found.joint["features"]
+    assert list(joint) == ["accuracy", "i2t", "t2i", "group", "group_match"]
+    assert joint["group"]["value"] > 0.9
+    alike = image_shortcuts(*sets(plain, plain), folds=5, seed=3).joint["features"]
+    assert alike["group"]["ci_low"] < 0.25 + 0.1
+
+
 def test_a_type_of_few_groups_is_too_few_to_attack():
     images, negatives, groups, kinds = sets(plain, softened)
     kinds["type"] = np.where(np.arange(PAIRS) < 30, "few", "many")  # 15 groups
@@ -130,7 +141,7 @@ def test_a_type_of_few_groups_is_too_few_to_attack():
 
 def test_a_few_pairs_alone_are_too_few_and_say_nothing():
     found = image_shortcuts(*(column[:6] for column in sets(plain, softened)), folds=5, seed=3)
-    assert (len(found.rows), found.figures, len(found.features)) == (0, {}, 0)
+    assert (len(found.rows), found.figures, found.joint, len(found.features)) == (0, {}, {}, 0)
 
 
 def test_a_broken_image_is_an_error():
@@ -139,7 +150,7 @@ def test_a_broken_image_is_an_error():
             [b"no image"],
             [plain(np.random.default_rng(0))],
             ["i"],
-            pd.DataFrame({"type": ["a"], "subtype": ["a"]}),
+            pd.DataFrame({"type": ["a"], "subtype": ["a"], "caption": "A.", "negative_caption": "B."}),
             folds=5,
             seed=3,
         )

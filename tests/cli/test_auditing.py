@@ -115,6 +115,7 @@ def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(call: C
     assert found["leakage"]["rows"][0]["corpus_text"] == "a cat and 3 dogs"
     page = Path("audit", "audit.html").read_text()
     assert "One feature alone" in page
+    assert "without their relation" in page
     assert "a cat and 3 dogs" in page
 
 

@@ -62,5 +62,4 @@ def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts 
     if rows.empty:
         return None
     files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
-    kinds = rows[["type", "subtype"]]
-    return image_shortcuts(files[0], files[1], grouped(rows).names, kinds, folds=folds, seed=seed)
+    return image_shortcuts(files[0], files[1], grouped(rows).names, rows, folds=folds, seed=seed)

@@ -84,6 +84,7 @@ def _shortcuts(found: ImageShortcuts) -> dict[str, Any]:
     return {
         "rows": len(found.rows),
         "attackers": dict(found.figures),
+        "joint": {name: dict(metrics) for name, metrics in found.joint.items()},
         "features": found.features.to_dict("records"),
     }
 

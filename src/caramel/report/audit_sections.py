@@ -245,8 +245,22 @@ def images_section(found: Mapping[str, Any]) -> list[Block]:
         ]
         for row in value(found, "features", where=WHERE)
     ]
+    reached = value(found, "joint", where=WHERE)
+    metrics = list(dict.fromkeys(metric for of_attacker in reached.values() for metric in of_attacker))
+    joint = [
+        [
+            Cell(f"texts × {name}"),
+            *(Cell(percent(f["value"]), interval(f["ci_low"], f["ci_high"])) for f in of_attacker.values()),
+        ]
+        for name, of_attacker in reached.items()
+    ]
+    apart = (
+        "How true the caption looks by itself (scorer probe) times how true the image does. Who can tell neither has "
+        "accuracy and group_match 50, i2t and t2i 25, group 12.5."
+    )
     return [
         TableBlock("", ("Attacker", "Rows", "Accuracy", "p", "n"), told, note=note, labels=2),
+        TableBlock("With the texts, without their relation", ("Attacker", *metrics), joint, note=apart),
         TableBlock("One feature alone", ("Feature", "Accuracy", "p", "more in"), table),
     ]
 
