@@ -1,9 +1,10 @@
 import pandas as pd
 import pytest
 
-from caramel.audit.attack import BEST, Source
+from caramel.audit.attack import BEST
 from caramel.audit.audit import audit
 from caramel.audit.holes import holes, learned_from
+from caramel.audit.tasks import Source
 
 
 def benchmark(rows, start=0):

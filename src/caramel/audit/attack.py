@@ -1,8 +1,4 @@
-"""Attacks on a data set's texts: the tasks that it sets, who attacks them, and where the attackers learned.
-
-A task asks which text of a row is the negative, without the image: of caption and negative (P1-N), of paraphrase and
-negative (P2-N), of all three where each is scored by itself and both true ones must be above the negative (ITT of
-SugarCrepe++, Dumpala et al. 2024), or of all three for one who sees them together (P1-P2-N).
+"""Attacks on a data set's texts, on each of its tasks.
 
 Attackers are the blind scorers, and all of them together (``stacking``). They learn on the other folds of the data
 set, or on another one: what refinement threw away, the pool that it was made from, or data sets that have nothing to do
@@ -26,6 +22,7 @@ from caramel.arrays import Floats
 from caramel.audit.attack_figures import Figures, figures
 from caramel.audit.grouping import grouped
 from caramel.audit.stacking import SEES_ALL, combined, learned_gaps, pairs_of
+from caramel.audit.tasks import P1_N, Source, Task
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
 from caramel.draws import stable_keys
@@ -36,51 +33,6 @@ from caramel.texts import words_only
 BEST = "best_blind_attacker"
 FEWEST = 20  # images of one type; of fewer there is too little to learn from
 MOST = 50_000  # rows of one type that are attacked, or learned from; of larger types a random part is
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is asked of a row.
-
-    Attributes:
-        name: of the texts that stand against each other.
-        asks: it in words.
-        columns: of the true captions, all of which must be above the negative.
-        sees_all: whether the attacker sees all texts together, and not one or two at a time.
-    """
-
-    name: str
-    asks: str
-    columns: tuple[str, ...]
-    sees_all: bool = False
-
-    @property
-    def chance(self) -> float:
-        """How often who cannot tell is right: one of so many texts is the negative."""
-        return 1 / (1 + len(self.columns))
-
-
-P1_N = Task("P1-N", "is the caption above the negative?", ("caption",))
-P2_N = Task("P2-N", "is the paraphrase above the negative?", ("caption2",))
-ITT = Task("ITT", "are both, each scored by itself, above the negative?", ("caption", "caption2"))
-TRIPLES = Task(
-    "P1-P2-N", "which of the three, seen together, is the negative?", ("caption", "caption2"), True
-)
-TASKS = (P1_N, P2_N, ITT, TRIPLES)
-PARAPHRASED = TASKS[1:]  # those of rows with a paraphrase; they share what is learned
-
-
-@dataclass(frozen=True)
-class Source:
-    """A data set to learn from.
-
-    Attributes:
-        name: of it.
-        rows: audit rows.
-    """
-
-    name: str
-    rows: pd.DataFrame
 
 
 @dataclass(frozen=True)

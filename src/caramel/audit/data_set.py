@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from caramel.audit.attack import Source
 from caramel.audit.audit import Audit, audit, leaks_into
 from caramel.audit.grouping import grouped
 from caramel.audit.image_shortcuts import ImageShortcuts, image_shortcuts
 from caramel.audit.inputs_of_audit import AuditRows
+from caramel.audit.tasks import Source
 from caramel.benchmarks.image_files import encoded
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.attack import BEST, Source, best_blind_attacker, enough
+from caramel.audit.attack import BEST, best_blind_attacker, enough
+from caramel.audit.tasks import Source
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
 from caramel.refine.grid_of_pairs import Within

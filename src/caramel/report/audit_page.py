@@ -16,6 +16,7 @@ from caramel.report.audit_sections import BEST, WHERE, ranked
 from caramel.report.blocks import Section, count, percent
 from caramel.report.inputs import number, value
 from caramel.report.rendering import render
+from caramel.report.task_sections import tasks_section
 from caramel.storage.files import write_atomically
 
 PAGE = "audit.html"
@@ -96,7 +97,7 @@ def audit_page(
             "tasks",
             "Tasks and attackers",
             "What is asked of a row, where attackers learned, and which hole is the largest.",
-            parts.tasks_section(audit),
+            tasks_section(audit),
         ),
         Section("gaps", "Gaps", "By how much they prefer it.", parts.gaps_section(audit, pairs)),
         Section(

@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.holes import learned_from
 from caramel.audit.similarity.lexical import PAIRS, quartiles, sls
 from caramel.kinds.parser import Parser
 from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
@@ -30,7 +29,6 @@ WHERE = Path("audit.json")  # named in errors
 SHOWN = 5  # rows per defect and per finding
 TERMS = 10  # per type
 NOTE_ON_TERMS = "Terms: words, pairs of words (<s> and </s>: begin and end of the text) and lengths in words."
-NOTE_ON_HOLES = "Excess: (accuracy − chance) / (1 − chance), the share of the way from chance to always right, in per cent."
 PLANES = 3  # strongest scorers whose gaps are shown against each other
 TEXTS = {"caption": "Caption", "caption2": "Paraphrase", "negative_caption": "Negative"}
 
@@ -63,62 +61,19 @@ def scorers_section(
 
 def _scorer_row(name: str, figures: Mapping[str, Any], subtypes: Sequence[str]) -> list[Cell]:
     overall = value(figures, "overall", where=WHERE)
-    cells = [_share(overall, "micro", ""), _share(overall, "macro", "macro_")]
+    cells = [share_cell(overall, "micro", ""), share_cell(overall, "macro", "macro_")]
     for subtype in subtypes:
         there = subtype in figures["by_subtype"]
-        cells.append(_share(figures["by_subtype"][subtype], "accuracy", "") if there else Cell(MISSING))
+        cells.append(share_cell(figures["by_subtype"][subtype], "accuracy", "") if there else Cell(MISSING))
     p, ties = number(overall, "p_value", where=WHERE), number(overall, "ties", where=WHERE)
     title = Cell(name.replace("_", " "), "all scorers together", "best") if name == BEST else Cell(name)
     return [title, *cells, Cell(f"{p:.4f}"), Cell(count(ties))]
 
 
-def _share(figures: Mapping[str, Any], key: str, prefix: str, chance: float = 0.5) -> Cell:
+def share_cell(figures: Mapping[str, Any], key: str, prefix: str, chance: float = 0.5) -> Cell:
+    """Return a share with its interval, marked where that is above chance."""
     share, low, high = (number(figures, k, where=WHERE) for k in (key, f"{prefix}ci_low", f"{prefix}ci_high"))
     return Cell(percent(share), interval(low, high), "bad" if low > chance else "")
-
-
-def tasks_section(audit: Mapping[str, Any]) -> list[Block]:
-    """Return how the best blind attacker does on each task, from each source; who is strongest, and the largest holes."""
-    subtypes = list(value(audit, BEST, "by_subtype", where=WHERE))
-    table = []
-    for found in value(audit, "attacks", where=WHERE):
-        best, first = value(found, BEST, where=WHERE), value(found, "strongest", where=WHERE)
-        chance, taught = (number(found, key, where=WHERE) for key in ("chance", "rows_learned_from"))
-        parts = [best["by_subtype"].get(subtype) for subtype in subtypes]
-        table.append(
-            [
-                Cell(str(found["task"]), str(found["asks"])),
-                Cell(learned_from(found["source"]), f"{count(taught)} rows"),
-                Cell(percent(chance)),
-                _share(best["overall"], "micro", "", chance),
-                *(Cell(MISSING) if part is None else _share(part, "accuracy", "", chance) for part in parts),
-                Cell(percent(number(first, "micro", where=WHERE)), str(first["scorer"]).replace("_", " ")),
-                Cell(f"{number(first, 'seconds', where=WHERE):.1f}"),
-            ]
-        )
-    head = ("Task", "Learned from", "chance", "all", *subtypes, "strongest", "seconds")
-    note = (
-        "Per cent, of all scorers together, and of the strongest of them and all; texts that tie share a hit."
-    )
-    return [
-        TableBlock("", head, table, labels=2, note=note),
-        _holes_block(value(audit, "holes", where=WHERE)),
-    ]
-
-
-def _holes_block(found: Sequence[Mapping[str, Any]]) -> Block:
-    """Return the table of holes."""
-    table = []
-    for hole in found:
-        chance, share, low, high, *excess = (
-            number(hole, key, where=WHERE)
-            for key in ("chance", "accuracy", "ci_low", "ci_high", "excess", "excess_low", "excess_high")
-        )
-        cells = [Cell(percent(chance)), Cell(percent(share), interval(low, high))]
-        cells.append(Cell(percent(excess[0]), interval(excess[1], excess[2]), "bad" if excess[1] > 0 else ""))
-        table.append([Cell(str(hole["task"])), Cell(learned_from(hole["source"])), *cells])
-    head = ("Task", "Learned from", "chance", "accuracy", "excess")
-    return TableBlock("Holes, the largest first", head, table, labels=2, note=NOTE_ON_HOLES)
 
 
 def gaps_section(audit: Mapping[str, Any], pairs: pd.DataFrame) -> list[Block]:
