@@ -174,6 +174,15 @@ def test_a_score_that_is_no_score_is_an_error(bad, said):
         selected(rows(["A dog.", "A bus."]), np.full((2, 2), 0.5), scores)
 
 
+@pytest.mark.parametrize(
+    ("similarity", "said"), [([0.5, np.nan], "not finite, the first of them nan"), ([0.5], r"need \(2,\)")]
+)
+def test_a_similarity_that_is_none_is_an_error(similarity, said):
+    data, scores = rows(["A dog sat here.", "A bus sat here."]), np.full((2, 2), 0.5)
+    with pytest.raises(DataError, match=said):
+        selected(data, scores, scores, similarity=np.array(similarity))
+
+
 def test_senseless_settings_are_errors():
     data, scores = rows(["A dog sat here.", "A bus sat here."]), np.full((2, 2), 0.5)
     with pytest.raises(ConfigError, match="percentile = 101"):

@@ -157,12 +157,14 @@ def select(
 
     Raises:
         ConfigError: as ``refine.check_grid``, or the percentile is not in [0, 100].
-        DataError: a score is NaN or not in [0, 1].
+        DataError: a score is NaN or not in [0, 1], or a similarity is not finite.
     """
     check_grid(scorers, cell)
     if not 0 <= percentile <= 100:
         raise ConfigError(f"percentile = {percentile!r} must be in [0, 100].")
     _check_scores(positive, negative, scorers, len(rows))
+    if similarity is not None:
+        _check_similarity(similarity, len(rows))
     rows = rows.reset_index(drop=True)
     reasons = np.full(len(rows), "", dtype=object)
     written = zip(rows["caption"], rows["negative_caption"], strict=True)
@@ -200,6 +202,18 @@ def _check_scores(positive: Floats, negative: Floats, scorers: Sequence[str], ro
                 f"{int(bad.sum())} scores of {name}s are not in [0, 1], the first of them "
                 f"{float(scores[bad][0])!r}. Score these texts again."
             )
+
+
+def _check_similarity(similarity: Floats, rows: int) -> None:
+    """Raise a DataError unless it is (rows,) and finite: what is no number would pass for unlike its caption."""
+    if similarity.shape != (rows,):
+        raise DataError(f"The similarity has shape {similarity.shape}; {rows} rows need {(rows,)}.")
+    bad = ~np.isfinite(similarity)
+    if bad.any():
+        raise DataError(
+            f"{int(bad.sum())} similarities of a caption and its negative are not finite, the first of them "
+            f"{float(similarity[bad][0])!r}. Embed these texts again, or leave --similarity out."
+        )
 
 
 def _at_or_above(scores: Floats, subtypes: pd.Series[str], percentile: float) -> Kept:

@@ -50,7 +50,7 @@ def paper_table(
 
     The best measured model of a column is bold only where it is better than every other measured one by
     ``comparison.compare``, corrected by Holm over all these comparisons of the table, those of GroupMatch among
-    themselves. That keeps any false bold in the table to 5 %: a column's is false only if a model beats the truly best
+    themselves. That keeps any false bold among either to 5 %: a column's is false only if a model beats the truly best
     one, which is no more than one comparison per other model.
 
     Args:

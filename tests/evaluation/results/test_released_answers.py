@@ -123,6 +123,11 @@ def test_one_order_twice_is_an_error(tmp_path: Path) -> None:
             "field 'free_form_answer' must be",
         ),
         ({"caption": 3}, "field 'caption' must be text"),
+        ({"answer": None}, "row '1', field 'answer' must be an object with fields, not None"),
+        (
+            {"answer": {"free_form_answer": "(1)"}},
+            "row '1', field 'answer' has no field 'multiple_choice_answer'",
+        ),
     ],
 )
 def test_a_broken_answer_is_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:

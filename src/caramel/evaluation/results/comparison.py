@@ -30,7 +30,7 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "p": "two-sided p-value of no difference, not corrected",
     "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics; those of "
     "group_match, which reads the scores of group once more, are corrected among themselves",
-    "significant": "p_holm < 0.05: of all such claims of the comparison any is false with 5 % at most",
+    "significant": "p_holm < 0.05: of all such claims that are corrected together any is false with 5 % at most",
     "effect": "Cohen's g: a's share of the instances that one of both alone has right, minus 1/2; in [-1/2, 1/2]",
     "a_only": "instances that a has right, or more right, and b not; the mean over pairs of seeds",
     "b_only": "instances that b has right and a not, likewise",

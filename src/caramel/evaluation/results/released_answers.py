@@ -27,10 +27,10 @@ KEY = ["model", "instance_id"]
 
 
 def is_answers(rows: pd.DataFrame) -> bool:
-    """Return whether each of the rows holds an answer with the option that it means."""
+    """Return whether the rows hold answers with the option that is meant: one does; each must, see ``answers_of``."""
     if "answer" not in rows.columns or "correct" not in rows.columns:
         return False
-    return all(isinstance(said, dict) and "multiple_choice_answer" in said for said in rows["answer"])
+    return any(isinstance(said, dict) and "multiple_choice_answer" in said for said in rows["answer"])
 
 
 def answers_of(
@@ -45,20 +45,21 @@ def answers_of(
         places: where each stands, for messages.
 
     Raises:
-        DataError: a field is no text, or no reply of the file tells the order of its options.
+        DataError: an answer is no object, a field is no text, or no reply of the file tells the order of its options.
     """
     records: Any = rows.to_dict("records")
-    order = _order(records, places)
-    outcomes = [
-        _outcome(hit, optional_text(row["answer"], "multiple_choice_answer", where))
-        for hit, row, where in zip(right, records, places, strict=True)
-    ]
-    replies: Any = [
-        optional_text(row["answer"], "free_form_answer", where)
-        for row, where in zip(records, places, strict=True)
-    ]
-    fixed: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
-    return described.assign(**fixed, outcome=outcomes, reply=replies)
+    meant, replies = (
+        [
+            optional_text(row["answer"], field, f"{where}, field 'answer'")
+            for row, where in zip(records, places, strict=True)
+        ]
+        for field in ("multiple_choice_answer", "free_form_answer")
+    )
+    order = _order(records, replies, places)
+    outcomes = [_outcome(hit, option) for hit, option in zip(right, meant, strict=True)]
+    asked: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
+    said: dict[str, Any] = {"outcome": outcomes, "reply": replies}
+    return described.assign(**asked, **said)
 
 
 def _outcome(right: float, meant: str | None) -> str:
@@ -67,12 +68,12 @@ def _outcome(right: float, meant: str | None) -> str:
     return "right" if right else "wrong" if meant else "unparseable"
 
 
-def _order(records: Sequence[dict[str, Any]], places: Sequence[str]) -> str:
+def _order(records: Sequence[dict[str, Any]], replies: Sequence[str | None], places: Sequence[str]) -> str:
     """Return the order of the options that most replies tell."""
     told: Counter[str] = Counter()
-    for row, where in zip(records, places, strict=True):
+    for row, reply, where in zip(records, replies, places, strict=True):
         caption, negative = (text_field(row, name, where) for name in ("caption", "negative_caption"))
-        options = set(_OPTION.findall(optional_text(row["answer"], "free_form_answer", where) or ""))
+        options = set(_OPTION.findall(reply or ""))
         meant = row["answer"]["multiple_choice_answer"]
         if len(options) == 1 and caption != negative and meant in (caption, negative):
             told[ORDERS[(options == {"1"}) != (meant == caption)]] += 1
