@@ -344,6 +344,13 @@ def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
         read_runs([str(tmp_path.parent)])
 
 
+def test_a_run_of_an_earlier_version_is_told_what_to_do(tmp_path: Path) -> None:
+    path = tables.write(tables.SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
+    pq.write_table(pq.read_table(path).drop(["scored_by"]), path)
+    with pytest.raises(DataError, match="of an earlier version has other columns: write it again"):
+        read_runs([str(tmp_path)])
+
+
 def subsets_of(folder: Path, cell: Any) -> list[str]:
     (folder / "m.json").write_text(json.dumps([{"correct": 1, "subset": cell}]))
     return list(read_scores(folder / "m.json", SUGARCREPE).rows["subsets"][0])

@@ -115,7 +115,8 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
         if not _is_ours(file, tables.SIMILARITIES, ""):
             what = "is no file of per-instance scores" if path.exists() else "is not there"
             raise DataError(
-                f"{place!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}."
+                f"{place!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}. One of an earlier "
+                f"version has other columns: write it again by the same call."
             )
         rows = tables.read(tables.SIMILARITIES, file)
         models = list(dict.fromkeys(rows["model"]))
