@@ -14,6 +14,7 @@ import click
 import numpy as np
 import pandas as pd
 
+from caramel.gates.splits import meaning
 from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.language import read
@@ -50,7 +51,7 @@ def overlap_of_texts(rows: pd.DataFrame) -> None:
     test, train = rows[rows["split"] == "test"], rows[rows["split"] == "train"]
     columns = ("caption", "negative_caption", "caption2")
     known = {text for column in columns for text in train[column].dropna()}
-    meant = {meaning(text) for text in known}
+    meant = {meaning(text) for text in known} - {None}
     for column in columns:
         texts = test[column].dropna()
         for way, found in (("letter", texts.isin(known)), ("meaning", texts.map(meaning).isin(meant))):
@@ -87,13 +88,6 @@ def plans(drawn: pd.DataFrame, source: pd.DataFrame) -> None:
     scenes = drawn.loc[drawn["split"] != "test", "scene"]
     held = sum(bool(compounds_of_scene(Scene.from_json(text)) & tested) for text in scenes)
     print(f"scenes planned for train and val with a compound that only test shows: {held} of {len(scenes)}")
-
-
-def meaning(text: str) -> object:
-    """Return what the caption says, in whatever words: that nothing else is there every caption says."""
-    said = read(text)
-    assert said is not None, text
-    return said.whole.canonical()
 
 
 def shown(scene: str) -> frozenset[Thing]:

@@ -132,7 +132,7 @@ def test_clean_captions_pass_and_the_summary_is_the_same_twice(tmp_path: Path) -
         write_summaries(check_captions(clean(), tmp_path / name), tmp_path / f"{name}.json")
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
     summary = json.loads((tmp_path / "one.json").read_text(encoding="utf-8"))
-    assert list(summary) == ["blind_captions", "negatives", "pairs", "paraphrases"]
+    assert list(summary) == ["blind_captions", "negatives", "pairs", "paraphrases", "text_uses"]
     assert all(finding["success"] for suite in summary.values() for finding in suite["findings"])
     assert summary["pairs"]["rows"] == N
 

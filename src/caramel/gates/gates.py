@@ -14,6 +14,7 @@ import pandas as pd
 
 from caramel.audit.grouping import tied
 from caramel.errors import DataError, GateError
+from caramel.gates.splits import text_uses
 from caramel.gates.suites import Summary, validate
 from caramel.storage.pictures import open_picture
 
@@ -51,6 +52,7 @@ def validate_captions(
         "pairs": pairs,
         "negatives": joined,
         "paraphrases": with_captions(paraphrases, pairs),
+        "text_uses": text_uses(pairs, negatives, paraphrases),
         "blind_captions": with_scores(joined, scores, exempt=blind_exempt),
     }
     parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance, folds)}

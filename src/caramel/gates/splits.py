@@ -1,0 +1,67 @@
+"""Which texts of one split stand in another: by their words, and by what they say in whatever words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from caramel.sources.world.language import read
+from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
+from caramel.texts import words_only
+
+CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
+
+
+def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per text of a pair, and where another split has it too.
+
+    Args:
+        pairs, negatives, paraphrases: tables of those names. What belongs to no pair is in no split, and left out.
+
+    Returns:
+        pair_id, used_in (its column), split, text; ``scene_known``: it is the world's; ``same_words_in``,
+        ``same_meaning_in``: "SPLIT: TEXT" of the first in another split that is equal, null if none is. Words are equal
+        up to case, space and punctuation. Meanings are known of sentences of the world on a scene of it.
+    """
+    sources = {"caption": pairs, "caption2": paraphrases, "negative_caption": negatives}
+    uses = pd.concat(
+        [
+            rows[["pair_id", column]].rename(columns={column: "text"}).assign(used_in=column)
+            for column, rows in sources.items()
+        ],
+        ignore_index=True,
+    )
+    of_pair = pairs.drop_duplicates("pair_id").set_index("pair_id")
+    worlds = of_pair.index[of_pair["scene"].notna()]
+    uses = uses.assign(
+        split=uses["pair_id"].map(of_pair["split"]), scene_known=uses["pair_id"].isin(worlds)
+    ).dropna(subset=["text", "split"])
+    words = {text: words_only(text) for text in uses["text"].unique()}
+    content = {text: " ".join(sorted(CONTENT.intersection(said))) for text, said in words.items()}
+    # Reading is slow, and who says the same has the same words of content: most texts need not be read.
+    read_these = uses["scene_known"] & _elsewhere(uses, content).notna()
+    meanings = {text: meaning(text) for text in uses.loc[read_these, "text"].unique()}
+    return uses.assign(
+        same_words_in=_elsewhere(uses, {text: " ".join(said) for text, said in words.items()}),
+        same_meaning_in=_elsewhere(uses[uses["scene_known"]], meanings),
+    )
+
+
+def meaning(text: str) -> str | None:
+    """Return what a sentence of the world says, equal for equal meanings; None: it is no sentence of the world.
+
+    That nothing else is there every caption says.
+    """
+    said = read(text)
+    return None if said is None else repr(said.whole.canonical())
+
+
+def _elsewhere(uses: pd.DataFrame, keys: Mapping[str, str | None]) -> pd.Series:
+    """Return "SPLIT: TEXT" of the first use whose text has an equal key in another split, null where there is none."""
+    keyed = uses[["split", "text"]].assign(key=uses["text"].map(keys)).dropna(subset="key")
+    keyed = keyed.rename_axis("use").reset_index()
+    firsts = keyed[["key", "split", "text"]].drop_duplicates(["key", "split"])
+    met = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
+    found = met[met["split"] != met["split_there"]].drop_duplicates("use")
+    return (found["split_there"] + ": " + found["text"]).set_axis(found["use"]).reindex(uses.index)
