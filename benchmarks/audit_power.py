@@ -16,6 +16,10 @@ lower end is above one half; by its test: p < 0.05), its mean accuracy, and the 
 a multiple of that of independent guesses. Goals: a clean set raises no alarm in 95 % of seeds, and a shortcut that
 the ideal attacker finds in 99 % of seeds is found in 80 %. A goal is missed where the share is further from it than
 two standard errors of the simulation; then the exit code is 1. It takes about three minutes on two cores.
+
+With `--gates` it prints instead, at once, what the rule of acceptance (`caramel.acceptance`) makes of independent rows: up to
+which accuracy a set is accepted, from which it is refused (which was all that stopped one before), and how often a set
+whose attacker is at chance is accepted.
 """
 
 from __future__ import annotations
@@ -32,13 +36,13 @@ import click
 import numpy as np
 import pandas as pd
 
+from caramel.acceptance import effective_rows_needed, verdict
 from caramel.audit.attack import BEST, best_blind_attacker
-from caramel.statistics import variance_factor
+from caramel.statistics import Z, variance_factor, wilson
 
 KINDS = ("word", "length", "punctuation", "word order")
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4)
 FOLDS = 5
-Z = NormalDist().inv_cdf(0.975)
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe", "shrunk_probe")
 # fmt: off
@@ -193,7 +197,38 @@ def measure(
     return [outcome(kind, s, rows, mine) for (kind, s, _), mine in zip(cases, by_case, strict=True)]
 
 
+def bounds(rows: int, limit: float) -> tuple[float, float, float]:
+    """Return up to which share of hits rows are accepted, from which refused, and how often chance is accepted.
+
+    Half hits count, as ties do; the first is NaN where no share is accepted.
+    """
+    effective = rows / variance_factor(FOLDS)
+    shares = np.arange(2 * rows + 1) / (2 * rows)
+    states = [
+        verdict(p, *map(float, wilson(p, effective)), rows=rows, limit=limit).state for p in shares.tolist()
+    ]
+    accepted, refused = (shares[[state == name for state in states]] for name in ("accepted", "refused"))
+    slack = (limit - 0.5) * effective**0.5 - Z * (limit * (1 - limit)) ** 0.5
+    highest = float(accepted.max()) if len(accepted) else float("nan")
+    return highest, float(refused.min()) if len(refused) else float("nan"), NormalDist().cdf(2 * slack)
+
+
+def print_gates() -> None:
+    """Print the bounds of the rule for some limits and numbers of rows."""
+    click.echo(f"Independent rows, {FOLDS} folds; per cent.\n")
+    head = ("limit", "rows", "accepted up to", "refused from", "chance accepted", "rows needed")
+    click.echo("".join(f"{name:>17}" for name in head))
+    for limit in (0.52, 0.55, 0.6, 0.65):
+        needed = effective_rows_needed(limit) * variance_factor(FOLDS)
+        for rows in (100, 200, 300, 807, 1600, 3800, 10000):
+            line = "".join(f"{100 * share:>17.1f}" for share in (limit, *bounds(rows, limit)))
+            click.echo(f"{line[:17]}{rows:>17}{line[17:]}{needed:>17,.0f}")
+
+
 @click.command()
+@click.option(
+    "--gates", is_flag=True, help="Print what the rule of acceptance makes of so many rows, and end."
+)
 @click.option("--rows", default=600, show_default=True, type=click.IntRange(50), help="Of each data set.")
 @click.option("--seeds", default=40, show_default=True, type=click.IntRange(2), help="Per kind and strength.")
 @click.option(
@@ -204,9 +239,19 @@ def measure(
 @click.option("--seed", default=0, show_default=True, help="The first of all seeds.")
 @click.option("--out", type=click.Path(path_type=Path), help="File for the figures as JSON.")
 def main(
-    rows: int, seeds: int, clean_seeds: int, scorers: tuple[str, ...], jobs: int, seed: int, out: Path | None
+    gates: bool,
+    rows: int,
+    seeds: int,
+    clean_seeds: int,
+    scorers: tuple[str, ...],
+    jobs: int,
+    seed: int,
+    out: Path | None,
 ) -> None:
     """Measure from which strength the audit finds planted shortcuts."""
+    if gates:
+        print_gates()
+        return
     found = measure(rows, seeds, clean_seeds, scorers=scorers, jobs=jobs, first=seed)
     click.echo(
         f"{rows} rows, {seeds} seeds ({clean_seeds} of the clean set), scorers: {', '.join(scorers)}\n"

@@ -24,6 +24,7 @@ def validate_benchmark(config: Config) -> None:
         tables.read(tables.SCORES, "data/refine/scores.parquet"),
         tables.read(tables.SCORES, "data/image_scores/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,
+        acceptance=knobs.acceptance,
         blind_exempt=knobs.blind_exempt,
         folds=config.scores.folds,
         image_tolerance=knobs.image_tolerance,

@@ -27,6 +27,7 @@ def validate_captions(config: Config) -> None:
         tables.read(tables.SCORES, INPUTS / "scores.parquet"),
         min_pairs=knobs.min_pairs,
         blind_tolerance=knobs.blind_tolerance,
+        acceptance=knobs.acceptance,
         blind_exempt=knobs.blind_exempt,
         folds=config.scores.folds,
         folder=Path("expectations"),

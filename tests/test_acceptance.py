@@ -9,8 +9,8 @@ from caramel.acceptance import POWER, Z_POWER, Verdict, effective_rows_needed, v
 from caramel.statistics import share_interval, variance_factor, wilson
 
 FACTOR = variance_factor(5)
-SHARES = st.floats(0, 1)
-LIMITS = st.floats(0.5, 1)
+SHARES = st.integers(0, 1000).map(lambda k: k / 1000)  # apart by more than the rounding of an interval's end
+LIMITS = st.integers(500, 1000).map(lambda k: k / 1000)
 
 
 def of_hits(hits: int, rows: int, limit: float) -> Verdict:

@@ -125,7 +125,11 @@ def test_type_checkers_see_the_functions(tmp_path: Path) -> None:
 def test_defaults_are_those_of_the_commands() -> None:
     for function, name, pairs in (
         (api.audit_captions, "audit", ("folds", "seed")),
-        (api.refine_captions, "refine", ("folds", "seed", "within", "target", ("rows", "number"))),
+        (
+            api.refine_captions,
+            "refine",
+            ("folds", "seed", "within", "target", "acceptance", ("rows", "number")),
+        ),
         (api.score, "eval", ("bootstrap", "seed", "precision")),
         (api.metrics, "metrics", ("bootstrap", "seed")),
         (api.compare, "compare", ("bootstrap", "seed")),
@@ -338,6 +342,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str]] = {
     "a method": (caramel.refine_captions, {"methods": ["magic"]}, "methods=.*'magic'"),
     "a cell": (caramel.refine_captions, {"cells": [2]}, "cell"),
     "within": (caramel.refine_captions, {"within": "type"}, "within='type'"),
+    "acceptance": (caramel.refine_captions, {"acceptance": "none"}, "acceptance='none'"),
     "nobody to judge": (
         caramel.refine_captions,
         {"scorers": ["length"], "attackers": ["length"]},

@@ -13,13 +13,14 @@ The old rule, "not shown to be above the limit", is ``not_refuted``: a warning f
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from caramel.statistics import Z
 
 Acceptance = Literal["equivalence", "not_refuted"]
 State = Literal["accepted", "undecided", "refused"]
 
+STATES: tuple[State, ...] = get_args(State)  # from the best on
 CHANCE = 0.5
 POWER = 0.8  # share of sets that are to be accepted where the attacker is at chance
 Z_POWER = 0.8416212335729143  # that quantile of the normal distribution

@@ -15,6 +15,7 @@ from caramel.errors import ConfigError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from caramel.acceptance import Acceptance
     from caramel.audit.audit import Audit
     from caramel.evaluation.in_memory import LoadedBenchmark, Scores
     from caramel.refine.refining import Refined
@@ -266,6 +267,7 @@ def refine_captions(
     frame: pd.DataFrame,
     *,
     target: float | None = None,
+    acceptance: Acceptance = "equivalence",
     rows: int | None = None,
     methods: Sequence[str] = (),
     scorers: Sequence[str] = (),
@@ -280,6 +282,8 @@ def refine_captions(
     Args:
         frame: as of ``audit_captions``.
         target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest that is reached.
+        acceptance: ``equivalence``, where the target must be shown to be reached: the whole interval is no higher;
+            ``not_refuted``, for small sets, where what was measured must be no higher.
         rows: rows to keep, or one fewer; None: as many as can be.
         methods: length, adversarial, aflite, aflite+adversarial; none: all.
         scorers: blind scorers to refine and choose by; none: those of the command.
@@ -291,7 +295,8 @@ def refine_captions(
 
     Returns:
         ``rows`` that are kept, ``rejects`` with the reason, ``chosen`` (method, strength), ``curve`` of what each
-        setting keeps, and ``judged``: accuracy and interval before and after, by scorers that had no part in it.
+        setting keeps, ``judged``: accuracy and interval before and after, by scorers that had no part in it, and
+        ``verdicts``: what these say about the target (``state`` accepted, undecided or refused; rows ``needed``).
 
     Raises:
         DataError: as of ``audit_captions``, or no setting reaches the target.
@@ -299,11 +304,12 @@ def refine_captions(
         ConfigError: an argument is out of range, or nobody is left to judge.
 
     Example:
-        >>> found = caramel.refine_captions(pd.read_csv("captions.csv"), target=0.52)
+        >>> found = caramel.refine_captions(pd.read_csv("captions.csv"), target=0.55)
         >>> found.rows.to_csv("refined.csv")
     """
     from dataclasses import replace
 
+    from caramel.acceptance import Acceptance as rules
     from caramel.audit.inputs_of_audit import rows_of
     from caramel.refine import refining
     from caramel.refine.grid_of_pairs import Within
@@ -313,6 +319,7 @@ def refine_captions(
         scorers=_names("scorers", scorers),
         attackers=_names("attackers", attackers),
         target=target,
+        acceptance=acceptance,
         rows=rows,
         methods=_names("methods", methods),
         cells=cells,
@@ -322,6 +329,7 @@ def refine_captions(
     )
     _choices("methods", methods, METHODS)
     _choices("within", [within], get_args(Within))
+    _choices("acceptance", [acceptance], get_args(rules))
     _check("target", target, 0.5, 1)
     _check("rows", rows, 1, None)
     _check("folds", folds, 2, None)

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from caramel.acceptance import Acceptance
 from caramel.errors import ConfigError, shown
 from caramel.registry import METHODS
 from caramel.storage.plain_yaml import read_yaml
@@ -143,6 +144,7 @@ class ValidateCaptions(Section):
 
     min_pairs: Positive
     blind_tolerance: Share
+    acceptance: Acceptance
     blind_exempt: tuple[Type, ...]
 
 
@@ -229,6 +231,7 @@ class ValidateBenchmark(Section):
     """Stage ``validate_benchmark``."""
 
     blind_tolerance: Share
+    acceptance: Acceptance
     blind_exempt: tuple[Type, ...]
     image_tolerance: Share
     image_exempt: tuple[Subtype, ...]

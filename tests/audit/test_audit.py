@@ -99,13 +99,19 @@ def test_rows_with_defects_are_counted_once_and_swaps_may_reorder_words():
     assert result.faulty == 2
 
 
-def test_thresholds_break_by_the_lower_end_of_the_interval_and_by_the_rows_with_defects():
+def test_thresholds_break_where_a_low_accuracy_is_not_shown_and_by_the_rows_with_defects():
     result = done(benchmark(row("a", "swap_obj", "A cat.", "a CAT")))
-    low = result.attack.figures[BEST]["overall"]["ci_low"]
-    assert broken(result, max_accuracy=low, max_defects=1) == []
-    assert broken(result, max_accuracy=None, max_defects=None) == []
-    accuracy, defects = broken(result, max_accuracy=low - 0.01, max_defects=0)
-    assert re.search(r"right on 7\d\.\d % \[\d\d\.\d, \d\d\.\d\] of the rows; at most \d\d\.\d %", accuracy)
+    low, high = result.best["ci_low"], result.best["ci_high"]
+    rules = {"max_defects": 1, "acceptance": "equivalence"}
+    assert broken(result, max_accuracy=high, **rules) == []
+    assert broken(result, max_accuracy=None, **rules) == []
+    (undecided,) = broken(result, max_accuracy=high - 0.01, **rules)
+    assert re.search(
+        r"right on 7\d\.\d % \[\d\d\.\d, \d\d\.\d\] of the rows: undecided about \d\d\.\d %", undecided
+    )
+    assert broken(result, max_accuracy=low, max_defects=1, acceptance="not_refuted") == []
+    refused, defects = broken(result, max_accuracy=low - 0.01, max_defects=0, acceptance="not_refuted")
+    assert re.search(r"of the rows: refused: shown to be above \d\d\.\d %\.", refused)
     assert defects == "1 rows have a defect; at most 0 are allowed."
 
 
@@ -126,11 +132,21 @@ def test_the_badge_is_an_image_and_a_line_that_shows_it(tmp_path):
     result = done()
     write_audit(result, tmp_path)
     low, high = (100 * result.attack.figures[BEST]["overall"][key] for key in ("ci_low", "ci_high"))
-    assert badge(result) == f"![blind accuracy 75.0 % [{low:.1f}, {high:.1f}] (chance 50 %)](badge.svg)"
+    said = f"blind accuracy 75.0 % [{low:.1f}, {high:.1f}] (chance 50 %; at most 55.0 %: undecided)"
+    assert badge(result) == f"![{said}](badge.svg)"
     assert (tmp_path / "badge.md").read_text() == badge(result) + "\n"
     image = ET.fromstring(badge_svg(result))
     assert image.attrib["aria-label"] == "blind accuracy: 75.0 %"
     assert (tmp_path / "badge.svg").read_text() == badge_svg(result)
+
+
+@pytest.mark.parametrize(
+    ("end", "colour"), [("ci_low", "b71c1c"), ("micro", "b26a00"), ("ci_high", "2e7d32")]
+)
+def test_the_badge_is_green_only_where_a_low_accuracy_is_shown(end, colour):
+    result = done()
+    limit = result.best[end] - (0.01 if end == "ci_low" else 0)
+    assert colour in badge_svg(result, limit)
 
 
 def test_subtypes_that_are_not_of_the_taxonomy_are_audited_alike():

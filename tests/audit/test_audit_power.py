@@ -72,6 +72,17 @@ def test_the_ideal_attackers_power_is_that_of_drawn_hits(
         assert found == pytest.approx(simulation.ideal(strength, rows, factor=factor), abs=0.05)
 
 
+@pytest.mark.parametrize(("rows", "limit", "old"), [(100, 0.6, 0.745), (807, 0.6, 0.651), (300, 0.52, 0.605)])
+def test_where_the_old_rule_stopped_first_the_new_one_had_stopped_long_before(
+    simulation: ModuleType, rows: int, limit: float, old: float
+) -> None:
+    accepted, refused, at_chance = simulation.bounds(rows, limit)
+    assert refused == pytest.approx(old, abs=0.001)
+    assert accepted == pytest.approx(2 * limit - old, abs=0.006)
+    hits = np.random.default_rng(0).normal(0.5, 0.5 / (rows / variance_factor(5)) ** 0.5, 20_000)
+    assert np.mean(hits <= accepted) == pytest.approx(at_chance, abs=0.06)
+
+
 def test_plain_shortcuts_are_found_and_a_clean_set_raises_no_alarm(simulation: ModuleType) -> None:
     found = simulation.measure(300, 3, 20, scorers=SCORERS, jobs=1, first=100, strengths=(0.6,))
     clean, *planted = found

@@ -56,7 +56,16 @@ def test_a_broken_threshold_is_said_and_is_exit_code_one(call: Call) -> None:
     assert code == 1
     assert err.startswith("Threshold broken: The best blind attacker is right on 100.0 % [")
     assert Path("audit", "audit.json").exists()
-    assert call("bench", "--out", "audit", "--scorer", "digits", "--max-accuracy", "0.55")[0] == 0
+    assert "% [" in err
+    assert "refused: shown to be above 55.0 %" in err
+    few = ("bench", "--out", "audit", "--scorer", "digits", "--max-accuracy", "0.55")
+    code, _, err = call(*few)
+    assert code == 1
+    assert "undecided about 55.0 %: too few rows" in err
+    code, out, err = call(*few, "--acceptance", "not_refuted")
+    assert (code, err) == (0, "")
+    assert "Accepted as not refuted." in out
+    assert call(*few[:-1], "1")[0] == 0
     assert call("bench", "--out", "audit", "--scorer", "digits", "--max-defects", "0")[0] == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,8 +50,9 @@ def call(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Call:
 
 
 def test_refine_writes_all_that_it_promises(call: Call, tmp_path: Path) -> None:
-    code, said, error = call(*SMALL, "--target", "0.6", "--method", "adversarial", "--cell", "1")
+    code, said, error = call(*SMALL, "--target", "0.8", "--method", "adversarial", "--cell", "1")
     assert (code, error) == (0, "")
+    assert "Target 0.8, all scorers: accepted: shown to be at most 80.0 %." in said
     out = tmp_path / "out"
     kept, rejects = (pd.read_parquet(out / f"{name}.parquet") for name in ("refined", "rejects"))
     assert len(kept) + len(rejects) == 300
@@ -62,9 +64,12 @@ def test_refine_writes_all_that_it_promises(call: Call, tmp_path: Path) -> None:
     report = json.loads((out / "refine.json").read_text(encoding="utf-8"))
     assert report["rows_kept"] == len(kept)
     assert report["settings"]["scorers"] == ["probe", "words"]
+    assert report["settings"]["acceptance"] == "equivalence"
+    assert report["target"]["all_scorers"]["state"] == "accepted"
     after = report["best_blind_attacker"]["all_scorers"]["after"]
     before = report["best_blind_attacker"]["all_scorers"]["before"]
-    assert after["accuracy"] < 0.6 < before["accuracy"]
+    assert after["ci_high"] <= 0.8
+    assert after["accuracy"] < before["accuracy"]
     taught = report["best_blind_attacker"]["rejected_rows"]
     assert taught["before"] == before
     assert 0 < taught["after"]["ci_low"] < taught["after"]["accuracy"] < taught["after"]["ci_high"] < 1
@@ -90,14 +95,41 @@ def test_rows_says_how_many_are_kept(call: Call, tmp_path: Path) -> None:
     assert "length" in said
 
 
-def test_a_target_out_of_reach_says_how_low_it_went_and_leaves_the_curve(call: Call, tmp_path: Path) -> None:
-    code, said, error = call(*SMALL, "--method", "length", "--target", "0.5")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ((), "No setting is shown to bring the blind attacker to 0.5: the lowest interval ends at 0."),
+        (("--acceptance", "not_refuted"), "No setting brings the blind attacker to 0.5: the lowest is 0."),
+    ],
+)
+def test_a_target_out_of_reach_says_how_low_it_went_and_leaves_the_curve(
+    call: Call, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    code, said, error = call(*SMALL, "--method", "length", "--target", "0.5", *options)
     assert code == 1
-    assert "No setting brings the blind attacker to 0.5: the lowest is 0." in error
+    assert message in error
     assert "Traceback" not in error
     assert "none" in said
     assert (tmp_path / "out" / "curve.csv").exists()
     assert not (tmp_path / "out" / "refined.parquet").exists()
+
+
+def test_a_set_too_small_for_a_claim_is_taken_by_name_alone_and_is_said_to_be_that(
+    call: Call, tmp_path: Path
+) -> None:
+    options = (*SMALL, "--method", "adversarial", "--cell", "1", "--target", "0.55")
+    code, said, error = call(*options)
+    assert code == 1
+    assert "undecided about 55.0 %: too few rows" in error
+    assert re.search(r"adversarial.* (accepted|undecided) +[\d,]+\n", said), (
+        "the table says what each would need"
+    )
+    code, said, error = call(*options, "--acceptance", "not_refuted")
+    assert code == 0
+    assert re.search(r"Target 0.55, all scorers: undecided .*\. Accepted as not refuted\.", error)
+    report = json.loads((tmp_path / "out" / "refine.json").read_text(encoding="utf-8"))
+    assert report["target"]["all_scorers"]["state"] == "undecided"
+    assert report["target"]["all_scorers"]["rows_needed"] > report["rows_kept"]
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ MESSED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "expect_images_to_decode": ({"image_ok": False}, {}),
     "expect_blind_accuracy_to_be_at_most": (
         {"negative_caption": PAIRS["negative_caption"] + " "},
-        {"max_accuracy": 0.7, "scorers": ["ngram"]},
+        {"max_accuracy": 0.7, "scorers": ["ngram"], "acceptance": "not_refuted"},
     ),
 }
 

@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -104,32 +105,64 @@ def test_the_curve_holds_what_the_attacker_makes_of_the_rows_that_are_kept():
 
 
 def curve(*lines):
-    rows = [(m, 1.0, rows, rows / 100, accuracy, 0.0, 1.0) for m, rows, accuracy in lines]
+    """Return a curve of (method, rows, accuracy, ci_low, ci_high)."""
+    rows = [(m, 1.0, rows, rows / 100, *figures) for m, rows, *figures in lines]
     return pd.DataFrame(rows, columns=list(t.COLUMNS))
 
 
-def test_the_most_rows_within_the_target_are_chosen():
-    some = curve(("none", 100, 0.8), ("length", 70, 0.52), ("aflite", 70, 0.51), ("adversarial", 40, 0.5))
-    assert t.choose(some, target=0.52, number=None) == 2
-    assert t.choose(some, target=0.505, number=None) == 3
-    assert t.choose(some, target=0.9, number=None) == 0
-    some["ci_high"] = [0.9, 0.6, 0.58, 0.7]
-    assert t.choose(some, target=None, number=None) == 2, "few rows are at 50 % by chance"
-    assert t.choose(some, target=None, number=71) == 2
+SOME = curve(
+    ("none", 100, 0.8, 0.7, 0.9),
+    ("length", 70, 0.52, 0.44, 0.6),
+    ("aflite", 70, 0.51, 0.44, 0.58),
+    ("adversarial", 40, 0.5, 0.3, 0.7),
+)
+
+
+@pytest.mark.parametrize(("target", "place"), [(0.9, 0), (0.6, 2), (0.58, 2)])
+def test_the_most_rows_that_are_shown_to_be_within_the_target_are_chosen(target, place):
+    assert t.choose(SOME, target=target, number=None, acceptance="equivalence") == place
+
+
+def test_an_interval_that_holds_the_target_is_not_accepted_and_the_rows_that_it_takes_are_said():
+    with pytest.raises(DataError) as refused:
+        t.choose(SOME, target=0.55, number=None, acceptance="equivalence")
+    said = str(refused.value)
+    assert (
+        "the lowest interval ends at 0.580, around 0.510 with 70 rows (aflite), undecided about 55.0 %"
+        in said
+    )
+    assert re.search(r"from about \d+ rows like these on, and there are 70\. .*not_refuted", said)
+
+
+@pytest.mark.parametrize(("target", "place"), [(0.52, 2), (0.505, 3), (0.9, 0)])
+def test_where_nothing_need_be_shown_the_measured_accuracy_must_be_within_the_target(target, place):
+    assert t.choose(SOME, target=target, number=None, acceptance="not_refuted") == place
+
+
+def test_nothing_within_the_target_says_how_low_it_went():
     with pytest.raises(DataError, match=r"to 0.4: the lowest is 0.500 with 40 rows \(adversarial\)"):
-        t.choose(some, target=0.4, number=None)
+        t.choose(SOME, target=0.4, number=None, acceptance="not_refuted")
+
+
+def test_without_a_target_the_lowest_interval_of_a_refinement_is_chosen():
+    ask = {"target": None, "acceptance": "equivalence"}
+    assert t.choose(SOME, number=None, **ask) == 2, "few rows are at 50 % by chance"
+    assert t.choose(SOME, number=71, **ask) == 2
     with pytest.raises(DataError, match="keeps 90 rows: the most that a refinement keeps is 70"):
-        t.choose(some, target=None, number=90)
+        t.choose(SOME, number=90, **ask)
 
 
-def test_a_candidate_without_rows_is_never_chosen():
-    with pytest.raises(DataError, match=r"lowest is 0\.800"):
-        t.choose(curve(("none", 100, 0.8), ("aflite", 0, np.nan)), target=0.52, number=None)
+@pytest.mark.parametrize("acceptance", ["equivalence", "not_refuted"])
+def test_a_candidate_without_rows_is_never_chosen(acceptance):
+    empty = curve(("none", 100, 0.8, 0.7, 0.9), ("aflite", 0, np.nan, np.nan, np.nan))
+    with pytest.raises(DataError, match=r"0\.800"):
+        t.choose(empty, target=0.52, number=None, acceptance=acceptance)
 
 
 def test_rows_of_too_few_images_to_be_judged_are_said_to_be_that():
+    few = curve(("none", 48, 0.8, 0.7, 0.9), ("adversarial", 24, np.nan, np.nan, np.nan))
     with pytest.raises(DataError, match="keep up to 24 rows, but no type has 20 images"):
-        t.choose(curve(("none", 48, 0.8), ("adversarial", 24, np.nan)), target=None, number=None)
+        t.choose(few, target=None, number=None, acceptance="equivalence")
 
 
 def test_an_unknown_strength_is_an_error():
@@ -143,7 +176,8 @@ def test_refinement_takes_a_planted_word_from_a_fresh_attacker():
     before = fresh(rows)
     assert before[0] > 0.65
     tried = found(rows)
-    chosen = t.choose(t.tradeoff(rows, tried, t.stacked(FITTED, folds=3, seed=50)), target=0.53, number=None)
+    known = t.tradeoff(rows, tried, t.stacked(FITTED, folds=3, seed=50))
+    chosen = t.choose(known, target=0.53, number=None, acceptance="not_refuted")
     kept = rows[tried[chosen].kept]
     first = fresh(kept)
     assert first[1] <= 0.54

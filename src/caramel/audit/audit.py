@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.audit.attack import BEST, Attack, attacks, enough
 from caramel.audit.defects import find_defects
 from caramel.audit.giveaways import Giveaways, giveaways
@@ -134,25 +135,37 @@ def leaks_into(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> p
     ]
 
 
-def broken(result: Audit, *, max_accuracy: float | None, max_defects: int | None) -> list[str]:
+def accuracy_verdict(result: Audit, limit: float) -> Verdict:
+    """Return what the best blind attacker's interval (micro) says about a limit in [0, 1]."""
+    share, low, high = (result.best[key] for key in ("micro", "ci_low", "ci_high"))
+    return verdict(share, low, high, rows=len(result.attack.rows), limit=limit)
+
+
+def broken(
+    result: Audit, *, max_accuracy: float | None, max_defects: int | None, acceptance: Acceptance
+) -> list[str]:
     """Return what thresholds are broken, each with its figure.
 
     Args:
         result: of the audit.
-        max_accuracy: broken if the best blind attacker's whole 95 % interval (micro) lies above it.
+        max_accuracy: broken unless the rule ``acceptance`` passes the best blind attacker's accuracy (micro).
         max_defects: broken if more rows have a defect; see ``Audit.faulty``.
+        acceptance: see ``caramel.acceptance``.
     """
     found = []
-    overall = result.attack.figures[BEST]["overall"]
-    if max_accuracy is not None and overall["ci_low"] > max_accuracy:
-        found.append(
-            f"The best blind attacker is right on {percent(overall['micro'])} % "
-            f"[{percent(overall['ci_low'])}, {percent(overall['ci_high'])}] of the rows; at most "
-            f"{percent(max_accuracy)} % are allowed."
-        )
+    if max_accuracy is not None:
+        judged = accuracy_verdict(result, max_accuracy)
+        if not judged.passes(acceptance):
+            found.append(f"The best blind attacker is right on {best_figures(result)} of the rows: {judged}.")
     if max_defects is not None and result.faulty > max_defects:
         found.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
     return found
+
+
+def best_figures(result: Audit) -> str:
+    """Return the best blind attacker's accuracy with its interval, in per cent."""
+    micro, low, high = (percent(result.best[key]) for key in ("micro", "ci_low", "ci_high"))
+    return f"{micro} % [{low}, {high}]"
 
 
 def percent(share: float) -> str:

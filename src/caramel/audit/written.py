@@ -10,24 +10,31 @@ from typing import Any
 import pandas as pd
 
 from caramel.audit.attack import BEST, Attack
-from caramel.audit.audit import Audit, percent
+from caramel.audit.audit import Audit, accuracy_verdict, best_figures, percent
 from caramel.audit.holes import holes
 from caramel.audit.image_shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
 from caramel.storage.files import write_atomically
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
+TOLERATED = 0.55  # accuracy that the badge is about where no threshold is given
+COLOURS = {"accepted": "#2e7d32", "undecided": "#b26a00", "refused": "#b71c1c"}  # green, amber, red
 
 
-def write_audit(result: Audit, out: Path) -> Path:
+def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     """Write the audit to a folder and return the path of ``audit.json``.
 
     Beside it stand ``rows.parquet``, the audit rows; ``pairs.parquet``, the gap of each pair under each scorer,
-    ``best_blind_attacker`` among them; and ``badge.svg`` with the line that shows it, ``badge.md``.
+    ``best_blind_attacker`` among them; and ``badge.svg`` with the line that shows it, ``badge.md``,
+    both with what the interval says about ``limit``.
     """
     out = Path(out)
     found = json.dumps(as_json(result), indent=2, ensure_ascii=False) + "\n"
-    texts = {"badge.svg": badge_svg(result), "badge.md": badge(result) + "\n", "audit.json": found}
+    texts = {
+        "badge.svg": badge_svg(result, limit),
+        "badge.md": badge(result, limit) + "\n",
+        "audit.json": found,
+    }
     frames = {"rows.parquet": result.rows, "pairs.parquet": pair_gaps(result.attack)}
     for name, frame in frames.items():
         write = functools.partial(frame.to_parquet, index=False, compression="zstd")
@@ -102,20 +109,17 @@ def pair_gaps(attack: Attack) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def badge(result: Audit) -> str:
+def badge(result: Audit, limit: float = TOLERATED) -> str:
     """Return the line of Markdown that shows ``badge.svg``."""
-    overall = result.attack.figures[BEST]["overall"]
-    interval = f"[{percent(overall['ci_low'])}, {percent(overall['ci_high'])}]"
-    text = f"blind accuracy {percent(overall['micro'])} % {interval} (chance 50 %)"
+    state = accuracy_verdict(result, limit).state
+    text = f"blind accuracy {best_figures(result)} (chance 50 %; at most {percent(limit)} %: {state})"
     return f"![{text}](badge.svg)"
 
 
-def badge_svg(result: Audit) -> str:
-    """Return a badge of the best blind attacker's accuracy: green where it may be at chance, else amber or red."""
-    overall = result.attack.figures[BEST]["overall"]
-    left, right = "blind accuracy", f"{percent(overall['micro'])} %"
-    low = overall["ci_low"]
-    colour = "#2e7d32" if low <= 0.5 else "#b26a00" if low <= 0.6 else "#b71c1c"
+def badge_svg(result: Audit, limit: float = TOLERATED) -> str:
+    """Return a badge of the best blind attacker's accuracy, in the colour of what it says about the limit."""
+    left, right = "blind accuracy", f"{percent(result.best['micro'])} %"
+    colour = COLOURS[accuracy_verdict(result, limit).state]
     widths = [8 + 7 * len(text) for text in (left, right)]
     total = sum(widths)
     return (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
-from caramel.cli.options import FOLDER, SEED, listing
+from caramel.cli.options import FOLDER, SEED, acceptances, listing
 from caramel.cli.saying import say
 from caramel.errors import DataError
 from caramel.storage.files import keep_inputs
@@ -73,8 +74,9 @@ def _scorers() -> list[str]:
 @click.option(
     "--max-accuracy",
     type=click.FloatRange(0.5, 1),
-    help="Exit with code 1 if the best blind attacker's 95 % interval lies above this share.",
+    help="Exit with code 1 unless the best blind attacker is shown to be right on at most this share.",
 )
+@acceptances
 @click.option("--max-defects", type=click.IntRange(0), help="Exit with code 1 if more rows have a defect.")
 @click.option(
     "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
@@ -94,6 +96,7 @@ def audit(
     training_column: str,
     parser: str | None,
     max_accuracy: float | None,
+    acceptance: Any,
     max_defects: int | None,
     folds: int,
     seed: int,
@@ -120,7 +123,7 @@ def audit(
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.audit import written
-    from caramel.audit.audit import broken
+    from caramel.audit.audit import accuracy_verdict, broken
     from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
@@ -149,10 +152,14 @@ def audit(
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
     say(audit_text(result, beside=beside, beside_name=beside_name))
-    written.write_audit(result, out)
+    limit = written.TOLERATED if max_accuracy is None else max_accuracy
+    written.write_audit(result, out, limit=limit)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
-    say(f"\n{written.badge(result)}\nWritten to {out}.")
-    messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects)
+    judged = accuracy_verdict(result, limit)
+    named = max_accuracy is not None and judged.state == "undecided" and acceptance == "not_refuted"
+    rule = " Accepted as not refuted." if named else ""
+    say(f"\n{written.badge(result, limit)}\nBest blind attacker: {judged}.{rule}\nWritten to {out}.")
+    messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects, acceptance=acceptance)
     for message in messages:
         say(f"Threshold broken: {message}", err=True)
     if messages:

@@ -20,6 +20,13 @@ bootstraps = click.option(
     help="Resamples of the intervals.",
 )
 seeded = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")
+acceptances = click.option(
+    "--acceptance",
+    default="equivalence",
+    show_default=True,
+    type=click.Choice(["equivalence", "not_refuted"]),
+    help="Whether a low accuracy must be shown, or (for small sets) merely not refuted.",
+)
 LINES = "LINES"  # in a command's docstring: where they go
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from caramel.cli.options import FOLDER, SEED
+from caramel.cli.options import FOLDER, SEED, acceptances
 from caramel.cli.saying import say
 from caramel.storage.files import keep_inputs
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     "--attacker", "attackers", multiple=True, help="Further blind scorer to judge the result by, repeatable."
 )
 @click.option("--target", type=click.FloatRange(0.5, 1), help="Highest accuracy of the blind attacker.")
+@acceptances
 @click.option(
     "--rows",
     "number",
@@ -69,6 +70,7 @@ def refine(
     scorers: tuple[str, ...],
     attackers: tuple[str, ...],
     target: float | None,
+    acceptance: Any,
     number: int | None,
     cells: tuple[float, ...],
     within: Any,
@@ -79,20 +81,21 @@ def refine(
 
     PATH is anything that `caramel audit` reads. Captions are formatted and rows without use rejected; then
     every method is tried at several strengths, and an attacker made of the --scorer ones says how well each
-    result can still be solved. Taken is the one with the most rows whose accuracy is at most --target; with
-    --rows, each is thinned to so many rows first, and those with fewer are not taken. Without --target, the one
-    whose interval ends lowest is taken.
+    result can still be solved. Taken is the one with the most rows whose accuracy is shown to be at most --target:
+    its whole 95 % interval is. With --rows, each is thinned to so many rows first, and those with fewer are not
+    taken. Without --target, the one whose interval ends lowest is taken.
 
     The result is then judged with other folds: by the --attacker scorers, which had no part in it, and by these
-    and the --scorer ones together. Only these figures say how good the refined set is; where one lies wholly
-    above --target, that is said and the exit code is 1.
+    and the --scorer ones together. Only these figures say how good the refined set is; where one is not shown to be
+    at most --target, that is said, with the rows that it would take, and the exit code is 1. Sets too small for that
+    are taken with --acceptance not_refuted where nothing is shown against them.
 
     Writes SugarCrepe-format JSON per subtype, refined.parquet, rejects.parquet, curve.csv, curve.png and
     refine.json to --out.
 
     \b
     Example:
-      caramel refine sugarcrepe_unrefined/ --out refined/ --target 0.52
+      caramel refine sugarcrepe_unrefined/ --out refined/ --target 0.55
       caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
     """
     from caramel.audit.inputs_of_audit import read_rows
@@ -102,6 +105,7 @@ def refine(
         scorers=scorers,
         attackers=attackers,
         target=target,
+        acceptance=acceptance,
         rows=number,
         methods=methods,
         cells=cells,
@@ -113,7 +117,7 @@ def refine(
     keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
     tried = refining.attempt(given, settings, repr(str(path)))
     refined_files.write_curve(tried.curve, out)
-    say(_table(tried.curve))
+    say(_table(tried.curve, target))
     found = refining.take(tried, settings)
     refined_files.write_refined(found.rows, found.rejects, out, tried.rows["subtype"].unique())
     found = replace(found, judged=refining.judged(tried.rows, found.rows, settings))
@@ -124,10 +128,11 @@ def refine(
     for label, (before, after) in found.judged.items():
         say(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
     say(f"Written to {out}.")
-    missed = refining.missed(found, target)
-    for label, after in missed.items():
-        say(f"Target missed: {label.replace('_', ' ')} are right on {_percent(after)}.", err=True)
-    if missed:
+    for label, one in found.verdicts.items():
+        accepted = one.state == "accepted"
+        rule = "" if accepted or not one.passes(acceptance) else " Accepted as not refuted."
+        say(f"Target {target:g}, {label.replace('_', ' ')}: {one}.{rule}", err=not accepted)
+    if not all(one.passes(acceptance) for one in found.verdicts.values()):
         sys.exit(1)
 
 
@@ -237,12 +242,18 @@ def _percent(figures: Sequence[float]) -> str:
     return f"{100 * figures[0]:.1f} % ({100 * figures[1]:.1f}–{100 * figures[2]:.1f})"
 
 
-def _table(curve: pd.DataFrame) -> str:
-    """Return the curve for the terminal, accuracy in per cent."""
-    lines = [f"{'method':20}{'strength':>10}{'rows':>10}{'share':>8}{'accuracy':>10}{'interval':>14}"]
-    for _, row in curve.iterrows():
+def _table(curve: pd.DataFrame, target: float | None) -> str:
+    """Return the curve for the terminal, accuracy in per cent, and what its intervals say about a target."""
+    from caramel.refine.tradeoff import judged
+
+    head = f"{'method':20}{'strength':>10}{'rows':>10}{'share':>8}{'accuracy':>10}{'interval':>14}"
+    lines = [head if target is None else f"{head}  {'target':>10}{'rows needed':>13}"]
+    verdicts = [None] * len(curve) if target is None else judged(curve, target)
+    for (_, row), one in zip(curve.iterrows(), verdicts, strict=True):
         strength = "" if math.isnan(row["strength"]) else f"{row['strength']:g}"
         accuracy, low, high = (100 * row[c] for c in ("accuracy", "ci_low", "ci_high"))
         figures = f"{accuracy:10.1f}{f'{low:.1f}–{high:.1f}':>14}" if row["rows"] else f"{'–':>10}"
+        if one and row["rows"]:
+            figures += f"  {one.state:>10}{'–' if one.needed is None else f'{one.needed:,}':>13}"
         lines.append(f"{row['method']:20}{strength:>10}{row['rows']:>10}{100 * row['share']:>7.1f}%{figures}")
     return "\n".join(lines)

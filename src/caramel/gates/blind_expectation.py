@@ -9,7 +9,7 @@ Importing ``caramel.gates.expectations`` registers it with the others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
+from caramel.acceptance import STATES, Acceptance, Verdict, verdict
 from caramel.blind.scorer_specs import scorer
 from caramel.statistics import share_interval, variance_factor
 
@@ -48,6 +49,15 @@ class Accuracy(NamedTuple):
             return f"{where}: {missing} of {len(self.rows)} rows have no score"
         low, high = 100 * self.low, 100 * self.high
         return f"{where}: {100 * self.accuracy:.1f} % [{low:.1f}, {high:.1f}] of {len(self.rows)} rows"
+
+    @property
+    def known(self) -> bool:
+        """Whether each row has a score."""
+        return not np.isnan(self.gaps).any()
+
+    def against(self, limit: float) -> Verdict:
+        """Return what the interval says about a limit."""
+        return verdict(self.accuracy, self.low, self.high, rows=len(self.rows), limit=limit)
 
 
 class Judged(NamedTuple):
@@ -165,11 +175,12 @@ def _accuracy(
 class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     """Expect no scorer that sees only the texts to tell captions from their negatives.
 
-    It fails where the lower end of a scorer's 95 % interval is above ``max_accuracy``, on all rows or on
-    those of one type, so that few rows alone never fail it. Chance is 0.5; a tie counts half. Scorers are
-    judged out of fold, and intervals widened accordingly (``intervals.variance_factor``). It fails too where
-    a row has no score, or no scorer is named. The rows that it names are those that the worst scorer gets
-    right, the plainest first.
+    It passes where the upper end of each scorer's 95 % interval is at most ``max_accuracy``, on all rows and on
+    those of each type: acceptance is a claim, which few rows cannot make; see ``caramel.acceptance``. Where an interval
+    holds ``max_accuracy`` nothing is decided, and the result says how many rows would do; ``not_refuted`` lets that
+    pass. Chance is 0.5; a tie counts half. Scorers are judged out of fold, and intervals widened accordingly
+    (``statistics.variance_factor``). It fails too where a row has no score, or no scorer is named. The rows that it
+    names are those that the worst scorer gets right where it is shown to be above ``max_accuracy``, the plainest first.
 
     Args:
         max_accuracy: the highest accuracy that is accepted, in [0, 1].
@@ -182,6 +193,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
             ``NAME_positive_score`` and ``NAME_negative_score`` the scores are read from there.
         folds: of the cross-validation, also of one whose scores stand in the table.
         seed: of folds and draws.
+        acceptance: equivalence, or not_refuted where sets are too small for a claim.
     """
 
     column_caption: str = "caption"
@@ -192,34 +204,45 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     folds: Setting = 5
     seed: int = 0
     max_accuracy: Setting
+    acceptance: Setting = "equivalence"
     metric_dependencies: ClassVar[tuple[str, ...]] = (_BlindAccuracy.metric_name,)
-    success_keys: ClassVar[tuple[str, ...]] = (*_BlindAccuracy.value_keys, "max_accuracy")
-    args_keys: ClassVar[tuple[str, ...]] = ("max_accuracy",)
+    success_keys: ClassVar[tuple[str, ...]] = (*_BlindAccuracy.value_keys, "max_accuracy", "acceptance")
+    args_keys: ClassVar[tuple[str, ...]] = ("max_accuracy", "acceptance")
 
     def _validate(
         self, metrics: Mapping[str, Any], runtime_configuration: Any = None, execution_engine: Any = None
     ) -> dict[str, Any]:
-        limit = self._get_success_kwargs()["max_accuracy"]
+        settings = self._get_success_kwargs()
+        limit, acceptance = settings["max_accuracy"], settings["acceptance"]
         texts, found = metrics[_BlindAccuracy.metric_name]
-        if not found and not self._get_success_kwargs()["scorers"]:
-            return {"success": False, "result": {"observed_value": "no scorer is named"}}
+        if not found and not settings["scorers"]:
+            return _refused("no scorer is named")
         if not 0 <= limit <= 1:
-            return {
-                "success": False,
-                "result": {"observed_value": f"max_accuracy = {limit} is not in [0, 1]"},
-            }
-        # An unknown accuracy is broken as well, and the worst.
-        broken = sorted((a for a in found if not a.low <= limit), key=_least_likely_by_chance)
-        shown = broken or sorted(found, key=_least_likely_by_chance)[:1]
-        said = "; ".join(str(accuracy) for accuracy in shown[:SUBSETS_SHOWN])
+            return _refused(f"max_accuracy = {limit} is not in [0, 1]")
+        if acceptance not in get_args(Acceptance):
+            return _refused(f"acceptance = {acceptance!r} is none of {', '.join(get_args(Acceptance))}")
+        # An unknown accuracy fails as well, and is the worst.
+        worst = sorted(((a, a.against(limit)) for a in found), key=_worst_first)
+        failed = [(a, v) for a, v in worst if not (a.known and v.passes(acceptance))]
+        shown = failed or [(a, v) for a, v in worst if v.state != "accepted"] or worst[:1]
+        said = "; ".join(f"{a}, {v}" if a.known else str(a) for a, v in shown[:SUBSETS_SHOWN])
         more = f"; and {len(shown) - SUBSETS_SHOWN} more" if len(shown) > SUBSETS_SHOWN else ""
         result = {"element_count": len(texts), "observed_value": (said or "no rows") + more}
-        return {"success": not broken, "result": result | (_failing(texts, broken[0]) if broken else {})}
+        # Of a verdict that wants more rows none of these is the fault.
+        faulty = [a for a, v in failed[:1] if not a.known or v.state == "refused"]
+        return {"success": not failed, "result": result | (_failing(texts, faulty[0]) if faulty else {})}
 
 
-def _least_likely_by_chance(accuracy: Accuracy) -> tuple[float, str, str]:
-    low = np.inf if np.isnan(accuracy.low) else accuracy.low
-    return -low, accuracy.scorer, accuracy.subset
+def _refused(why: str) -> dict[str, Any]:
+    return {"success": False, "result": {"observed_value": why}}
+
+
+def _worst_first(judged: tuple[Accuracy, Verdict]) -> tuple[bool, int, float, str, str]:
+    """Return the key that sorts unknown ones first, then refused, undecided and accepted ones, each by its interval."""
+    accuracy, found = judged
+    end = accuracy.low if found.state == "refused" else accuracy.high
+    key = -end if accuracy.known else 0.0
+    return accuracy.known, -STATES.index(found.state), key, accuracy.scorer, accuracy.subset
 
 
 def _failing(texts: Sequence[str], worst: Accuracy) -> dict[str, Any]:
@@ -235,7 +258,7 @@ def _failing(texts: Sequence[str], worst: Accuracy) -> dict[str, Any]:
 
 def _plainest(accuracy: Accuracy) -> npt.NDArray[np.int64]:
     """Return the rows that the scorer gets right, the largest gap first; or those without a score."""
-    if np.isnan(accuracy.gaps).any():
+    if not accuracy.known:
         return accuracy.rows[np.isnan(accuracy.gaps)]
     order = np.argsort(-accuracy.gaps, kind="stable")
     return accuracy.rows[order][accuracy.gaps[order] > 0]

@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.acceptance import Acceptance
 from caramel.audit.grouping import tied
 from caramel.errors import DataError, GateError
 from caramel.gates.splits import text_uses
@@ -27,6 +28,7 @@ def validate_captions(
     *,
     min_pairs: int,
     blind_tolerance: float,
+    acceptance: Acceptance,
     blind_exempt: Sequence[str],
     folds: int,
     folder: Path,
@@ -39,6 +41,7 @@ def validate_captions(
         scores: of the blind scorers, for the negatives at least.
         min_pairs: see suite ``pairs``.
         blind_tolerance: see suite ``blind_captions``.
+        acceptance: what passes it; see ``caramel.acceptance``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         folds: in which the scores were made; intervals are as wide as these ask.
         folder: of the suites.
@@ -55,7 +58,7 @@ def validate_captions(
         "text_uses": text_uses(pairs, negatives, paraphrases),
         "blind_captions": with_scores(joined, scores, exempt=blind_exempt),
     }
-    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance, folds)}
+    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance, acceptance, folds)}
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
@@ -67,6 +70,7 @@ def validate_benchmark(
     image_scores: pd.DataFrame,
     *,
     blind_tolerance: float,
+    acceptance: Acceptance,
     blind_exempt: Sequence[str],
     folds: int,
     image_tolerance: float,
@@ -85,6 +89,7 @@ def validate_benchmark(
         scores: of the blind scorers, for the instances' ids at least.
         image_scores: of the attackers that see pictures alone; an instance without is of a type too few to attack.
         blind_tolerance: see suite ``blind_benchmark``.
+        acceptance: what passes it; see ``caramel.acceptance``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         folds: in which the scores were made; intervals are as wide as these ask.
         image_tolerance: see suite ``blind_images``.
@@ -109,7 +114,7 @@ def validate_benchmark(
     }
     parameters = {
         "max_subtype_share": max_subtype_share,
-        **_blind_parameters(scores, blind_tolerance, folds),
+        **_blind_parameters(scores, blind_tolerance, acceptance, folds),
         "image_attackers": sorted(image_scores["scorer"].unique()),
         "max_image_accuracy": 0.5 + image_tolerance,
         "image_folds": image_folds,
@@ -133,11 +138,14 @@ def _validate_all(
     return summaries
 
 
-def _blind_parameters(scores: pd.DataFrame, tolerance: float, folds: int) -> dict[str, Any]:
+def _blind_parameters(
+    scores: pd.DataFrame, tolerance: float, acceptance: Acceptance, folds: int
+) -> dict[str, Any]:
     """Return the parameters of the suites on blind accuracy."""
     return {
         "blind_scorers": sorted(scores["scorer"].unique()),
         "max_blind_accuracy": 0.5 + tolerance,
+        "blind_acceptance": acceptance,
         "blind_folds": folds,
     }
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.audit.attack import BEST, best_blind_attacker, enough
 from caramel.audit.tasks import Source
 from caramel.errors import ConfigError, DataError
@@ -36,6 +37,7 @@ class Settings:
         scorers: blind scorers that refinement is fitted on and chosen by.
         attackers: further ones, that judge the result.
         target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest interval is taken.
+        acceptance: whether the target must be shown to be reached; see ``caramel.acceptance``.
         rows: rows to keep, or one fewer; None: as many as there are.
         methods: of ``tradeoff.METHODS``.
         cells: sides of a grid cell.
@@ -47,6 +49,7 @@ class Settings:
     scorers: Sequence[str]
     attackers: Sequence[str]
     target: float | None
+    acceptance: Acceptance
     rows: int | None
     methods: Sequence[str]
     cells: Sequence[float]
@@ -82,6 +85,7 @@ class Refined:
         chosen: the method and its strength.
         curve: what each method and strength would have kept, and its accuracy.
         judged: who judges -> accuracy of the blind attacker before and after.
+        target: highest accuracy that was asked for; None: none.
     """
 
     rows: pd.DataFrame
@@ -89,6 +93,15 @@ class Refined:
     chosen: Candidate
     curve: pd.DataFrame
     judged: Mapping[str, tuple[Figures, Figures]]
+    target: float | None
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """Who judges -> what the interval after refinement says about the target; nothing without one."""
+        if self.target is None:
+            return {}
+        rows, limit = len(self.rows), self.target
+        return {who: verdict(*after, rows=rows, limit=limit) for who, (_, after) in self.judged.items()}
 
 
 def settled(
@@ -96,6 +109,7 @@ def settled(
     scorers: Sequence[str] = (),
     attackers: Sequence[str] = (),
     target: float | None,
+    acceptance: Acceptance,
     rows: int | None,
     methods: Sequence[str] = (),
     cells: Sequence[float] = (),
@@ -116,7 +130,7 @@ def settled(
             f"at least that it was not refined with. Name others."
         )
     methods, cells = tuple(methods) or tradeoff.METHODS, tuple(cells) or tradeoff.CELLS
-    return Settings(fitted, further, target, rows, methods, cells, within, folds, seed)
+    return Settings(fitted, further, target, acceptance, rows, methods, cells, within, folds, seed)
 
 
 def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
@@ -159,11 +173,13 @@ def take(tried: Tried, settings: Settings) -> Refined:
     Raises:
         DataError: none fits; see ``tradeoff.choose``.
     """
-    place = tradeoff.choose(tried.curve, target=settings.target, number=settings.rows)
+    place = tradeoff.choose(
+        tried.curve, target=settings.target, number=settings.rows, acceptance=settings.acceptance
+    )
     chosen = tried.candidates[place]
     kept = tried.rows[chosen.kept].reset_index(drop=True)
     rejects = pd.concat([tried.rejects, rejected(tried.rows, chosen.reasons)], ignore_index=True)
-    return Refined(kept, rejects, chosen, tried.curve, {})
+    return Refined(kept, rejects, chosen, tried.curve, {}, settings.target)
 
 
 def judged(
@@ -193,15 +209,6 @@ def judged(
     return found
 
 
-def missed(refined: Refined, target: float | None) -> dict[str, Figures]:
-    """Return who judges -> accuracy after refinement, where it lies wholly above the target."""
-    return {
-        label: after
-        for label, (_, after) in refined.judged.items()
-        if target is not None and after[1] > target
-    }
-
-
 def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict[str, Any]:
     """Return what ``refine.json`` holds; ``rows`` is the number of rows that were refined."""
     names = ("accuracy", "ci_low", "ci_high")
@@ -210,6 +217,7 @@ def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict
         "scorers": settings.scorers,
         "attackers": settings.attackers,
         "target": settings.target,
+        "acceptance": settings.acceptance,
         "rows": settings.rows,
         "methods": settings.methods,
         "cells": settings.cells,
@@ -229,5 +237,9 @@ def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict
                 "after": dict(zip(names, after, strict=True)),
             }
             for label, (before, after) in refined.judged.items()
+        },
+        "target": {
+            label: {"state": found.state, "rows_needed": found.needed}
+            for label, found in refined.verdicts.items()
         },
     }

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.arrays import Ints
 from caramel.audit.attack import BEST, best_blind_attacker
 from caramel.errors import DataError
@@ -160,19 +161,21 @@ def tradeoff(rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack) -> 
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> int:
-    """Return the place of the candidate with the most rows whose accuracy is at most ``target``.
+def choose(curve: pd.DataFrame, *, target: float | None, number: int | None, acceptance: Acceptance) -> int:
+    """Return the place of the candidate with the most rows whose accuracy is shown to be at most ``target``.
 
-    Without a target, that of the refinement (not ``none``) whose interval ends lowest: the lowest accuracy
-    would be that of the fewest rows, by chance. A candidate without an accuracy is not taken.
+    With ``not_refuted`` the accuracy that was measured must be no higher, whatever its interval. Without a target,
+    that of the refinement (not ``none``) whose interval ends lowest: the lowest accuracy would be that of the
+    fewest rows, by chance. A candidate without an accuracy is not taken.
 
     Args:
         curve: what ``tradeoff`` returned.
         target: highest accuracy, in [0, 1], or None.
         number: rows that a candidate must have, or one fewer, as ``thin`` leaves; None: at least one.
+        acceptance: see ``caramel.acceptance``.
 
     Raises:
-        DataError: there is none; the message says what there is.
+        DataError: there is none; the message says what there is, and how many rows would do.
     """
     least, most = max(1, (number or 0) - 1), curve.loc[curve["method"] != NONE, "rows"].max()
     found = curve[(curve["rows"] >= least) & curve["accuracy"].notna()]
@@ -190,14 +193,36 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None) -> 
         )
     if target is None:
         return int(found.sort_values("ci_high", kind="stable").index[0])
-    best = found.sort_values("accuracy", kind="stable").iloc[0]
-    low = found[found["accuracy"] <= target]
+    # Where nothing need be shown, what was measured is all that is left to choose by.
+    shown = [one.state == "accepted" for one in judged(found, target)]
+    low = found[found["accuracy"] <= target] if acceptance == "not_refuted" else found[shown]
     if low.empty:
-        raise DataError(
+        raise DataError(_out_of_reach(found, target, acceptance))
+    return int(low.sort_values(["rows", "accuracy"], ascending=[False, True], kind="stable").index[0])
+
+
+def judged(curve: pd.DataFrame, target: float) -> list[Verdict]:
+    """Return what each interval of the curve says about the target."""
+    columns = (curve[name] for name in ("accuracy", "ci_low", "ci_high", "rows"))
+    return [verdict(p, low, high, rows=n, limit=target) for p, low, high, n in zip(*columns, strict=True)]
+
+
+def _out_of_reach(found: pd.DataFrame, target: float, acceptance: Acceptance) -> str:
+    """Return the message that no candidate reaches the target."""
+    if acceptance == "not_refuted":
+        best = found.sort_values("accuracy", kind="stable").iloc[0]
+        return (
             f"No setting brings the blind attacker to {target}: the lowest is {best['accuracy']:.3f} with "
             f"{best['rows']} rows ({best['method']}). Allow more, or refine with further scorers."
         )
-    return int(low.sort_values(["rows", "accuracy"], ascending=[False, True], kind="stable").index[0])
+    nearest = found.sort_values("ci_high", kind="stable").head(1)
+    best, (one,) = nearest.iloc[0], judged(nearest, target)
+    return (
+        f"No setting is shown to bring the blind attacker to {target}: the lowest interval ends at "
+        f"{best['ci_high']:.3f}, around {best['accuracy']:.3f} with {best['rows']} rows ({best['method']}), "
+        f"{one}. Allow more, give more rows, refine with further scorers, or ask for what is merely "
+        f"not refuted (acceptance not_refuted)."
+    )
 
 
 def stacked(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
