@@ -25,6 +25,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from caramel.acceptance import verdict
 from caramel.audit.attack import BEST, best_blind_attacker
 from caramel.audit.inputs_of_audit import read_rows
 from caramel.refine import tradeoff
@@ -34,7 +35,7 @@ from caramel.running.stages import be_quiet
 PUBLISHED = ("ngram", "probe")
 OURS = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")
 NEW = ("kneser_ney", "char_ngram", "words", "articles")
-FOLDS, SEED, FRESH_SEEDS, TARGET = 5, 4, (97, 98), 0.52
+FOLDS, SEED, FRESH_SEEDS, TARGET = 5, 4, (97, 98), 0.55
 SETTINGS: dict[str, Any] = {"folds": FOLDS, "within": "subtype", "seed": SEED}
 
 
@@ -84,12 +85,12 @@ def six(rows: pd.DataFrame) -> dict[str, Any]:
 
 
 def ten(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return the curve over all ten scorers, and the most rows within the target."""
+    """Return the curve over all ten scorers, and the most rows that are shown to be within the target."""
     methods = [tradeoff.AFLITE_ADVERSARIAL]
     scorers = (*OURS, *NEW)
     found = tradeoff.candidates(rows, methods=methods, scorers=scorers, levels=(0.7, 0.6, 0.5), **SETTINGS)
     curve = [line(c, rows) for c in found[1:]]
-    low = [c for c in curve if c["all_scorers"][0] <= TARGET]
+    low = [c for c in curve if verdict(*c["all_scorers"], rows=c["rows"], limit=TARGET).state == "accepted"]
     return {"curve": curve, "most_rows_within_target": max(low, key=lambda c: c["rows"], default=None)}
 
 
