@@ -25,7 +25,7 @@ help:
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
 
 # uv installs several times as fast as pip, and is fetched by it. Where only pip is set up to reach packages, pip installs.
-UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+UV := $(VENV)/bin/uv pip install --quiet --compile-bytecode --python $(VENV)/bin/python
 PIP := $(VENV)/bin/python -m pip install --quiet --disable-pip-version-check
 install = $(UV) $(1) || { echo "uv could not install; pip does it, which takes longer."; $(PIP) $(1); }
 
