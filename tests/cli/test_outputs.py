@@ -80,7 +80,9 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (tmp_path / "in" / folder).mkdir(parents=True)
     text = json.dumps({row["id"]: row for row in rows})
     Path("in/set/swap_obj.json").write_text(text)
-    Path("params").symlink_to(tmp_path / "in" / "set")  # what a study reads lies in the folder that it is run in
+    Path("params").symlink_to(
+        tmp_path / "in" / "set"
+    )  # what a study reads lies in the folder that it is run in
     for report in ("refine", "selection"):
         Path(f"in/file/{report}.json").write_text(text)
     pd.DataFrame(rows).to_parquet("in/file/pairs.parquet")

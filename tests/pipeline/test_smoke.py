@@ -36,7 +36,9 @@ def read(smoke, table: tables.Table, path: str) -> pd.DataFrame:
 
 def test_every_stage_ran_and_is_locked(smoke) -> None:
     assert list(read_yaml(smoke.folder / "dvc.yaml", "")["stages"]) == STAGES
-    assert set(read_yaml(smoke.folder / "dvc.lock", "")["stages"]) == set(STAGES)  # a new stage is written at its end
+    assert set(read_yaml(smoke.folder / "dvc.lock", "")["stages"]) == set(
+        STAGES
+    )  # a new stage is written at its end
     timings = (smoke.folder / "work" / "timings.jsonl").read_text().splitlines()
     assert {json.loads(line)["stage"] for line in timings} == set(STAGES)
 
