@@ -37,9 +37,8 @@ def test_cells_share_the_seeds_of_what_they_share_and_no_others() -> None:
 
 
 def test_seeds_of_different_draws_never_meet() -> None:
-    drawn = {
-        (cell.scenes, cell.base, seeds(config(), cell)["pretrain.seed"]) for cell in cells([(1, 9)] * 40)
-    }
+    studied = config()
+    drawn = {(cell.scenes, cell.base, seeds(studied, cell)["pretrain.seed"]) for cell in cells([(1, 9)] * 40)}
     assert len({seed for *_, seed in drawn}) == len(drawn) == 360
 
 
