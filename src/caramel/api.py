@@ -245,7 +245,7 @@ def audit_captions(
     """
     from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import rows_of
-    from caramel.audit.tasks import Source
+    from caramel.audit.text_tasks import Source
     from caramel.blind.scorer_specs import default_scorers
 
     _check("folds", folds, 2, None)

@@ -7,7 +7,7 @@ import pytest
 from caramel.audit import attack as attacks
 from caramel.audit.attack import BEST, best_blind_attacker, found_scorer
 from caramel.audit.stacking import SEES_ALL
-from caramel.audit.tasks import P1_N, PARAPHRASED, TASKS, Source
+from caramel.audit.text_tasks import P1_N, PARAPHRASED, TASKS, Source
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.surface import Rule, length
 from caramel.draws import assign_folds

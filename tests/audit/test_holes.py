@@ -4,7 +4,7 @@ import pytest
 from caramel.audit.attack import BEST
 from caramel.audit.audit import audit
 from caramel.audit.holes import holes, learned_from
-from caramel.audit.tasks import Source
+from caramel.audit.text_tasks import Source
 
 
 def benchmark(rows, start=0):

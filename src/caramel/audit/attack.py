@@ -22,7 +22,7 @@ from caramel.arrays import Floats
 from caramel.audit.attack_figures import Figures, figures
 from caramel.audit.grouping import grouped
 from caramel.audit.stacking import SEES_ALL, combined, learned_gaps, pairs_of
-from caramel.audit.tasks import P1_N, Source, Task
+from caramel.audit.text_tasks import P1_N, Source, Task
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
 from caramel.draws import stable_keys

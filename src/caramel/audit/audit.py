@@ -15,7 +15,7 @@ from caramel.audit.defects import find_defects
 from caramel.audit.giveaways import Giveaways, giveaways
 from caramel.audit.image_shortcuts import ImageShortcuts
 from caramel.audit.leakage import leakage
-from caramel.audit.tasks import P1_N, PARAPHRASED, Source
+from caramel.audit.text_tasks import P1_N, PARAPHRASED, Source
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"

@@ -10,7 +10,7 @@ from caramel.audit.audit import Audit, audit, leaks_into
 from caramel.audit.grouping import grouped
 from caramel.audit.image_shortcuts import ImageShortcuts, image_shortcuts
 from caramel.audit.inputs_of_audit import AuditRows
-from caramel.audit.tasks import Source
+from caramel.audit.text_tasks import Source
 from caramel.benchmarks.image_files import encoded
 
 

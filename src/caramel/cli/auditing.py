@@ -127,7 +127,7 @@ def audit(
     from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
-    from caramel.audit.tasks import Source
+    from caramel.audit.text_tasks import Source
     from caramel.blind.scorer_specs import default_scorers
     from caramel.report.audit_page import PAGE, write_page
     from caramel.report.audit_text import audit_text

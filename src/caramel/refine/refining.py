@@ -15,7 +15,7 @@ import pandas as pd
 
 from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.audit.attack import BEST, best_blind_attacker, enough
-from caramel.audit.tasks import Source
+from caramel.audit.text_tasks import Source
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
 from caramel.refine.grid_of_pairs import Within
