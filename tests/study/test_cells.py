@@ -24,14 +24,14 @@ def test_generators_and_bases_of_a_draw_are_crossed_and_draws_are_not() -> None:
 
 
 def test_the_first_cell_has_the_seeds_of_the_params() -> None:
-    found, plain = seeds(config(), Cell(0, 0, 0)), config().model_dump()
+    found, plain = seeds(config(), Cell(0, 0, 0)), config().model_dump(mode="json")
     assert found
     assert all(plain[key.split(".")[0]][key.split(".")[1]] == seed for key, seed in found.items())
 
 
 def test_cells_share_the_seeds_of_what_they_share_and_no_others() -> None:
     one, other = seeds(config(), Cell(1, 0, 0)), seeds(config(), Cell(1, 1, 0))
-    assert {key for key in one if one[key] != other[key]} == {"train_generator.seed"}
+    assert {key for key in one if one[key] != other[key]} == {"train_generator.seed", "finetune.seeds"}
     next_draw = seeds(config(), Cell(2, 0, 0))
     assert all(one[key] != next_draw[key] for key in one)
 
@@ -40,6 +40,14 @@ def test_seeds_of_different_draws_never_meet() -> None:
     studied = config()
     drawn = {(cell.scenes, cell.base, seeds(studied, cell)["pretrain.seed"]) for cell in cells([(1, 9)] * 40)}
     assert len({seed for *_, seed in drawn}) == len(drawn) == 360
+
+
+def test_no_two_cells_are_fine_tuned_with_one_seed() -> None:
+    studied = config()
+    drawn = [seeds(studied, cell)["finetune.seeds"] for cell in cells([(3, 3)] * 20)]
+    assert drawn[0] == [11, 12]
+    flat = [seed for of_cell in drawn if isinstance(of_cell, list) for seed in of_cell]
+    assert len(set(flat)) == len(flat) == 3 * 3 * 20 * 2
 
 
 @pytest.mark.parametrize(

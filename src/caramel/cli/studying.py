@@ -47,7 +47,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     if dry_run:
         for number, (_, seeds) in enumerate(todo, start=1):
             drawn = ", ".join(f"{key} {seed}" for key, seed in seeds.items())
-            say(f"cell {number}: {drawn}; fine-tuning {', '.join(map(str, config.finetune.seeds))}")
+            say(f"cell {number}: {drawn}")
         return
     with workspace.held(workspace.FOLDER):
         for done in mend(workspace.FOLDER):

@@ -14,13 +14,16 @@ from caramel.config import Config
 from caramel.errors import ConfigError
 
 # Which seeds are drawn anew together. Which negatives are drawn, and the noise they are drawn from, go with the scenes:
-# generators of one draw fill the same cells.
+# generators of one draw fill the same cells. Batches of fine-tuning are drawn from its seed and the number of rows alone: with
+# one seed for all, bases of one draw would share that luck, and less of it would be seen between them than there is.
 SEEDS: Mapping[str, tuple[str, ...]] = {
     "scenes": ("scenes.seed", "negatives.seed", "scores.seed", "refine.seed", "synthesize.seed"),
     "generator": ("train_generator.seed",),
     "base": ("pretrain.seed",),
+    "fine-tuning": ("finetune.seeds",),
 }
-OF_A_DRAW, WITHIN = 1000, 100  # steps of the seeds; ``config.Nested`` keeps them apart
+# Steps of the seeds. ``config.Nested`` keeps them apart; seeds of fine-tuning meet none of another cell's if below 10,000.
+OF_A_DRAW, OF_A_GENERATOR, OF_A_BASE = 1_000_000, 100_000, 10_000
 
 
 class Cell(NamedTuple):
@@ -40,26 +43,33 @@ def cells(draws: Sequence[tuple[int, int]]) -> list[Cell]:
     ]
 
 
-def seeds(config: Config, cell: Cell) -> dict[str, int]:
-    """Return the seeds of a cell by dotted key: those of the config + 1000 per draw + 100 within it.
+def seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
+    """Return the seeds of a cell by dotted key: those of the config, each on by a step for what it is within.
 
-    The first cell has the config's own seeds. The seeds of fine-tuning are ``finetune.seeds`` in every cell.
+    The first cell has the config's own seeds. Those of the scenes go on per draw, a generator's per draw and generator, a
+    base's per draw and base, those of fine-tuning per draw, generator and base.
 
     Raises:
         ConfigError: a seed would be larger than a seed may be.
     """
     values = config.model_dump()
+    draw = OF_A_DRAW * cell.scenes
+    generator, base = OF_A_GENERATOR * cell.generator, OF_A_BASE * cell.base
     steps = {
-        kind: OF_A_DRAW * cell.scenes + WITHIN * (number if kind != "scenes" else 0)
-        for kind, number in cell._asdict().items()
+        "scenes": draw,
+        "generator": draw + generator,
+        "base": draw + base,
+        "fine-tuning": draw + generator + base,
     }
-    found = {}
+    found: dict[str, int | list[int]] = {}
     for kind, keys in SEEDS.items():
         for key in keys:
             section, name = key.split(".")
-            found[key] = values[section][name] + steps[kind]
-            if found[key] >= 2**31:
-                raise ConfigError(f"{key} = {values[section][name]}: too large to add {steps[kind]} to it.")
+            own = values[section][name]
+            stepped = [seed + steps[kind] for seed in (own if isinstance(own, tuple) else (own,))]
+            if max(stepped) >= 2**31:
+                raise ConfigError(f"{key} = {own}: too large to add {steps[kind]} to it.")
+            found[key] = stepped if isinstance(own, tuple) else stepped[0]
     return found
 
 

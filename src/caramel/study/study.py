@@ -13,10 +13,10 @@ from tqdm import tqdm
 
 from caramel import tables
 from caramel.benchmarks.metrics import outcomes
-from caramel.config import Config, Contrast, Finetune
+from caramel.config import Config, Contrast
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_hits import ALPHA
-from caramel.evaluation.results.summary import BASE
+from caramel.evaluation.results.summary import BASE, variant_of
 from caramel.profile import read_profile
 from caramel.statistics import Seeds, holm, over_seeds
 from caramel.study import cells, workspace
@@ -51,7 +51,7 @@ class Figure(NamedTuple):
 
 def plan(
     profile: str, sets: Mapping[str, str], root: Path
-) -> tuple[Config, list[tuple[cells.Cell, dict[str, int]]]]:
+) -> tuple[Config, list[tuple[cells.Cell, dict[str, int | list[int]]]]]:
     """Return the config of a study, and its cells with their seeds by dotted key.
 
     Raises:
@@ -79,9 +79,8 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
             bar.set_description(f"cell {number} of {len(todo)}")
             workspace.repro(folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar)
             out = folder / "data" / workspace.LAST
-            parts.append(
-                _of_cell(tables.read(tables.METRICS, out / "metrics.parquet"), cell, config.finetune)
-            )
+            metrics = tables.read(tables.METRICS, out / "metrics.parquet")
+            parts.append(_of_cell(metrics, cell, config.finetune.variants))
             scores = tables.read(tables.SIMILARITIES, out / "similarities.parquet")
             for subset in dict.fromkeys([config.report.contrast.subset, *tables.COMPOUNDS]):
                 found = _differences(scores, config.report.contrast, subset)
@@ -89,12 +88,13 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
     return Ran(tables.frame(tables.STUDY, pd.concat(parts, ignore_index=True)), hits)
 
 
-def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, tuned: Finetune) -> pd.DataFrame:
+def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
     """Return the rows of the base and the variants of one cell in table ``study``."""
-    names = {BASE: (BASE, "")} | {f"{v}-{s}": (v, str(s)) for v in tuned.variants for s in tuned.seeds}
-    rows = metrics[(metrics["benchmark"] == BENCHMARK) & metrics["model"].isin(names)]
-    variant, seed = ([names[str(model)][part] for model in rows["model"]] for part in range(2))
-    return rows.assign(**cell._asdict(), variant=variant, finetune=seed)
+    rows = metrics[metrics["benchmark"] == BENCHMARK]
+    rows = rows.assign(variant=rows["model"].map(variant_of), **cell._asdict())
+    rows = rows[rows["variant"].isin([BASE, *variants])]
+    names = zip(rows["model"], rows["variant"], strict=True)
+    return rows.assign(finetune=[model.removeprefix(variant).removeprefix("-") for model, variant in names])
 
 
 def _differences(scores: pd.DataFrame, contrast: Contrast, subset: str) -> Iterator[pd.Series]:
