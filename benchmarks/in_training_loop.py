@@ -23,7 +23,7 @@ import torch
 from PIL import Image
 
 import caramel
-from caramel.captions.rules import world_negatives
+from caramel.captions.scene_writer import world_negatives
 from caramel.evaluation.in_memory import Scores
 from caramel.sources.world.sampling import sample_pairs
 

@@ -73,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def world() -> Any:
     """A small world: (source, written)."""
-    from caramel.captions.rules import world_negatives
+    from caramel.captions.scene_writer import world_negatives
     from caramel.sources.world.sampling import sample_pairs
 
     source = sample_pairs(

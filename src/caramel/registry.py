@@ -91,7 +91,7 @@ SOURCES: Kind[SourceReader] = Kind(
 WRITERS: Kind[Writer] = Kind(
     "negatives",
     {
-        "world": "caramel.captions.rules:world_negatives",
+        "world": "caramel.captions.scene_writer:world_negatives",
         "lexicon": "caramel.captions.lexicon:lexicon_negatives",
         "given": "caramel.captions.given:given_negatives",
     },

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.captions.rules import IMPOSSIBLE, RULES, world_negatives, write_negative
+from caramel.captions.rules import RULES
+from caramel.captions.scene_writer import IMPOSSIBLE, world_negatives, write_negative
 from caramel.errors import DataError
 from caramel.kinds.writer import Written
 from caramel.sources.world.compounds import belongs, compounds_of_meaning, seen_and_tested
