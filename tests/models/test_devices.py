@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -78,3 +79,22 @@ def test_what_does_not_fit_is_told_from_other_errors(said: str, full: bool) -> N
         assert str(stopped.value).startswith("The batch does not fit into the memory of 'cuda:1': ")
         assert str(stopped.value).endswith(". Lower it.")
         assert "\n" not in str(stopped.value)
+
+
+@pytest.mark.parametrize(
+    ("amx", "avx512", "vendor", "expected"),
+    [
+        (True, True, "GenuineIntel", "bf16"),
+        (False, True, "GenuineIntel", "fp32"),
+        (False, True, "AuthenticAMD", "bf16"),
+        (False, False, "AuthenticAMD", "fp32"),
+    ],
+)
+def test_auto_is_bf16_only_where_a_processor_is_faster_in_it(
+    amx: bool, avx512: bool, vendor: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(Path, "read_text", lambda self, **unused: f"vendor_id\t: {vendor}\n")
+    assert resolve_precision("auto", "cpu") == expected
+    assert resolve_precision("bf16", "cpu") == "bf16"

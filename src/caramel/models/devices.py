@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from caramel.errors import BackendError, ResourceError
@@ -30,9 +31,9 @@ def resolve_device(device: str) -> str:
 
 
 def resolve_precision(precision: str, device: str) -> str:
-    """Return ``bf16`` for ``auto`` where the device multiplies bf16 in hardware, else ``fp32``.
+    """Return ``bf16`` for ``auto`` where the device multiplies bf16 faster than fp32, else ``fp32``.
 
-    Without such hardware a processor's bf16 products are many times slower than fp32 ones. fp16 is what
+    Without hardware for it a processor's bf16 products are many times slower than fp32 ones. fp16 is what
     it says on a processor as well, slow where it has to be emulated.
 
     Raises:
@@ -46,8 +47,22 @@ def resolve_precision(precision: str, device: str) -> str:
         return precision
     if device.startswith("cuda"):
         return "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp32"
-    capable = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    return "bf16" if capable else "fp32"
+    return "bf16" if _processor_gains_by_bf16() else "fp32"
+
+
+def _processor_gains_by_bf16() -> bool:
+    """Return whether bf16 products are the faster ones on this processor.
+
+    With AMX they are. AVX-512's instruction for them runs at full speed on AMD's; on Intel's, where a virtual
+    machine hides AMX, products took twice as long as in fp32 (`python benchmarks/precision.py`).
+    """
+    import torch
+
+    if torch.cpu._is_amx_tile_supported():
+        return True
+    processor = Path("/proc/cpuinfo")
+    amd = processor.exists() and "AuthenticAMD" in processor.read_text(encoding="utf-8")
+    return amd and torch.cpu._is_avx512_bf16_supported()
 
 
 def compute(device: str, precision: str) -> dict[str, str]:
