@@ -29,7 +29,10 @@ def main() -> None:
     torch.manual_seed(0)
     config = json.loads(ARCHITECTURE.read_text(encoding="utf-8"))
     config["text_cfg"]["vocab_size"] = VOCABULARY
-    model, loss = CustomTextCLIP(config["embed_dim"], config["vision_cfg"], config["text_cfg"], output_dict=True), ClipLoss()
+    model, loss = (
+        CustomTextCLIP(config["embed_dim"], config["vision_cfg"], config["text_cfg"], output_dict=True),
+        ClipLoss(),
+    )
     side, length = config["vision_cfg"]["image_size"], config["text_cfg"]["context_length"]
     images = torch.rand(BATCH, 3, side, side)
     texts = torch.randint(VOCABULARY, (BATCH, length))
