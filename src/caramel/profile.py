@@ -33,9 +33,13 @@ def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, C
         root: the project's folder.
 
     Raises:
-        ConfigError: no such profile, or a key or value is wrong.
+        ConfigError: ``root`` is no project, there is no such profile, or a key or value is wrong.
     """
     choices = sorted(p.stem for p in (root / "params").glob("*.yaml"))
+    if not choices:
+        raise ConfigError(
+            f"{root.resolve()} holds no profile (params/*.yaml): it is no caramel project. Run this in the project's folder."
+        )
     if name not in choices:
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
     default = root / "params" / "default.yaml"

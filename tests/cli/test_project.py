@@ -80,6 +80,20 @@ def test_an_error_of_the_users_is_one_message_on_stderr(call: Call) -> None:
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize("arguments", [("profile", "default"), ("study",), ("study", "--dry-run")])
+def test_outside_of_a_project_the_error_names_the_folder_and_says_what_to_do(
+    arguments: tuple[str, ...], call: Call
+) -> None:
+    shutil.rmtree("params")
+    code, out, err = call(*arguments)
+    assert (code, out) == (1, "")
+    assert err == (
+        f"Error: {Path.cwd()} holds no profile (params/*.yaml): it is no caramel project. "
+        "Run this in the project's folder.\n"
+    )
+    assert not list(Path.cwd().iterdir())
+
+
 def test_an_error_of_ours_keeps_its_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     @click.command()
     def broken() -> None:
