@@ -132,10 +132,23 @@ def test_only_what_runs_share_counts_as_the_choice_of_instances() -> None:
     )
 
 
-def test_instances_that_one_run_lacks_are_left_out() -> None:
+def test_instances_that_one_run_lacks_add_nothing_to_what_runs_share() -> None:
     values = np.arange(10.0)
     both = [(Cell(0, 0, 0), hits(values)), (Cell(0, 1, 0), hits(values[:6]))]
-    assert instances_variance(both) == (pytest.approx(values[:6].var(ddof=0) / 5), 6)
+    products = [(v - values.mean()) / 10 * (v - values[:6].mean()) / 6 for v in values[:6]]
+    assert instances_variance(both) == (pytest.approx(sum(products) * 10 / 9), 8)
+
+
+def test_it_is_the_covariance_of_means_where_each_generator_fills_instances_alone() -> None:
+    rng, found = np.random.default_rng(0), []
+    for _ in range(150):
+        shared, both = hits(rng.normal(0, 1, 200)), []
+        for k in range(2):
+            filled = shared[rng.random(200) < 0.6]
+            names = [(f"{image}#{k}", name) for image, name in filled.index]  # the picture that it drew
+            both.append((Cell(0, k, 0), filled.set_axis(pd.MultiIndex.from_tuples(names, names=shared.index.names))))
+        found.append(instances_variance(both)[0])
+    assert np.mean(found) == pytest.approx(200 * 0.36 / 120**2, rel=0.15)
 
 
 def test_what_a_layout_cannot_tell_apart_bears_both_names() -> None:

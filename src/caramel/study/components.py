@@ -118,8 +118,9 @@ def instances_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, f
     """Return (variance of a figure of one run by the choice of test instances, their mean number).
 
     Only what runs of the same scenes have in common counts: the mean covariance, over images, of the means of two runs
-    of different cells, or seeds where a draw has one cell. What is a run's own is in the components of its models. Not
-    below 0.
+    of different cells, or seeds where a draw has one cell. Where these have not all instances in common (each generator
+    fills some alone), it is smaller by that much: so much of it is in the spread of the scenes, from which it is taken off.
+    What is a run's own is in the components of its models. Not below 0.
 
     Args:
         runs: cell of each run, and its hits by instance: of the two models compared, their difference. The index
@@ -127,17 +128,19 @@ def instances_variance(runs: Sequence[tuple[Cell, pd.Series]]) -> tuple[float, f
     """
     found, sizes = [], []
     for draw in sorted({cell.scenes for cell, _ in runs}):
-        those = [(cell, hits) for cell, hits in runs if cell.scenes == draw]
-        table = pd.concat([hits.droplevel(0) for _, hits in those], axis=1, join="inner").dropna()
-        images = those[0][1].index.to_frame(index=False).set_index("instance_id")["image_id"]
-        centred = (table - table.mean()) / max(len(table), 1)
-        totals = centred.groupby(images.reindex(table.index).to_numpy()).sum().to_numpy()
+        those = [(cell, hits.dropna()) for cell, hits in runs if cell.scenes == draw]
+        names = pd.concat([hits.index.to_frame(index=False) for _, hits in those])
+        # An instance's picture may be called differently where another generator drew it.
+        image_of = names.drop_duplicates("instance_id").set_index("instance_id")["image_id"]
+        table = pd.concat([hits.droplevel("image_id") for _, hits in those], axis=1)
+        centred = ((table - table.mean()) / table.count()).fillna(0.0)
+        totals = centred.groupby(image_of).sum().to_numpy()
         shared = totals.T @ totals * len(totals) / max(len(totals) - 1, 1)
         cell_of = [cell for cell, _ in those]
         apart = np.array([[one != other for other in cell_of] for one in cell_of])
         apart = apart if apart.any() else ~np.eye(len(those), dtype=bool)
         found.append(float(shared[apart].mean() if apart.any() else shared.mean()))
-        sizes.append(len(table))
+        sizes.append(float(table.count().mean()))
     return max(float(np.mean(found)), 0.0), float(np.mean(sizes))
 
 
