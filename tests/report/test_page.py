@@ -183,6 +183,26 @@ def test_a_claim_the_other_way_round_has_the_opposite_sign(data: Path) -> None:
     assert [found["ci_low"], found["ci_high"]] == pytest.approx([-row["ci_high"], -row["ci_low"]], abs=1e-6)
 
 
+def test_a_claim_whose_opposite_is_shown_is_not_shown(data: Path) -> None:
+    rows = pd.read_csv(data / "evaluate/differences.csv")
+    claim = rows["subset"].eq("without_add") & rows["metric"].eq("group") & rows["b"].eq("base")
+    rows.loc[claim & rows["a"].eq("negative_texts_images"), ["difference", "p"]] = [-0.04, 1e-6]
+    rows.to_csv(data / "evaluate/differences.csv", index=False)
+    report = build(data)
+    assert report.claim is not None
+    assert report.claim["shown"] is False
+    assert "The opposite is shown of this run's models" in Page(report.html).sections["claim"]
+    assert "the claim, the opposite is shown" in report.html
+
+
+def test_a_claim_of_which_nothing_was_scored_is_none(data: Path) -> None:
+    rows = pd.read_csv(data / "evaluate/differences.csv")
+    claim = rows["subset"].eq("without_add") & rows["metric"].eq("group")
+    rows.loc[claim, ["difference", "ci_low", "ci_high", "p"]] = np.nan
+    rows.to_csv(data / "evaluate/differences.csv", index=False)
+    assert build(data).claim is None
+
+
 def test_differences_are_coloured_after_holm_over_the_table_without_the_claim(data: Path) -> None:
     rows = pd.read_csv(data / "evaluate/differences.csv")
     rows["p"] = 1.0

@@ -88,6 +88,32 @@ def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
     assert len(set(keys)) == len(keys) == 6 * len(COLUMNS)
 
 
+def test_a_contrast_that_is_named_the_other_way_round_is_compared_once_and_has_its_compounds() -> None:
+    turned = config(report__contrast__variant="in_batch", report__contrast__against="negative_texts_images")
+    found = figures(runs(), turned.report.contrast)
+    pairs = [(frozenset((f.variant, f.against)), f.metric, f.subset) for f in found]
+    assert len(set(pairs)) == len(pairs) == 6 * len(COLUMNS)
+    assert list(summary(ran(runs()), turned)["compounds"]) == ["seen", "unseen"]
+
+
+def test_a_difference_below_0_does_not_show_the_claim() -> None:
+    found = summary(ran(runs(lift=-0.05, noise=0.002)), config())
+    assert found["contrast"]["p"] < 0.05
+    assert found["contrast"]["shown"] is False
+    assert claim(found).startswith("The opposite is shown: negative_texts_images over base, Group on without_add, −5")
+    assert "opposite is shown" in study_page(found)
+
+
+def test_draws_that_do_not_differ_at_all_show_nothing() -> None:
+    assert figure(runs(noise=0.0), "negative_texts_images", "base", "group", "seen").p == 1
+
+
+def test_where_no_number_is_enough_the_page_says_how_many_were_looked_at() -> None:
+    found = summary(ran(runs(noise=0.3)), config(study__effect="0.001"))
+    assert found["contrast"]["power"]["needed"]["instances"] is None
+    assert "not with 1\u202f000 times as many" in study_page(found)
+
+
 def test_holm_is_over_all_but_the_contrast() -> None:
     found = summary(ran(runs(lift=0.02)), config())
     p = np.array([row["p"] for row in found["exploratory"]])

@@ -65,7 +65,7 @@ def _between(row: Mapping[Any, Any]) -> str:
 
 
 def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
-    """Return the comparison that was named beforehand: its names, difference, interval, p and whether it is shown.
+    """Return the comparison that was named beforehand: its names, difference, interval, p and whether it is shown to be above 0.
 
     Args:
         data: the folder of the stages' outputs.
@@ -75,22 +75,30 @@ def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
         Skipped: nothing was evaluated, or not this.
     """
     rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
-    for row in rows.to_dict("records"):
+    for row in rows.dropna(subset=["difference", "p"]).to_dict("records"):
         if _is_contrast((row["a"], row["b"], row["subset"], row["metric"]), contrast):
             sign = 1 if row["a"] == contrast["variant"] else -1
             low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
             numbers = {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
-            return {**contrast, **{k: round(n, 6) for k, n in numbers.items()}, "shown": row["p"] < ALPHA}
+            shown = row["p"] < ALPHA and numbers["difference"] > 0
+            return {**contrast, **{k: round(n, 6) for k, n in numbers.items()}, "shown": shown}
     raise Skipped(
         f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {contrast['subset']}"
     )
+
+
+def verdict(found: Mapping[str, Any]) -> str:
+    """Return what a test said of a claim that one model is better, in words; of its ``shown`` and its ``p``."""
+    if found["shown"]:
+        return "Shown"
+    return "The opposite is shown" if found["p"] < ALPHA else "Not shown"
 
 
 def claim_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     """Return the claim in words."""
     found = claim_of(data, contrast)
     text = (
-        f"{'Shown' if found['shown'] else 'Not shown'} of this run's models: {found['variant']} over {found['against']}, "
+        f"{verdict(found)} of this run's models: {found['variant']} over {found['against']}, "
         f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, p = {found['p']:.3g}. "
         "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
         "have one seed each here. `caramel study` counts all of them."

@@ -191,7 +191,7 @@ def _cards(
         cards.append((f"{100 * numbers['images/faithful share']:.0f} %", "candidates judged faithful"))
     if claim is not None:
         size = f"{signed(claim['difference'])} {interval(claim['ci_low'], claim['ci_high'], difference=True)}"
-        verdict = "shown" if claim["shown"] else "not shown"
+        verdict = claim_sections.verdict(claim).lower()
         cards.append(
             (size, f"the claim, {verdict}: {claim['variant']} over {claim['against']}, {claim['metric']}")
         )

@@ -17,10 +17,13 @@ from caramel.report.blocks import (
     percent,
     signed,
 )
+from caramel.report.claim_sections import verdict
 from caramel.report.rendering import render
+from caramel.study.components import INSTANCES
+from caramel.study.power import MOST
 
 KINDS = {
-    "instances": "test instances, in all",
+    INSTANCES: "test instances, in all",
     "scenes": "draws of the scenes, in all",
     "generator": "generators per draw",
     "base": "bases per draw",
@@ -34,9 +37,8 @@ Row = Mapping[str, Any]
 def claim(found: Row) -> str:
     """Return the outcome of the contrast in words."""
     one = found["contrast"]
-    verdict = "Shown" if one["shown"] else "Not shown"
     return (
-        f"{verdict}: {one['variant']} over {one['against']}, {TITLES[one['metric']]} on {one['subset']}, "
+        f"{verdict(one)}: {one['variant']} over {one['against']}, {TITLES[one['metric']]} on {one['subset']}, "
         f"{signed(one['mean'])} points {_between(one)}, p = {one['p']:.3g}. The interval counts scenes, instances, generator, "
         f"base and fine-tuning, by {len(found['draws'])} draws of the scenes; the rule is p < 0.05 of this one test."
     )
@@ -61,7 +63,7 @@ def study_page(found: Row) -> str:
         sections=sections,
         cards=[
             (f"{signed(found['contrast']['mean'])}", f"points {_between(found['contrast'])}"),
-            ("shown" if found["contrast"]["shown"] else "not shown", f"p = {found['contrast']['p']:.3g}"),
+            (verdict(found["contrast"]).lower(), f"p = {found['contrast']['p']:.3g}"),
             (
                 f"{percent(found['contrast']['power']['power'], 0)} %",
                 f"power for {_points(found['effect'])} points",
@@ -141,7 +143,7 @@ def _power(found: Row) -> list[Block]:
     generators, bases = ("/".join(str(pair[k]) for pair in found["draws"]) for k in (0, 1))
     now = (count(one["instances"]), str(len(found["draws"])), generators, bases, str(found["seeds"]), "–")
     rows = [
-        [Cell(KINDS[kind]), Cell(have), Cell("no number is enough" if wanted is None else count(wanted))]
+        [Cell(KINDS[kind]), Cell(have), Cell(_more_than(kind) if wanted is None else count(wanted))]
         for have, (kind, wanted) in zip(now, one["power"]["needed"].items(), strict=True)
     ]
     points = _points(found["effect"])
@@ -150,6 +152,11 @@ def _power(found: Row) -> list[Block]:
         f"{percent(one['power']['detectable'])} points, if the components are as estimated. Each row changes one number alone."
     )
     return [TableBlock("", ("Of", "This study", f"Needed for {points} points at 80 %"), rows, note=note)]
+
+
+def _more_than(kind: str) -> str:
+    """Return what is said where no number that was looked at is enough."""
+    return f"not with {count(MOST)}{' times as many' if kind == INSTANCES else ''}"
 
 
 def _models(rows: Sequence[Row]) -> list[Block]:

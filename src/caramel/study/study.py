@@ -46,7 +46,7 @@ class Figure(NamedTuple):
     subset: str
     values: pd.Series  # the difference in each run, by (scenes, generator, base, finetune)
     over_draws: Seeds  # of the means of the draws of the scenes
-    p: float  # of the t test over draws; NaN where it cannot be told
+    p: float  # of the t test over draws
 
 
 def plan(
@@ -132,21 +132,29 @@ def figure(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: 
 
 
 def _p(of_draws: Seeds) -> float:
-    """Return the two-sided p-value of no difference, by the t test over draws of the scenes."""
+    """Return the two-sided p-value of no difference, by the t test over draws of the scenes.
+
+    Draws that do not differ at all are of so few instances that their spread is not known: nothing is shown, p is 1.
+    """
     from scipy.stats import t
 
-    if of_draws.sd == 0:
-        return 1.0 if of_draws.mean == 0 else 0.0
+    if of_draws.sd < 1e-12:
+        return 1.0
     return float(2 * t.sf(abs(of_draws.mean) / of_draws.sd * of_draws.n**0.5, of_draws.n - 1))
 
 
 def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
-    """Return the contrast, then every variant and the base against every other, by metric, and by compounds."""
+    """Return the contrast, then every variant and the base against every other, by metric, and by compounds.
+
+    Its two models are compared the way round that it names them everywhere.
+    """
     first = (contrast.variant, contrast.against, contrast.metric, contrast.subset)
     there = {*zip(runs["metric"], runs["subset"], strict=True)}
     headline = "without_add" if ("group", "without_add") in there else "all"
     columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in tables.COMPOUNDS]
-    names = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
+    named = (contrast.variant, contrast.against)
+    pairs = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
+    names = [named if {*pair} == {*named} else pair for pair in pairs]
     asked = [(a, b, *column) for a, b in names for column in columns if column in there]
     return [figure(runs, *key) for key in dict.fromkeys([first, *asked])]
 
@@ -154,8 +162,8 @@ def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
 def summary(ran: Ran, config: Config) -> dict[str, Any]:
     """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
 
-    The contrast is one test that was named beforehand: it is shown if p < 5 %. All others are corrected by Holm over all of
-    them together.
+    The contrast is one test that was named beforehand: it is shown if p < 5 % and the difference is above 0. All others are
+    corrected by Holm over all of them together; shown are differences, above 0 or below.
     """
     contrast = config.report.contrast
     first, *others = figures(ran.runs, contrast)
@@ -171,7 +179,7 @@ def summary(ran: Ran, config: Config) -> dict[str, Any]:
         "draws": [list(pair) for pair in config.study.draws],
         "seeds": len(config.finetune.seeds),
         "effect": config.study.effect,
-        "contrast": {**_row(first), "shown": first.p < ALPHA, **_explained(first, ran, config)},
+        "contrast": {**_row(first), "shown": first.p < ALPHA and first.over_draws.mean > 0, **_explained(first, ran, config)},
         "compounds": compounds,
         "models": _models(ran.runs, dict.fromkeys((each.metric, each.subset) for each in [first, *others])),
         "exploratory": [
