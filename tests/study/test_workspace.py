@@ -188,3 +188,13 @@ def test_two_studies_at_once_and_a_folder_that_is_no_project_are_refused(tmp_pat
         raise AssertionError
     with pytest.raises(ConfigError, match="has no src"):
         prepare(tmp_path, tmp_path / "work" / "study")
+
+
+def test_a_project_that_was_moved_studies_its_own_inputs(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    project = Study(tmp_path / "before").folder
+    (project / "work" / "study").mkdir(parents=True)
+    prepare(project, project / "work" / "study")
+    moved = project.rename(tmp_path / "after")
+    prepare(moved, moved / "work" / "study")
+    assert (moved / "work" / "study" / "inputs").resolve() == (moved / "inputs").resolve()

@@ -38,7 +38,8 @@ def pictures_section(data: Path) -> list[Block]:
     note = (
         "Per cent of instances whose negative picture the attacker names; chance is 50 and a tie counts half. Brackets: 95 % "
         "interval. Coloured: the interval is above 50, not corrected for the number of cells. "
-        "features: a learned combination of hand-made ones; network: a small one on pixels; both judged on pictures that they have not learned from. Too few: a type of fewer than "
+        "features: a learned combination of hand-made ones; network: a small one on pixels; both judged on pictures that they "
+        "have not learned from. Too few: a type of fewer than "
         f"{count(number(raw, 'fewest', where=path))} groups of pictures is not attacked, and nothing is known of it. The "
         "negative picture of add_obj shows an object more, which is what it is for."
     )

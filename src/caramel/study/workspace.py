@@ -76,8 +76,8 @@ def prepare(root: Path, folder: Path) -> None:
         shutil.copy2(root / name, folder / name)
     # The study's folder lies in a repository that ignores it.
     (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
-    if not (folder / "inputs").is_symlink():
-        (folder / "inputs").symlink_to((root / "inputs").resolve())
+    (folder / "inputs").unlink(missing_ok=True)  # of a project that was moved since
+    (folder / "inputs").symlink_to((root / "inputs").resolve())
 
 
 def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
