@@ -40,7 +40,8 @@ def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     note = (
         "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
         f"and training seeds, not corrected. Coloured: p < 0.05 after Holm's correction over the {len(others)} comparisons "
-        "of this table but for the one that was named beforehand, which is marked."
+        "of this table but for the one that was named beforehand, which is marked; those of GroupMatch, which reads the "
+        "scores of Group once more, are corrected among themselves."
     )
     head = ("Difference", *(c.title for c in columns))
     return [TableBlock("", head, lines, note=note)]
