@@ -18,7 +18,7 @@ from caramel.evaluation.results.bars import subset_bars
 from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
 from caramel.report.blocks import count
-from caramel.report.model_sections import MAIN
+from caramel.report.model_rows import MAIN
 from caramel.report.page import Report, build_report, write_report
 from caramel.running.stages import skip
 

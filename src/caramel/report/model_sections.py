@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS
-from caramel.errors import DataError
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, leaders
-from caramel.evaluation.results.summary import BASE, VARIANT_COLUMNS, summarise_variants, variant_of
+from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
 from caramel.report.attacker_sections import joint_tables
 from caramel.report.blocks import (
     Block,
@@ -25,44 +23,21 @@ from caramel.report.blocks import (
     percent,
 )
 from caramel.report.figures import bars_figure, curves_figure
-from caramel.report.inputs import Skipped, read_csv, read_json
-
-
-class Column(NamedTuple):
-    """A column of the main table: title, metric, subset."""
-
-    title: str
-    metric: str
-    subset: str = "all"
-
-
-MAIN = (
-    Column("SugarCrepe", "accuracy"),
-    Column("I2T", "i2t"),
-    Column("T2I", "t2i"),
-    Column("Group", "group"),
-    Column("Group without add", "group", "without_add"),
-    Column("GroupMatch", "group_match"),
-    Column("ITT", "itt"),
-    Column("TOT", "tot"),
+from caramel.report.inputs import Skipped, read_csv
+from caramel.report.model_rows import (
+    COMPOUNDS,
+    FINER,
+    MAIN,
+    Column,
+    Row,
+    keyed,
+    read_further,
+    read_metrics,
+    read_source_form,
+    read_variants,
 )
-FINER = (
-    Column("SugarCrepe, macro", "accuracy", "macro"),
-    Column("P2 vs N", "p2_vs_n"),
-    Column("GroupMatch without add", "group_match", "without_add"),
-    Column("I_pos2T", "i_pos2t"),
-    Column("I_neg2T", "i_neg2t"),
-    Column("T_pos2I", "t_pos2i"),
-    Column("T_neg2I", "t_neg2i"),
-)
-SOURCE_FORM = "instances_source"
-COMPOUNDS = tuple(
-    Column(f"{title}, {subset}", metric, subset)
-    for title, metric in (("SugarCrepe", "accuracy"), ("I2T", "i2t"), ("T2I", "t2i"), ("Group", "group"))
-    for subset in tables.COMPOUNDS
-)
+
 BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
-Row = dict[Any, Any]
 Tests = Mapping[tuple[str, ...], float]  # two models in the order of their names, subset, metric -> p
 
 
@@ -112,8 +87,7 @@ def _compounds_table(variants: pd.DataFrame, metrics: pd.DataFrame, tests: Tests
 
 def _source_form_table(data: Path) -> list[Block]:
     """Return the main table for the benchmark's other form, where there is one."""
-    metrics = _all_metrics(data)
-    metrics = metrics[metrics["benchmark"] == SOURCE_FORM]
+    metrics = read_source_form(data)
     if metrics.empty:
         return []
     note = (
@@ -122,18 +96,6 @@ def _source_form_table(data: Path) -> list[Block]:
     )
     variants = summarise_variants(metrics)
     return [_models_table("With the positive images of the source", MAIN, variants, metrics, {}, note)]
-
-
-class _Rows(dict[tuple[str, ...], Row]):
-    """Rows by their key; a key that is not there is a file that is not complete."""
-
-    def __missing__(self, key: tuple[str, ...]) -> Row:
-        raise DataError(f"data/evaluate has no row for {', '.join(key)}. Run `dvc repro -f evaluate`.")
-
-
-def keyed(rows: pd.DataFrame, *keys: str) -> Mapping[tuple[str, ...], Row]:
-    """Return each row by its key."""
-    return _Rows((tuple(str(row[k]) for k in keys), row) for row in rows.to_dict("records"))
 
 
 def _models_table(
@@ -224,50 +186,10 @@ def curves_section(path: Path, name: str) -> list[Block]:
     return [FigureBlock(f"curves_{name}", figure, caption, f"Learning curves of stage {name}.")]
 
 
-def read_variants(data: Path) -> pd.DataFrame:
-    """Return ``variants.csv``.
-
-    Raises:
-        Skipped: nothing was evaluated.
-        DataError: the file is missing, broken or empty.
-    """
-    variants = read_csv(data / "evaluate/variants.csv", VARIANT_COLUMNS)
-    if variants.empty:
-        raise DataError(f"{data / 'evaluate/variants.csv'} holds no model. Run `dvc repro -f evaluate`.")
-    if (variants["subset"] == "without_add").any():
-        return variants
-    # Where all instances are *add* there is no such subset: nothing is known of it.
-    empty = variants[variants["subset"] == "all"].assign(subset="without_add", seeds=0)
-    empty[["mean", "sd", "ci_low", "ci_high"]] = float("nan")
-    return pd.concat([variants, empty], ignore_index=True)
-
-
-def read_metrics(data: Path) -> pd.DataFrame:
-    """Return table ``metrics`` of the base and its variants on the assembled instances, with ``variant``.
-
-    Errors as in ``read_variants``.
-    """
-    metrics = _all_metrics(data)
-    return metrics[_is_ours(metrics, read_variants(data))]
-
-
-def _all_metrics(data: Path) -> pd.DataFrame:
-    """Return table ``metrics`` with the variant of each model."""
-    read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
-    metrics = tables.read(tables.METRICS, data / "evaluate/metrics.parquet")
-    return metrics.assign(variant=metrics["model"].map(variant_of))
-
-
-def _is_ours(metrics: pd.DataFrame, variants: pd.DataFrame) -> pd.Series:
-    """Return which rows are of the base and its variants on the assembled instances."""
-    return (metrics["benchmark"] == "instances") & metrics["variant"].isin(variants["variant"])
-
-
 def _further_tables(data: Path) -> list[Block]:
     """Return what `evaluate.models` and `evaluate.benchmarks` add: all instances and the macro mean."""
-    metrics = _all_metrics(data)
-    known = _is_ours(metrics, read_variants(data)) | (metrics["benchmark"] == SOURCE_FORM)
-    further = metrics[~known & metrics["subset"].isin(["all", "macro"])]
+    further = read_further(data)
+    further = further[further["subset"].isin(["all", "macro"])]
     if further.empty:
         return []
     rows = [
