@@ -36,6 +36,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     from caramel import tables
     from caramel.doctor import mend
     from caramel.report.study_page import claim, study_page
+    from caramel.running.tracking import git_commit
     from caramel.storage.files import keep_inputs, write_atomically
     from caramel.study import workspace
     from caramel.study.study import plan, run_cells, summary
@@ -49,11 +50,12 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
             drawn = ", ".join(f"{key} {seed}" for key, seed in seeds.items())
             say(f"cell {number}: {drawn}")
         return
+    commit = git_commit(Path())  # before the run: its sources are copied now
     with workspace.held(workspace.FOLDER):
         for done in mend(workspace.FOLDER):
             say(f"fixed in {workspace.FOLDER}: {done}.")
         ran = run_cells(*asked, workspace.FOLDER)
-    found = summary(ran, config)
+    found = summary(ran, config, commit)
     tables.write(tables.STUDY, ran.runs, names[1])
     texts = json.dumps(found, indent=2) + "\n", study_page(found)
     for path, text in zip((names[0], names[2]), texts, strict=True):

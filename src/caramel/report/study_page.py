@@ -70,6 +70,7 @@ def study_page(found: Row) -> str:
             ),
         ],
         profile=found["profile"],
+        commit=found["commit"],
         about=f"{cells} cells in {len(found['draws'])} draws of the scenes, {found['seeds']} seeds of fine-tuning in each.",
     )
 

@@ -159,7 +159,7 @@ def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
     return [figure(runs, *key) for key in dict.fromkeys([first, *asked])]
 
 
-def summary(ran: Ran, config: Config) -> dict[str, Any]:
+def summary(ran: Ran, config: Config, commit: str) -> dict[str, Any]:
     """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
 
     The contrast is one test that was named beforehand: it is shown if p < 5 % and the difference is above 0. All others are
@@ -176,6 +176,7 @@ def summary(ran: Ran, config: Config) -> dict[str, Any]:
     }
     return {
         "profile": config.profile,
+        "commit": commit,
         "draws": [list(pair) for pair in config.study.draws],
         "seeds": len(config.finetune.seeds),
         "effect": config.study.effect,
