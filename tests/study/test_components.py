@@ -146,7 +146,9 @@ def test_it_is_the_covariance_of_means_where_each_generator_fills_instances_alon
         for k in range(2):
             filled = shared[rng.random(200) < 0.6]
             names = [(f"{image}#{k}", name) for image, name in filled.index]  # the picture that it drew
-            both.append((Cell(0, k, 0), filled.set_axis(pd.MultiIndex.from_tuples(names, names=shared.index.names))))
+            both.append(
+                (Cell(0, k, 0), filled.set_axis(pd.MultiIndex.from_tuples(names, names=shared.index.names)))
+            )
         found.append(instances_variance(both)[0])
     assert np.mean(found) == pytest.approx(200 * 0.36 / 120**2, rel=0.15)
 

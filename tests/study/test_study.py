@@ -100,7 +100,9 @@ def test_a_difference_below_0_does_not_show_the_claim() -> None:
     found = summary(ran(runs(lift=-0.05, noise=0.002)), config(), "c0ffee")
     assert found["contrast"]["p"] < 0.05
     assert found["contrast"]["shown"] is False
-    assert claim(found).startswith("The opposite is shown: negative_texts_images over base, Group on without_add, −5")
+    assert claim(found).startswith(
+        "The opposite is shown: negative_texts_images over base, Group on without_add, −5"
+    )
     assert "opposite is shown" in study_page(found)
 
 

@@ -180,7 +180,11 @@ def summary(ran: Ran, config: Config, commit: str) -> dict[str, Any]:
         "draws": [list(pair) for pair in config.study.draws],
         "seeds": len(config.finetune.seeds),
         "effect": config.study.effect,
-        "contrast": {**_row(first), "shown": first.p < ALPHA and first.over_draws.mean > 0, **_explained(first, ran, config)},
+        "contrast": {
+            **_row(first),
+            "shown": first.p < ALPHA and first.over_draws.mean > 0,
+            **_explained(first, ran, config),
+        },
         "compounds": compounds,
         "models": _models(ran.runs, dict.fromkeys((each.metric, each.subset) for each in [first, *others])),
         "exploratory": [
