@@ -1,5 +1,6 @@
 """``dvc.yaml`` says all that a stage depends on."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -49,16 +50,18 @@ def test_a_stage_its_script_and_its_section_bear_one_name(stage: str) -> None:
     assert stage in Config.model_fields or stage == "assemble"
 
 
+@functools.cache
+def modules_of(stage: str) -> frozenset[str]:
+    """Return the modules that a stage reaches."""
+    return frozenset(reached([ROOT / "pipelines" / f"{stage}.py"]))
+
+
 def rerun_by(*rooms: str) -> set[str]:
     """Return the stages that an edit of any module in some rooms reruns, before their outputs are looked at."""
     return {
         stage
         for stage in GRAPH
-        if any(
-            name.removeprefix("caramel.").startswith(room)
-            for name in reached([ROOT / "pipelines" / f"{stage}.py"])
-            for room in rooms
-        )
+        if any(name.removeprefix("caramel.").startswith(room) for name in modules_of(stage) for room in rooms)
     }
 
 
@@ -74,11 +77,10 @@ def test_no_edit_in_a_chat_client_a_reader_the_audit_or_the_report_trains_a_mode
 
 
 def test_what_opens_pictures_and_the_blind_scorers_are_reached_through_packages_and_the_registry() -> None:
-    modules = {stage: reached([ROOT / "pipelines" / f"{stage}.py"]) for stage in GRAPH}
-    assert "caramel.storage.pictures" in modules["validate_captions"]
-    assert {"caramel.blind.scorer_specs", "caramel.blind.probe"} <= modules["evaluate"]
-    assert "caramel.sources.world.reading" in modules["synthesize"]
-    assert "caramel.blind" not in modules["evaluate"], "an empty package shapes nothing"
+    assert "caramel.storage.pictures" in modules_of("validate_captions")
+    assert {"caramel.blind.scorer_specs", "caramel.blind.probe"} <= modules_of("evaluate")
+    assert "caramel.sources.world.reading" in modules_of("synthesize")
+    assert "caramel.blind" not in modules_of("evaluate"), "an empty package shapes nothing"
 
 
 @pytest.mark.parametrize(

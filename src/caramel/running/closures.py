@@ -61,8 +61,10 @@ class Package:
 
     def shapes(self, module: str) -> bool:
         """Return whether a module is one of the package and no infrastructure."""
+        if self.file(module) is None:
+            return False
         inner = [prefix.removeprefix(f"{self.name}.") for prefix in with_parents(module)]
-        return self.file(module) is not None and not self.infrastructure.intersection(inner)
+        return not self.infrastructure.intersection(inner)
 
     def modules(self, folder: Path) -> set[str]:
         """Return the modules in a folder of the package and in those below it that hold any work."""
@@ -88,14 +90,16 @@ def reached(
         only: kind of backend -> the one backend of that kind that is followed; other kinds are followed whole.
     """
     found: set[str] = set()
+    seen: set[str] = set()
     open_ = list(starts)
     while open_:
-        for module in _named(open_.pop(), package, only or {}):
-            if module not in found and package.shapes(module):
-                found.add(module)
-                file = package.file(module)
-                assert file is not None
-                open_.append(file)
+        named = {*_named(open_.pop(), package, only or {})} - seen
+        seen |= named
+        for module in filter(package.shapes, named):
+            found.add(module)
+            file = package.file(module)
+            assert file is not None
+            open_.append(file)
     return {module for module in found if not is_bare(package.file(module))}
 
 
@@ -144,10 +148,19 @@ def _mentions(file: Path) -> tuple[str, ...]:
             bound |= {alias.asname or alias.name: start + alias.name for alias in node.names}
     for node in nodes:
         if isinstance(node, ast.Attribute):
-            first, _, rest = ast.unparse(node).partition(".")
-            if first in bound and rest.replace(".", "").isidentifier():
-                found.append(f"{bound[first]}.{rest}")
-    return tuple(found)
+            first, *rest = _dotted(node)
+            if first in bound:
+                found.append(".".join((bound[first], *rest)))
+    return tuple(dict.fromkeys(found))
+
+
+def _dotted(node: ast.expr) -> list[str]:
+    """Return the parts of a dotted name; the first is empty where it is of something without a name."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    return [node.id if isinstance(node, ast.Name) else "", *reversed(parts)]
 
 
 def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:
@@ -167,15 +180,20 @@ def _named(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[st
 
 
 def _running(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but those that only a type checker sees."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            for other in node.orelse:
-                yield other
-                yield from _running(other)
+    """Yield all nodes but those that only a type checker sees, in their order."""
+    open_ = [tree]
+    while open_:
+        node = open_.pop()
+        yield node
+        if isinstance(node, ast.If) and _for_types(node):
+            open_ += reversed(node.orelse)
         else:
-            yield node
-            yield from _running(node)
+            open_ += reversed([*ast.iter_child_nodes(node)])
+
+
+def _for_types(node: ast.If) -> bool:
+    """Return whether what stands under a condition is for type checkers alone."""
+    return "TYPE_CHECKING" in ast.unparse(node.test)
 
 
 def with_parents(module: str) -> Iterator[str]:
@@ -210,7 +228,7 @@ def is_bare(file: Path | None) -> bool:
 def _is_idle(node: ast.stmt) -> bool:
     """Return whether a statement of a package's ``__init__`` does no work."""
     if isinstance(node, ast.If):
-        return "TYPE_CHECKING" in ast.unparse(node.test) and all(map(_is_idle, node.orelse))
+        return _for_types(node) and all(map(_is_idle, node.orelse))
     if isinstance(node, ast.ImportFrom):
         return node.module in FINDERS
     if isinstance(node, ast.FunctionDef):
@@ -225,7 +243,7 @@ def _handed_on(file: Path | None, name: str) -> tuple[str, ...]:
         return ()
     found: dict[str, str] = {}
     for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+        if isinstance(node, ast.If) and _for_types(node):
             for part in node.body:
                 if isinstance(part, ast.ImportFrom) and part.module:
                     found |= {alias.asname or alias.name: part.module for alias in part.names}
