@@ -50,12 +50,14 @@ def parse_yaml(text: str, where: str) -> Any:
 
     try:
         # Its nodes are counted first: what aliases and merge keys stand for is made only if it is little.
-        count, _ = _entries(YAML(typ="safe", pure=True).compose(text), {})
+        yaml = YAML(typ="safe", pure=True)
+        document = yaml.compose(text)
+        count, _ = _entries(document, {})
         if count > MOST_ENTRIES:
             raise ConfigError(
                 f"{where} stands for {count:,} entries, its aliases written out; {MOST_ENTRIES:,} are allowed."
             )
-        value = YAML(typ="safe", pure=True).load(text)
+        value = None if document is None else yaml.constructor.construct_document(document)
     except MarkedYAMLError as error:
         place = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         said = ", ".join(filter(None, (error.context, error.problem)))
