@@ -221,6 +221,35 @@ def test_a_cluster_of_ray_start_that_is_gone_is_said_at_once(monkeypatch) -> Non
         cluster._join()
 
 
+def test_ray_is_started_once_for_all_sessions_of_a_block_and_stopped_at_its_end(monkeypatch) -> None:
+    import ray
+
+    calls: list[str] = []
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.setattr(cluster, "guard_token", lambda make: None)
+    monkeypatch.setattr(cluster, "_join", lambda: calls.append("start"))
+    monkeypatch.setattr(cluster, "_watch", lambda: lambda: None)
+    monkeypatch.setattr(ray, "is_initialized", lambda: calls[-1:] == ["start"])
+    monkeypatch.setattr(ray, "shutdown", lambda: calls.append("stop"))
+
+    def sessions() -> None:
+        for _ in range(2):
+            with cluster.ray_session():
+                pass
+
+    sessions()
+    assert calls == ["start", "stop", "start", "stop"]
+    calls.clear()
+    with suppress(ResourceError), cluster.one_session():
+        sessions()
+        assert calls == ["start"]
+        raise ResourceError("of the stage")
+    assert calls == ["start", "stop"]
+    with cluster.one_session():
+        pass
+    assert calls == ["start", "stop"], "a stage without Ray starts none"
+
+
 def test_no_address_auto_and_local_are_this_machine(monkeypatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert cluster.named_cluster() == ""

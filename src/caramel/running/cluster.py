@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,23 @@ def unreachable(address: str) -> str | None:
         return str(error)
 
 
+_OPEN: list[ExitStack] = []  # of ``one_session``
+
+
+@contextmanager
+def one_session() -> Iterator[None]:
+    """Have all Ray sessions of the block be one, from the first on to the block's end: to start Ray takes seconds."""
+    with ExitStack() as stack:
+        _OPEN.append(stack)
+        try:
+            yield
+        finally:
+            _OPEN.pop()
+
+
 @contextmanager
 def ray_session() -> Iterator[Callable[[], None]]:
-    """Join or start a cluster for the block's time, or use the one that this process is in.
+    """Join or start a cluster for the time of the block, or of ``one_session``; or use the one that this process is in.
 
     Gives a function that raises ResourceError if Ray's own processes on this machine are gone: Ray itself
     would wait for them, some of its calls without end.
@@ -66,10 +80,9 @@ def ray_session() -> Iterator[Callable[[], None]]:
         return
     guard_token(make=ours)
     _join()
-    try:
+    with ExitStack() as alone:
+        (_OPEN[-1] if _OPEN else alone).callback(ray.shutdown)
         yield _watch()
-    finally:
-        ray.shutdown()
 
 
 def _join() -> None:

@@ -23,7 +23,7 @@ from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
-from caramel.running.cluster import named_cluster
+from caramel.running.cluster import named_cluster, one_session
 from caramel.running.timings import Timing
 from caramel.running.tracking import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
@@ -106,7 +106,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     try:
         lock = LOCKS / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile):
+        with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile), one_session():
             if images_needed is not None and not has_images():
                 reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
                 print(reason)
