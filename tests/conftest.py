@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +25,20 @@ PARTS = {
     "tests/pipeline/test_chaos.py": "smoke",
     "tests/pipeline/test_faults.py": "smoke",
     "tests/pipeline/test_smoke.py": "smoke",
-    "tests/pipeline/test_profiles.py": "profiles",
     "tests/running/test_cluster.py": "ray_cluster",
     "tests/running/test_parallel.py": "ray_cluster",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/test_scoring.py": "ray_cluster",
-    "tests/pipeline/test_gate.py": "gate",
+    "tests/pipeline/test_profiles.py": "profiles",
+    "tests/gates/test_suites.py": "suites",
+    "tests/evaluation/test_tot_of_minilm.py": "minilm",
+    "tests/report/test_page.py": "page",
     "tests/fuzz/test_fuzz.py": "fuzz",
     "tests/audit/test_audit.py": "audit",
+    "tests/refine/test_tradeoff.py": "tradeoff",
+    "tests/models/families/test_generative.py": "generative",
+    "tests/pipeline/test_gate.py": "gate",
+    "tests/study/test_workspace.py": "study",
 }
 LONGEST = [*dict.fromkeys(PARTS.values())]
 TINY_CLIP = {
@@ -68,6 +76,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
     rank = {part: place for place, part in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(_part(item.nodeid), len(rank)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have MLflow go through its dozens of migrations once: every other new store begins as a copy of the first."""
+    from mlflow.store.db import utils
+    from sqlalchemy import Engine, create_engine
+
+    migrated, first = utils._initialize_tables, tmp_path_factory.mktemp("store") / "empty.db"
+
+    def initialize(engine: Engine) -> None:
+        if not first.exists():
+            migrated(create_engine(f"sqlite:///{first}"))
+        with closing(sqlite3.connect(first)) as empty, closing(engine.raw_connection()) as new:
+            empty.backup(new.driver_connection)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(utils, "_initialize_tables", initialize)
+        yield
 
 
 @pytest.fixture(scope="session")
