@@ -56,7 +56,8 @@ from caramel.config import load
 name, config = sys.argv[1], load()
 with open(os.environ["RAN"], "a") as stream:
     stream.write(name + "\\n")
-time.sleep(float(os.environ.get("SLEEP", "0")))
+if len(Path(os.environ["RAN"]).read_text().split()) == int(os.environ["HELD"]):
+    time.sleep(60)
 out = Path("data", name)
 out.mkdir(parents=True, exist_ok=True)
 if name == "evaluate":
@@ -99,7 +100,8 @@ class Study:
         for name in (".dvcignore", ".dvc/config"):
             shutil.copy(ROOT / name, folder / name)
 
-    def start(self, draws: str, sleep: float = 0.0) -> subprocess.Popen[str]:
+    def start(self, draws: str, held: int = 0) -> subprocess.Popen[str]:
+        """Start a study; the stage that is the ``held``-th to run waits for its end."""
         command = [
             sys.executable,
             "-c",
@@ -112,7 +114,7 @@ class Study:
         environment = {
             **os.environ,
             "RAN": str(self.ran),
-            "SLEEP": str(sleep),
+            "HELD": str(held),
             "PYTHONPATH": os.pathsep.join(source),
         }
         environment.pop("DVC_ROOT", None)
@@ -152,7 +154,7 @@ class Study:
 
 def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_path: Path) -> None:
     study = Study(tmp_path)
-    killed = study.start("[[2, 1], [1, 1]]", sleep=2)
+    killed = study.start("[[2, 1], [1, 1]]", held=5)
     study.wait_for(5)  # in the second cell, whose generator alone is new
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()

@@ -1,9 +1,11 @@
 """Scores of generative models against a plain forward pass over one pair at a time."""
 
+import functools
 import io
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,14 +60,21 @@ def scores(model: Matcher, batch: int | None = None) -> np.ndarray:
     return model.match(IMAGES, TEXTS, IMAGE_OF, TEXT_OF, batch)
 
 
-def oracle(name: str, folder: Path, family: str, image: bytes, text: str) -> float:
-    """Return the score of one pair from its definition: no batch, no padding, all logits."""
-    import torch
+@functools.cache
+def plain_parts(folder: Path) -> tuple[Any, Any]:
+    """Return processor and model of a checkpoint as transformers loads them; the oracle only calls them."""
     from transformers import AutoImageProcessor, AutoModelForImageTextToText, AutoProcessor
 
     processor = AutoProcessor.from_pretrained(folder)
     processor.image_processor = AutoImageProcessor.from_pretrained(folder, backend="pil")
-    model = AutoModelForImageTextToText.from_pretrained(folder).eval()
+    return processor, AutoModelForImageTextToText.from_pretrained(folder).eval()
+
+
+def oracle(name: str, folder: Path, family: str, image: bytes, text: str) -> float:
+    """Return the score of one pair from its definition: no batch, no padding, all logits."""
+    import torch
+
+    processor, model = plain_parts(folder)
     with_question, without, space = ASKED[name[:5].replace("qwen2", "qwen")]
     if family == "vqascore":
         prompt = with_question.format(QUESTION.format(text))
