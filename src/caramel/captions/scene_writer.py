@@ -20,7 +20,6 @@ from caramel.errors import DataError
 from caramel.kinds.writer import Written
 from caramel.sources.world.compounds import (
     Compound,
-    belongs,
     compounds_of_meaning,
     seen_and_tested,
     split_of,
@@ -90,7 +89,7 @@ def _may_stand(said: Reading, split: str, tested: frozenset[Compound]) -> bool:
         return False
     if split != "test" and compounds_of_meaning(said.whole, exactly=True) & tested:
         return False  # soon told: can_be_shown would try all that is not said
-    return can_be_shown(said.whole, partial(belongs, split=split, kept_out=tested))
+    return can_be_shown(said.whole, split, tested)
 
 
 def _compounds(said: Reading, *, further_objects: bool) -> frozenset[Compound]:

@@ -95,7 +95,7 @@ def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str) -> None
     may_stand = partial(belongs, split=split, kept_out=kept_out)
     said = Reading(meaning, 0)
     found = plan(said, said, scene, rng, may_stand)
-    assert (found is not None) == can_be_shown(meaning, may_stand)
+    assert (found is not None) == can_be_shown(meaning, split, kept_out)
     assert found is None or may_stand(found)
 
 

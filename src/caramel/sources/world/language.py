@@ -84,8 +84,9 @@ class Reading:
     @property
     def whole(self) -> Meaning:
         """The meaning with what the tail adds, as its last mention."""
-        tail = (self.added,) if self.added else ()
-        return replace(self.meaning, mentions=self.meaning.mentions + tail)
+        if self.added is None:
+            return self.meaning
+        return replace(self.meaning, mentions=(*self.meaning.mentions, self.added))
 
 
 def phrase(mention: Mention) -> str:

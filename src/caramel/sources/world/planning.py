@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from caramel.sources.world.compounds import Compound, belongs, split_of
 from caramel.sources.world.language import Reading
 from caramel.sources.world.scenes import (
     BACKGROUNDS,
@@ -70,11 +71,15 @@ def plan(
     return None
 
 
-def can_be_shown(said: Meaning, may_stand: Callable[[Scene], bool]) -> bool:
-    """Return whether a picture of what is said may stand: of just the objects that are said."""
-    return any(
-        may_stand(Scene(things, BACKGROUNDS[0])) for looks in _looks(said) for things in _placed(said, looks)
-    )
+def can_be_shown(said: Meaning, split: str, kept_out: frozenset[Compound]) -> bool:
+    """Return whether a picture of just the objects that are said may stand in a split (``compounds.belongs``)."""
+    for looks in _looks(said):
+        full = (Mention(m.noun, *look) for m, look in zip(said.mentions, looks, strict=True))
+        if split_of(full) == split:  # the same in all places
+            scenes = (Scene(things, BACKGROUNDS[0]) for things in _placed(said, looks))
+            if any(belongs(scene, split, kept_out) for scene in scenes):
+                return True
+    return False
 
 
 def _looks(said: Meaning) -> Iterator[tuple[Look, ...]]:

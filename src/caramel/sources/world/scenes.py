@@ -122,12 +122,9 @@ class Meaning:
 
 def related(a: Thing, kind: str, b: Thing) -> bool:
     """Return whether ``a`` is ``kind`` of ``b`` on the grid, strictly."""
-    return {
-        "left": a.column < b.column,
-        "right": a.column > b.column,
-        "above": a.row < b.row,
-        "below": a.row > b.row,
-    }[kind]
+    if kind in ("left", "right"):
+        return a.column < b.column if kind == "left" else a.column > b.column
+    return a.row < b.row if kind == "above" else a.row > b.row
 
 
 def _matches(mention: Mention, thing: Thing) -> bool:
