@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from caramel import tables
@@ -169,6 +170,24 @@ def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_pat
     assert rows.groupby(["scenes", "generator", "base"]).ngroups == 4
     assert rows["variant"].nunique() == 4
     assert (tmp_path / "study" / "study.html").stat().st_size > 1000
+
+
+def test_an_interrupted_study_leaves_no_stage_at_work(tmp_path: Path) -> None:
+    study = Study(tmp_path)
+    interrupted = study.start("[[1, 1], [1, 1]]", sleep=200)
+    study.wait_for(1)
+    interrupted.send_signal(signal.SIGINT)  # to this one process, as `kill` does
+    _, errors = interrupted.communicate()
+    assert interrupted.returncode == 130
+    assert "Interrupted. What was finished is kept." in errors
+    limit = time.monotonic() + 20
+    while at_work := [each for each in psutil.process_iter(["cwd"]) if inside(tmp_path, each)]:
+        assert time.monotonic() < limit, at_work
+        time.sleep(0.1)
+
+
+def inside(folder: Path, process: psutil.Process) -> bool:
+    return Path(process.info["cwd"] or "/").is_relative_to(folder)
 
 
 def test_a_stage_that_fails_ends_the_study_with_what_it_said(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Never
 
@@ -102,8 +102,7 @@ def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Neve
                 _show(heard.read(), bar)
                 time.sleep(POLL)
         except BaseException:
-            process.terminate()
-            process.wait()
+            _end(process)
             raise
         _show(heard.read(), bar)
     if process.returncode:
@@ -114,6 +113,19 @@ def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Neve
             + f"\nAll that was said is in {log}. What was finished is kept: mend the cause, and run `caramel study` again."
         )
     bar.update(total - bar.n)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End DVC and the stage that it runs, which alone would go on and write beside the next study."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        stage = psutil.Process(process.pid).children(recursive=True)
+        process.terminate()
+        for each in stage:
+            with suppress(psutil.NoSuchProcess):
+                each.terminate()
+    process.wait()
 
 
 def _show(text: str, bar: tqdm[Never]) -> None:
