@@ -40,8 +40,6 @@ class Metric:
         chance: its value by chance.
         needs: further similarities that an instance must have to be scored.
         summed: of two pairs: the sum of the greater ones must be greater, not each of them.
-        apart: it is compared and corrected by itself, since it reads the scores of another metric once more: what is
-            known of the others is not to depend on it.
     """
 
     doc: str
@@ -49,7 +47,6 @@ class Metric:
     chance: float
     needs: tuple[str, ...] = ()
     summed: bool = False
-    apart: bool = False
 
 
 _I0, _I1 = ("s_c0_i0", "s_c1_i0"), ("s_c1_i1", "s_c0_i1")  # image to text
@@ -75,14 +72,12 @@ METRICS: Mapping[str, Metric] = {
         (_I0, _I1),
         1 / 2,
         summed=True,
-        apart=True,
     ),
     "i_pos2t": Metric("the positive image finds its caption", (_I0,), 1 / 2, _BOTH),
     "i_neg2t": Metric("the negative image finds its caption", (_I1,), 1 / 2, _BOTH),
     "t_pos2i": Metric("the positive caption finds its image", (_C0,), 1 / 2, _BOTH),
     "t_neg2i": Metric("the negative caption finds its image", (_C1,), 1 / 2, _BOTH),
 }
-APART = tuple(name for name, metric in METRICS.items() if metric.apart)
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, corrected
+from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, interval, signed
 from caramel.report.inputs import Skipped, read_csv
 from caramel.report.model_rows import MAIN, Row, keyed
+from caramel.statistics import holm
 
 
 def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
@@ -25,7 +26,7 @@ def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
     keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
     others = [key for key in keys if not _is_contrast(key, contrast)]
-    p = corrected([key[3] for key in others], np.array([found[key]["p"] for key in others], float))
+    p = holm(np.array([found[key]["p"] for key in others], float))
     shown = dict(zip(others, p < ALPHA, strict=True))
     lines = [
         [
@@ -40,8 +41,7 @@ def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     note = (
         "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
         f"and training seeds, not corrected. Coloured: p < 0.05 after Holm's correction over the {len(others)} comparisons "
-        "of this table but for the one that was named beforehand, which is marked; those of GroupMatch, which reads the "
-        "scores of Group once more, are corrected among themselves."
+        "of this table but for the one that was named beforehand, which is marked."
     )
     head = ("Difference", *(c.title for c in columns))
     return [TableBlock("", head, lines, note=note)]

@@ -47,7 +47,7 @@ def models_section(data: Path) -> list[Block]:
     note = (
         "Per cent of instances. ± standard deviation over training seeds; brackets: 95 % interval, a t "
         "interval over seeds or, for a single model, a bootstrap over images. Bold: better than every other of its "
-        "column, p < 0.05 by the paired tests of Differences after Holm's correction over the table (GroupMatch by itself). "
+        "column, p < 0.05 by the paired tests of Differences after Holm's correction over the table. "
         "Without add: an added detail leaves the positive caption true of the negative image, so "
         "those instances cannot be separated in both directions. GroupMatch: the right assignment of both "
         "captions to both images beats the swapped one; its chance is 50, so it is not comparable with Group."

@@ -49,9 +49,8 @@ def paper_table(
     """Return the table, in per cent.
 
     The best measured model of a column is bold only where it is better than every other measured one by
-    ``comparison.compare``, corrected by Holm over all these comparisons of the table, those of GroupMatch among
-    themselves. That keeps any false bold among either to 5 %: a column's is false only if a model beats the truly best
-    one, which is no more than one comparison per other model.
+    ``comparison.compare``, corrected by Holm over all these comparisons of the table. That keeps any false bold to 5 %: a
+    column's is false only if a model beats the truly best one, which is no more than one comparison per other model.
 
     Args:
         similarities: table ``similarities`` of the measured models.

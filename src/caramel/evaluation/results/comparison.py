@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, compress
 
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Floats
-from caramel.benchmarks.metrics import APART, outcomes
+from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
 from caramel.evaluation.results.summary import aligned, variant_of
@@ -28,9 +27,8 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "ci_low": "lower end of the 95 % interval of the difference",
     "ci_high": "upper end",
     "p": "two-sided p-value of no difference, not corrected",
-    "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics; those of "
-    "group_match, which reads the scores of group once more, are corrected among themselves",
-    "significant": "p_holm < 0.05: of all such claims that are corrected together any is false with 5 % at most",
+    "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics",
+    "significant": "p_holm < 0.05: of all such claims of a comparison any is false with 5 % at most",
     "effect": "Cohen's g: a's share of the instances that one of both alone has right, minus 1/2; in [-1/2, 1/2]",
     "a_only": "instances that a has right, or more right, and b not; the mean over pairs of seeds",
     "b_only": "instances that b has right and a not, likewise",
@@ -111,15 +109,9 @@ def _found(
     if not known:
         return None
     found = pd.concat(known, ignore_index=True)
-    found["p_holm"] = corrected(found["metric"], found["p"].to_numpy(float))
+    found["p_holm"] = holm(found["p"].to_numpy(float))
     found["significant"] = found["p_holm"] < ALPHA
     return found[list(COMPARISON_COLUMNS)]
-
-
-def corrected(metrics: Iterable[str], p: Floats) -> Floats:
-    """Return Holm's p-values over the rows of a table, (m,); those of metrics that stand apart over their own rows."""
-    apart = np.array([metric in APART for metric in metrics], bool)
-    return np.where(apart, holm(np.where(apart, p, np.nan)), holm(np.where(apart, np.nan, p)))
 
 
 def leaders(
@@ -141,7 +133,7 @@ def leaders(
         if there:
             best = max(there, key=lambda name: there[name])
             tests += [(best, place, p(best, other, place)) for other in there if other != best]
-    found = corrected([place[1] for _, place, _ in tests], np.array([value for *_, value in tests], float))
+    found = holm(np.array([value for *_, value in tests], float))
     failed = {test[:2] for test, value in zip(tests, found, strict=True) if not value < ALPHA}
     return {test[:2] for test in tests} - failed
 
@@ -171,7 +163,7 @@ def compare_variants(
     if not parts:
         return pd.DataFrame(columns=columns)
     whole = pd.concat(parts, ignore_index=True)
-    return whole.assign(p_holm=corrected(whole["metric"], whole["p"].to_numpy(float)))[columns]
+    return whole.assign(p_holm=holm(whole["p"].to_numpy(float)))[columns]
 
 
 def _compared(
@@ -191,21 +183,17 @@ def _compared(
     )
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
     scored = ~np.isnan(hits).all(axis=(0, 1))
-    apart = np.array([metric in APART for metric in benchmark.metrics])
-    found = [
-        compare_hits(
-            hits[: len(a), :, kept],
-            hits[len(a) :, :, kept],
-            first,
-            list(compress(benchmark.metrics, kept)),
-            benchmark.macro,
-            resamples=resamples,
-            seed=seed,
-        )
-        for kept in (scored & ~apart, scored & apart)
-        if kept.any()
-    ]
-    return pd.concat(found, ignore_index=True).assign(benchmark=name) if found else None
+    if not scored.any():
+        return None
+    return compare_hits(
+        hits[: len(a), :, scored],
+        hits[len(a) :, :, scored],
+        first,
+        list(compress(benchmark.metrics, scored)),
+        benchmark.macro,
+        resamples=resamples,
+        seed=seed,
+    ).assign(benchmark=name)
 
 
 def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:
