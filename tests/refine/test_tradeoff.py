@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.audit import attack
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff as t
 from caramel.refine.length_matching import length_gaps
@@ -163,6 +164,13 @@ def test_rows_of_too_few_images_to_be_judged_are_said_to_be_that():
     few = curve(("none", 48, 0.8, 0.7, 0.9), ("adversarial", 24, np.nan, np.nan, np.nan))
     with pytest.raises(DataError, match="keep up to 24 rows, but no type has 20 images"):
         t.choose(few, target=None, number=None, acceptance="equivalence")
+
+
+def test_how_few_images_are_too_few_to_judge_is_what_the_attack_says(monkeypatch):
+    few = planted(8)
+    assert np.isnan(t.stacked(["length"], folds=2, seed=1)(few)).all()
+    monkeypatch.setattr(attack, "FEWEST", 8)
+    assert not np.isnan(t.stacked(["length"], folds=2, seed=1)(few)).any()
 
 
 def test_an_unknown_strength_is_an_error():

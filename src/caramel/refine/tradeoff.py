@@ -14,7 +14,7 @@ import pandas as pd
 
 from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.arrays import Ints
-from caramel.audit.attack import BEST, best_blind_attacker
+from caramel.audit.attack import BEST, FEWEST, best_blind_attacker, enough
 from caramel.errors import DataError
 from caramel.refine.aflite import Filtered, aflite
 from caramel.refine.balance import Kept, grid_cells, mirrored, thinned
@@ -30,7 +30,6 @@ AFLITE_ADVERSARIAL = "aflite+adversarial"
 METHODS = (LENGTH, ADVERSARIAL, AFLITE, AFLITE_ADVERSARIAL)
 CELLS = (1.0, 0.25, 0.1, 0.02)  # side of a cell; the last is the published one
 LEVELS = (0.7, 0.6, 0.55, 0.52, 0.5)  # predictability at which AFLite ends
-FEWEST = 20  # images of one type; of fewer there is too little to learn from
 UNMATCHED = "no pair with the opposite difference in length"
 PREDICTABLE = "too predictable for an ensemble of linear models"
 SURPLUS = "left out at random: fewer rows were asked for"
@@ -232,7 +231,7 @@ def stacked(scorers: Sequence[str], *, folds: int, seed: int) -> Attack:
     """
 
     def attack(rows: pd.DataFrame) -> tuple[float, float, float]:
-        if rows.groupby("type")["image_id"].nunique().max() < FEWEST:
+        if not enough(rows):
             return np.nan, np.nan, np.nan
         overall = best_blind_attacker(rows, scorers, folds=folds, seed=seed).figures[BEST]["overall"]
         return overall["micro"], overall["ci_low"], overall["ci_high"]
