@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.acceptance import Acceptance, Verdict, verdict
+from caramel.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
 from caramel.audit.attack import BEST, Attack, attacks, enough
 from caramel.audit.defects import find_defects
 from caramel.audit.giveaways import Giveaways, giveaways
@@ -135,10 +135,20 @@ def leaks_into(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> p
     ]
 
 
-def accuracy_verdict(result: Audit, limit: float) -> Verdict:
-    """Return what the best blind attacker's interval (micro) says about a limit in [0, 1]."""
-    share, low, high = (result.best[key] for key in ("micro", "ci_low", "ci_high"))
-    return verdict(share, low, high, rows=len(result.attack.rows), limit=limit)
+def accuracy_verdicts(result: Audit, limit: float) -> list[tuple[Attack, Verdict]]:
+    """Return what the best blind attacker's interval (micro) says about a limit in [0, 1], the worst first.
+
+    Of each attack on a task of two texts, on captions and on paraphrases, wherever it learned: what rejected rows or
+    paraphrases give away makes a data set no sounder for being hidden from the other attacks. All must be accepted.
+    """
+    found = []
+    for attack in result.attacks:
+        if attack.task.chance == CHANCE:
+            share, low, high = (attack.figures[BEST]["overall"][key] for key in ("micro", "ci_low", "ci_high"))
+            judged = verdict(share, low, high, rows=len(attack.rows), limit=limit)
+            end = low if judged.state == "refused" else high
+            found.append((STATES.index(judged.state), end, attack, judged))
+    return [(attack, judged) for *_, attack, judged in sorted(found, key=lambda one: one[:2], reverse=True)]
 
 
 def broken(
@@ -148,24 +158,34 @@ def broken(
 
     Args:
         result: of the audit.
-        max_accuracy: broken unless the rule ``acceptance`` passes the best blind attacker's accuracy (micro).
+        max_accuracy: broken unless the rule ``acceptance`` passes the best blind attacker's accuracy in each attack of
+            ``accuracy_verdicts``.
         max_defects: broken if more rows have a defect; see ``Audit.faulty``.
         acceptance: see ``caramel.acceptance``.
     """
     found = []
     if max_accuracy is not None:
-        judged = accuracy_verdict(result, max_accuracy)
-        if not judged.passes(acceptance):
-            found.append(f"The best blind attacker is right on {best_figures(result)} of the rows: {judged}.")
+        for attack, judged in accuracy_verdicts(result, max_accuracy):
+            if not judged.passes(acceptance):
+                found.append(
+                    f"The best blind attacker is right on {best_figures(attack)} of the rows{beyond(attack)}: {judged}."
+                )
     if max_defects is not None and result.faulty > max_defects:
         found.append(f"{result.faulty} rows have a defect; at most {max_defects} are allowed.")
     return found
 
 
-def best_figures(result: Audit) -> str:
+def best_figures(attack: Attack) -> str:
     """Return the best blind attacker's accuracy with its interval, in per cent."""
-    micro, low, high = (percent(result.best[key]) for key in ("micro", "ci_low", "ci_high"))
+    overall = attack.figures[BEST]["overall"]
+    micro, low, high = (percent(overall[key]) for key in ("micro", "ci_low", "ci_high"))
     return f"{micro} % [{low}, {high}]"
+
+
+def beyond(attack: Attack) -> str:
+    """Return in words what an attack is on and where it learned, as far as that is not captions and the other folds."""
+    task = "" if attack.task == P1_N else f", {attack.task.name}"
+    return task if attack.source is None else f"{task}, learned from {attack.source!r}"
 
 
 def percent(share: float) -> str:

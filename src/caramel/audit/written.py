@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.audit.attack import BEST, Attack
-from caramel.audit.audit import Audit, accuracy_verdict, best_figures, percent
+from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
 from caramel.audit.holes import holes
 from caramel.audit.image_shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
@@ -110,16 +110,20 @@ def pair_gaps(attack: Attack) -> pd.DataFrame:
 
 
 def badge(result: Audit, limit: float = TOLERATED) -> str:
-    """Return the line of Markdown that shows ``badge.svg``."""
-    state = accuracy_verdict(result, limit).state
-    text = f"blind accuracy {best_figures(result)} (chance 50 %; at most {percent(limit)} %: {state})"
+    """Return the line of Markdown that shows ``badge.svg``: the attack that fares worst by the limit."""
+    attack, judged = accuracy_verdicts(result, limit)[0]
+    task = "" if attack is result.attack else f" on {attack.task.name}"
+    learned = "" if attack.source is None else ", learned elsewhere"  # its name is a user's, and could end the line
+    limits = f"(chance 50 %; at most {percent(limit)} %: {judged.state})"
+    text = f"blind accuracy {best_figures(attack)}{task}{learned} {limits}"
     return f"![{text}](badge.svg)"
 
 
 def badge_svg(result: Audit, limit: float = TOLERATED) -> str:
-    """Return a badge of the best blind attacker's accuracy, in the colour of what it says about the limit."""
-    left, right = "blind accuracy", f"{percent(result.best['micro'])} %"
-    colour = COLOURS[accuracy_verdict(result, limit).state]
+    """Return a badge of the best blind attacker's accuracy where it fares worst by the limit, in the colour of that."""
+    attack, judged = accuracy_verdicts(result, limit)[0]
+    left, right = "blind accuracy", f"{percent(attack.figures[BEST]['overall']['micro'])} %"
+    colour = COLOURS[judged.state]
     widths = [8 + 7 * len(text) for text in (left, right)]
     total = sum(widths)
     return (

@@ -74,7 +74,8 @@ def _scorers() -> list[str]:
 @click.option(
     "--max-accuracy",
     type=click.FloatRange(0.5, 1),
-    help="Exit with code 1 unless the best blind attacker is shown to be right on at most this share.",
+    help="Exit with code 1 unless the best blind attacker is shown to be right on at most this share, wherever it learned, "
+    "of captions and of paraphrases.",
 )
 @acceptances
 @click.option("--max-defects", type=click.IntRange(0), help="Exit with code 1 if more rows have a defect.")
@@ -123,7 +124,7 @@ def audit(
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.audit import written
-    from caramel.audit.audit import accuracy_verdict, broken
+    from caramel.audit.audit import accuracy_verdicts, beyond, broken
     from caramel.audit.data_set import audit_data_set
     from caramel.audit.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
@@ -155,10 +156,10 @@ def audit(
     limit = written.TOLERATED if max_accuracy is None else max_accuracy
     written.write_audit(result, out, limit=limit)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
-    judged = accuracy_verdict(result, limit)
+    worst, judged = accuracy_verdicts(result, limit)[0]
     named = max_accuracy is not None and judged.state == "undecided" and acceptance == "not_refuted"
     rule = " Accepted as not refuted." if named else ""
-    say(f"\n{written.badge(result, limit)}\nBest blind attacker: {judged}.{rule}\nWritten to {out}.")
+    say(f"\n{written.badge(result, limit)}\nBest blind attacker{beyond(worst)}: {judged}.{rule}\nWritten to {out}.")
     messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects, acceptance=acceptance)
     for message in messages:
         say(f"Threshold broken: {message}", err=True)
