@@ -478,15 +478,25 @@ def test_a_file_of_captions_and_negatives_alone_is_enough(tmp_path: Path) -> Non
     rows = [{"caption": text, "negative_caption": BIRD} for text in captions]
     found = read_rows(put(tmp_path, "mine.csv", rows)).rows
     assert found["pair_id"].tolist() == ["row-0", "row-1", "row-2"]
-    assert found["image_id"].tolist() == ["row-0", "row-1", "row-0"]  # equal captions are not independent
+    first, second, third = found["image_id"]
+    assert first == third != second  # equal captions are not independent
     assert found[["type", "subtype"]].to_numpy().tolist() == [["all", "all"]] * 3
     assert found["caption"].tolist() == captions
+
+
+def test_rows_of_two_data_sets_that_name_no_image_are_of_one_only_where_they_say_the_same(tmp_path: Path) -> None:
+    mine, other = (
+        read_rows(put(tmp_path, name, [{"caption": text, "negative_caption": BIRD} for text in texts])).rows
+        for name, texts in (("mine.csv", [DOG, CAT]), ("other.csv", [CAT, BIRD]))
+    )
+    assert mine["image_id"].isin(other["image_id"]).tolist() == [False, True]
 
 
 def test_pictures_in_a_table_with_named_columns_are_left_out(tmp_path: Path) -> None:
     row = {"caption": DOG, "negative_caption": CAT, "image": cell(), "negative_image": PICTURE}
     found = read_rows(put(tmp_path, "mine.parquet", [row])).rows
-    assert found[["image_id", "image", "negative_image"]].to_numpy().tolist() == [["row-0", None, None]]
+    assert found[["pair_id", "image", "negative_image"]].to_numpy().tolist() == [["row-0", None, None]]
+    assert found["image_id"].str.startswith("caption-").all()
 
 
 @pytest.mark.parametrize(
@@ -537,12 +547,8 @@ def test_ids_of_images_that_cannot_be_files_are_only_ids(tmp_path: Path) -> None
 def test_a_name_of_white_space_alone_is_missing(tmp_path: Path) -> None:
     row = {"caption": DOG, "negative_caption": CAT, "id": " ", "type": "\n", "subtype": "", "filename": " "}
     found = read_rows(put(tmp_path, "mine.json", [row])).rows.iloc[0]
-    assert (found["pair_id"], found["image_id"], found["type"], found["subtype"]) == (
-        "row-0",
-        "row-0",
-        "all",
-        "all",
-    )
+    assert (found["pair_id"], found["type"], found["subtype"]) == ("row-0", "all", "all")
+    assert found["image_id"].startswith("caption-")
     assert found["image"] is None
 
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from caramel.errors import DataError
 from caramel.storage.fields import brief, checked_name, checked_text, stays_inside
+from caramel.storage.keys import text_key
 from caramel.storage.records import csv_rows, json_rows, parquet, parquet_rows
 from caramel.tables import SUBTYPES
 from caramel.texts import words_only
@@ -143,11 +144,14 @@ def _files(rows: Rows, column: str, names: Texts) -> Texts:
 
 
 def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
-    """Return the rows with names, images and types where the file has none."""
+    """Return the rows with names, images and types where the file has none.
+
+    An image is named by its caption then, since row 3 of another data set, to learn from, is of another one.
+    """
     numbers = range(len(columns["caption"]))
     columns["pair_id"] = [name or f"row-{n}" for n, name in zip(numbers, columns["pair_id"], strict=True)]
-    first: dict[object, str] = {}
-    own = [first.setdefault(words_only(str(text)), f"row-{n}") for n, text in enumerate(columns["caption"])]
+    said = (" ".join(words_only(str(text))) for text in columns["caption"])
+    own = [f"caption-{text_key(words).hex()[:12]}" for words in said]
     columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
     labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
     columns |= {name: [label[side] for label in labels] for side, name in enumerate(("type", "subtype"))}
