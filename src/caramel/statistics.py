@@ -239,8 +239,9 @@ def share_interval(
 ) -> tuple[float, float, float]:
     """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
 
-    Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by
-    linearisation over clusters (Kish 1965, 6.5). Where v is 0, n is the number of clusters.
+    Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by linearisation over k clusters
+    (Kish 1965, 6.5), and with the t quantile of k − 1 degrees of freedom, as in ``fraction_intervals``: a few clusters
+    that happen to agree show nothing. Where v is 0, n is k. Of a single cluster the spread is not known: (0, 1).
 
     Args:
         values: (n,) in [0, 1].
@@ -248,13 +249,17 @@ def share_interval(
         clusters: (n,) cluster of each row, in [0, m).
         factor: by which v is multiplied; see ``variance_factor``.
     """
+    from scipy.stats import t
+
     sizes = np.bincount(strata)
     means = np.bincount(strata, values) / sizes
-    share = float(means.mean())
+    share, k = float(means.mean()), int(clusters.max()) + 1
+    if k < 2:
+        return share, 0.0, 1.0
     residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
-    variance = factor * float((np.bincount(clusters, residuals) ** 2).sum())
-    rows = share * (1 - share) / variance if variance > 1e-12 else (clusters.max() + 1) / factor
-    low, high = (float(end) for end in wilson(share, rows))
+    variance = factor * k / (k - 1) * float((np.bincount(clusters, residuals) ** 2).sum())
+    rows = share * (1 - share) / variance if variance > 1e-12 else k / factor
+    low, high = (float(end) for end in wilson(share, rows, t.ppf((1 + LEVEL) / 2, k - 1)))
     return share, min(share, low), max(share, high)
 
 

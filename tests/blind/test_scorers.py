@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from caramel import tables
 from caramel.audit.attack_figures import figures
@@ -179,7 +180,26 @@ def test_the_interval_is_wilsons_where_rows_are_independent(hits):
     values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
     share, low, high = share_interval(values, zeros, np.arange(len(hits)), factor=1)
     assert share == pytest.approx(values.mean())
-    assert (low, high) == pytest.approx(wilson(values.mean(), len(hits)), abs=1e-9)
+    rows = len(hits) - (0 < share < 1)  # the variance is estimated, where there is any
+    assert (low, high) == pytest.approx(wilson(share, rows, t.ppf(0.975, len(hits) - 1)), abs=1e-9)
+
+
+@pytest.mark.parametrize("images", [2, 3, 10])
+def test_few_images_that_happen_to_agree_show_nothing(images):
+    """Hits of an image depend on each other: its rows share a probability, which is drawn."""
+    rng = np.random.default_rng(0)
+    image, zeros = np.arange(images).repeat(100), np.zeros(images * 100, dtype=np.int64)
+    held = []
+    for _ in range(1500):
+        hits = rng.random(image.size) < np.clip(rng.normal(0.5, 0.15, images), 0, 1)[image]
+        _, low, high = share_interval(hits.astype(float), zeros, image, factor=1)
+        held.append(low <= 0.5 <= high)
+    assert np.mean(held) == pytest.approx(0.95, abs=0.03)
+
+
+def test_of_one_image_nothing_is_known_of_the_spread():
+    ones = np.zeros(9, dtype=np.int64)
+    assert share_interval(np.eye(9)[0], ones, ones, factor=1) == (pytest.approx(1 / 9), 0, 1)
 
 
 def test_the_interval_is_wider_where_rows_of_an_image_agree():
