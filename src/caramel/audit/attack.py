@@ -65,7 +65,11 @@ class Attack:
 
     @property
     def strongest(self) -> str:
-        """The attacker that is right most often over all rows; of equal ones the cheapest."""
+        """The attacker that is right most often over all rows; of equal ones the cheapest.
+
+        It is chosen by the accuracy that is then shown of it, which flatters it: its interval and p-value are those of one
+        attacker and do not count the choice. What is claimed is claimed of ``BEST``, which was named beforehand.
+        """
         return max(
             self.figures, key=lambda name: (self.figures[name]["overall"]["micro"], -self.seconds[name])
         )

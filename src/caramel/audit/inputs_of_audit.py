@@ -1,7 +1,7 @@
 """Captions and hard negatives of any data set that can be audited, in one form.
 
 A data set is a folder: a public benchmark as published, or our tables; or one file with named columns. Which it
-is, is seen from the names of its files; see ``audit_formats``.
+is, is seen from the names of its files; see ``formats``.
 """
 
 from __future__ import annotations

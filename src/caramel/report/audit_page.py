@@ -75,7 +75,7 @@ def audit_page(
     """Return the page.
 
     Args:
-        audit: what ``audit.json`` holds; see ``quality.audit.as_json``.
+        audit: what ``audit.json`` holds; see ``audit.written.as_json``.
         pairs: one row per pair and scorer: pair_id, scorer and gap.
         rows: audit rows, for the texts of examples.
         beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.

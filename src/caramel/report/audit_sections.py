@@ -49,7 +49,8 @@ def scorers_section(
     rows = [_scorer_row(name, figures, subtypes) for name, figures in found.items()]
     note = (
         "Per cent; chance is 50 and a tie counts half. Small: 95 % interval. Coloured: surely better than chance. "
-        "Micro: over all rows; macro: mean over the subtypes. p: one-sided, of micro, by sign flips."
+        "Micro: over all rows; macro: mean over the subtypes. p: one-sided, of micro, by draws of which text is the "
+        "negative; not corrected for the number of scorers."
     )
     if beside:
         shares = [beside.get(key, float("nan")) for key in ("all", "macro", *subtypes)]

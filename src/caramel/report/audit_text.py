@@ -77,7 +77,7 @@ def _tasks(result: Audit) -> list[str]:
     largest = holes(result)[0]
     return [
         "The best blind attacker on each task, in per cent; excess: of the way from chance to always right; strongest: of all "
-        "attackers",
+        "attackers, chosen by the figure that is shown, which flatters it",
         "",
         aligned(lines),
         "",

@@ -37,7 +37,8 @@ def tasks_section(audit: Mapping[str, Any]) -> list[Block]:
         )
     head = ("Task", "Learned from", "chance", "all", *subtypes, "strongest", "seconds")
     note = (
-        "Per cent, of all scorers together, and of the strongest of them and all; texts that tie share a hit."
+        "Per cent, of all scorers together, and of the strongest of them and all; texts that tie share a hit. The strongest is "
+        "chosen by the figure that is shown, which flatters it."
     )
     return [
         TableBlock("", head, table, labels=2, note=note),
