@@ -119,11 +119,15 @@ def test_thresholds_break_where_a_low_accuracy_is_not_shown_and_by_the_rows_with
 def test_a_threshold_and_the_badge_are_of_the_attack_that_fares_worst():
     """Captions are even, but all paraphrases have a digit more, and rejected rows give the captions away."""
     names = [f"{a}{b}{c}" for a in "bcdfgh" for b in "aeiou" for c in "lnr"]
-    rows = pd.DataFrame([row(n, "swap_obj", f"Cat {n} sees dog.", f"Dog {n} sees cat.", f"1 {n} cat.") for n in names])
+    rows = pd.DataFrame(
+        [row(n, "swap_obj", f"Cat {n} sees dog.", f"Dog {n} sees cat.", f"1 {n} cat.") for n in names]
+    )
     rules = {"max_accuracy": 0.8, "max_defects": None, "acceptance": "equivalence"}
     result = done(rows, ("digits",))
     (said,) = broken(result, **rules)
-    assert re.search(r"100.0 % \[\d\d\.\d, 100.0\] of the rows, P2-N: refused: shown to be above 80.0 %", said)
+    assert re.search(
+        r"100.0 % \[\d\d\.\d, 100.0\] of the rows, P2-N: refused: shown to be above 80.0 %", said
+    )
     assert " on P2-N (chance 50 %; at most 80.0 %: refused)" in badge(result, 0.8)
     assert "b71c1c" in badge_svg(result, 0.8)
     even = replace(result, further=())

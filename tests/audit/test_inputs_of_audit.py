@@ -484,7 +484,9 @@ def test_a_file_of_captions_and_negatives_alone_is_enough(tmp_path: Path) -> Non
     assert found["caption"].tolist() == captions
 
 
-def test_rows_of_two_data_sets_that_name_no_image_are_of_one_only_where_they_say_the_same(tmp_path: Path) -> None:
+def test_rows_of_two_data_sets_that_name_no_image_are_of_one_only_where_they_say_the_same(
+    tmp_path: Path,
+) -> None:
     mine, other = (
         read_rows(put(tmp_path, name, [{"caption": text, "negative_caption": BIRD} for text in texts])).rows
         for name, texts in (("mine.csv", [DOG, CAT]), ("other.csv", [CAT, BIRD]))

@@ -144,7 +144,9 @@ def accuracy_verdicts(result: Audit, limit: float) -> list[tuple[Attack, Verdict
     found = []
     for attack in result.attacks:
         if attack.task.chance == CHANCE:
-            share, low, high = (attack.figures[BEST]["overall"][key] for key in ("micro", "ci_low", "ci_high"))
+            share, low, high = (
+                attack.figures[BEST]["overall"][key] for key in ("micro", "ci_low", "ci_high")
+            )
             judged = verdict(share, low, high, rows=len(attack.rows), limit=limit)
             end = low if judged.state == "refused" else high
             found.append((STATES.index(judged.state), end, attack, judged))

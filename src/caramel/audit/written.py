@@ -113,7 +113,9 @@ def badge(result: Audit, limit: float = TOLERATED) -> str:
     """Return the line of Markdown that shows ``badge.svg``: the attack that fares worst by the limit."""
     attack, judged = accuracy_verdicts(result, limit)[0]
     task = "" if attack is result.attack else f" on {attack.task.name}"
-    learned = "" if attack.source is None else ", learned elsewhere"  # its name is a user's, and could end the line
+    learned = (
+        "" if attack.source is None else ", learned elsewhere"
+    )  # its name is a user's, and could end the line
     limits = f"(chance 50 %; at most {percent(limit)} %: {judged.state})"
     text = f"blind accuracy {best_figures(attack)}{task}{learned} {limits}"
     return f"![{text}](badge.svg)"

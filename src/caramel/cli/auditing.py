@@ -159,7 +159,9 @@ def audit(
     worst, judged = accuracy_verdicts(result, limit)[0]
     named = max_accuracy is not None and judged.state == "undecided" and acceptance == "not_refuted"
     rule = " Accepted as not refuted." if named else ""
-    say(f"\n{written.badge(result, limit)}\nBest blind attacker{beyond(worst)}: {judged}.{rule}\nWritten to {out}.")
+    say(
+        f"\n{written.badge(result, limit)}\nBest blind attacker{beyond(worst)}: {judged}.{rule}\nWritten to {out}."
+    )
     messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects, acceptance=acceptance)
     for message in messages:
         say(f"Threshold broken: {message}", err=True)
