@@ -13,6 +13,7 @@ from caramel.audit.attack import BEST, Attack
 from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
 from caramel.audit.holes import holes
 from caramel.audit.image_shortcuts import ImageShortcuts
+from caramel.audit.text_tasks import P1_N
 from caramel.blind.scorers import DECIMALS
 from caramel.storage.files import write_atomically
 
@@ -112,7 +113,7 @@ def pair_gaps(attack: Attack) -> pd.DataFrame:
 def badge(result: Audit, limit: float = TOLERATED) -> str:
     """Return the line of Markdown that shows ``badge.svg``: the attack that fares worst by the limit."""
     attack, judged = accuracy_verdicts(result, limit)[0]
-    task = "" if attack is result.attack else f" on {attack.task.name}"
+    task = "" if attack.task == P1_N else f" on {attack.task.name}"
     learned = (
         "" if attack.source is None else ", learned elsewhere"
     )  # its name is a user's, and could end the line
