@@ -8,6 +8,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.gates import gates, suites
 from caramel.images.calibration import check_enough
+from caramel.refine.grid_of_pairs import unbalanced
 from caramel.running.stages import run
 
 INPUTS = Path("data/refine")
@@ -25,11 +26,16 @@ def validate_captions(config: Config) -> None:
         tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
         tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
         tables.read(tables.SCORES, INPUTS / "scores.parquet"),
+        unbalanced(
+            tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet"),
+            tables.read(tables.REJECTS, INPUTS / "rejects.parquet"),
+        ),
         min_pairs=knobs.min_pairs,
         blind_tolerance=knobs.blind_tolerance,
         acceptance=knobs.acceptance,
         blind_exempt=knobs.blind_exempt,
         folds=config.scores.folds,
+        seed=config.scores.seed,
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),
     )

@@ -202,6 +202,27 @@ def test_of_one_image_nothing_is_known_of_the_spread():
     assert share_interval(np.eye(9)[0], ones, ones, factor=1) == (pytest.approx(1 / 9), 0, 1)
 
 
+def test_scores_of_who_learned_from_other_rows_are_those_of_the_scorer_type_by_type():
+    pairs, negatives = frames(60)
+    taught = negatives.iloc[1::2].query("type != 'add'")  # which is then learned from all others
+    judged = negatives.iloc[::2]
+    found = score_pairs(pairs, judged, scorers=["probe", "length"], folds=3, seed=1, taught=taught)
+    assert found["negative_id"].tolist() == judged["negative_id"].tolist() * 2
+    both = pd.concat([judged, taught]).merge(pairs, on="pair_id")
+    for kind in judged["type"].unique():
+        mine = both["negative_id"].isin(taught["negative_id"]) & (
+            (both["type"] == kind) | ~(taught["type"] == kind).any()
+        )
+        rows = both[mine | (both["negative_id"].isin(judged["negative_id"]) & (both["type"] == kind))]
+        is_taught = rows["negative_id"].isin(taught["negative_id"]).to_numpy()
+        columns = (rows[c].tolist() for c in ("caption", "negative_caption", "image_id"))
+        positive, _ = SCORERS["probe"].load("")(*columns, folds=3, seed=1, taught=is_taught)
+        expected = dict(zip(rows["negative_id"], positive, strict=True))
+        for name in rows.loc[~is_taught, "negative_id"]:
+            one = found[(found["scorer"] == "probe") & (found["negative_id"] == name)]
+            assert one["positive_score"].item() == pytest.approx(expected[name], abs=1e-6)
+
+
 def test_the_interval_is_wider_where_rows_of_an_image_agree():
     values, zeros = np.tile([0.0, 1.0], 50).repeat(4), np.zeros(400, dtype=np.int64)
     _, low, high = share_interval(values, zeros, np.arange(400), factor=1)

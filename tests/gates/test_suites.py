@@ -68,6 +68,7 @@ def clean() -> Frames:
         "training": tables.frame(tables.TRAINING, training),
         "images": tables.frame(tables.IMAGES, images),
         "scores": tables.frame(tables.SCORES, scores),
+        "rejected": tables.frame(tables.NEGATIVES, []),
         "image_scores": tables.frame(tables.SCORES, image_scores),
     }
 
@@ -80,10 +81,12 @@ def check_captions(
         t["negatives"],
         t["paraphrases"],
         t["scores"],
+        t["rejected"],
         min_pairs=30,
         blind_tolerance=0.1,
         acceptance=acceptance,
         folds=folds,
+        seed=3,
         blind_exempt=("add",),
         folder=SUITES,
         docs_folder=docs,
@@ -166,6 +169,21 @@ def test_rows_too_few_for_a_claim_pass_by_name_alone_with_a_warning(
     assert not shown["warning"].success
     assert "undecided about 60.0 %" in shown["warning"].observed
     assert "acceptance = not_refuted has let rows pass" in shown["warning"].notes
+
+
+def test_captions_that_the_rejected_rows_give_away_are_stopped(tmp_path: Path) -> None:
+    """Of the scores at hand none tells, but in the rejected rows too the negative is the one that says blue."""
+    t = clean()
+    rejected = t["negatives"].assign(
+        negative_id=t["negatives"]["negative_id"] + "2",
+        negative_caption=t["negatives"]["negative_caption"].str.replace("A ", "One "),
+    )
+    with pytest.raises(GateError, match="Suite 'blind_captions'") as stopped:
+        check_captions(t | {"rejected": rejected[rejected["type"] != "swap"]}, tmp_path)
+    assert "probe, learned from rejected rows: 100.0 % [" in str(stopped.value)
+    assert "probe, learned from rejected rows on swap: 100.0 % [" in str(stopped.value)
+    assert "probe: " not in str(stopped.value)
+    assert "on add" not in str(stopped.value), "an exempt type is not asked for"
 
 
 def test_clean_benchmark_passes(tmp_path: Path) -> None:

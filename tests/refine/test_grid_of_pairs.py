@@ -10,7 +10,7 @@ from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.errors import ConfigError, DataError
 from caramel.refine import grid_of_pairs as refinement
 from caramel.refine.balance import UNIT, balanced
-from caramel.refine.grid_of_pairs import find_faults, refine
+from caramel.refine.grid_of_pairs import find_faults, refine, unbalanced
 
 DATA = os.environ.get("CARAMEL_DATA")
 GRID = ("ngram", "probe")
@@ -169,6 +169,19 @@ def test_exempt_types_stay_whole_and_the_others_are_balanced():
     assert (found.negatives["type"] == "add").sum() == 60
     assert 0 < (found.negatives["type"] == "swap").sum() < 60
     assert set(found.rejects["reason"]) == {refinement.UNBALANCED}
+
+
+def test_what_the_grid_left_out_is_had_back_as_it_was_formatted_and_no_other_reject():
+    pairs, rows, paraphrases, scores = planted()
+    rows.loc[0, "negative_caption"] = pairs.loc[0, "caption"]
+    rows["negative_caption"] = rows["negative_caption"].str.rstrip(".")
+    found = refined(pairs, rows, paraphrases, scores, cell=0.25)
+    left_out = unbalanced(rows, found.rejects)
+    assert refinement.SAME_AS_CAPTION in set(found.rejects["reason"])
+    assert len(left_out) == len(rows) - len(found.negatives) - 1
+    assert not left_out["negative_id"].isin(found.negatives["negative_id"]).any()
+    assert left_out["negative_caption"].str.endswith(".").all()
+    tables.check(tables.NEGATIVES, left_out, "test")
 
 
 def test_refine_gives_the_same_rows_in_any_order():

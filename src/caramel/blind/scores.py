@@ -18,7 +18,13 @@ Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset ->
 
 
 def score_pairs(
-    pairs: pd.DataFrame, negatives: pd.DataFrame, *, scorers: Sequence[str], folds: int, seed: int
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    *,
+    scorers: Sequence[str],
+    folds: int,
+    seed: int,
+    taught: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
     """Return table ``scores``: each negative and its positive under each scorer.
 
@@ -31,12 +37,17 @@ def score_pairs(
         scorers: blind scorers, see ``scorer_specs``.
         folds: of the cross-validation, grouped by image.
         seed: of folds and draws.
+        taught: table ``negatives`` of rows that scorers learn from instead, such as those that refinement rejected; each
+            type is learned from its own, or from all where it has none, and never from an image that is scored. None: from
+            the other folds.
 
     Raises:
         BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
         DataError: a negative's pair is missing.
     """
-    rows = joined(pairs, negatives)
+    rows = joined(pairs, negatives).assign(taught=False)
+    if taught is not None:
+        rows = pd.concat([rows, joined(pairs, taught).assign(taught=True)], ignore_index=True)
     parts = [_scored(rows, name, scorer(name), folds, seed) for name in dict.fromkeys(scorers)]
     scores = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
     assert len(scores) == len(parts) * len(negatives)
@@ -60,12 +71,14 @@ def joined(pairs: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
 
 
 def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int) -> pd.DataFrame:
-    """Return the scores of all rows under one scorer, type by type."""
-    scores = np.full((2, len(rows)), np.nan)
-    for kind in rows["type"].unique():
-        here = (rows["type"] == kind).to_numpy()
+    """Return the scores of the rows that are not taught under one scorer, type by type."""
+    taught, scores = rows["taught"].to_numpy(dtype=bool), np.full((2, len(rows)), np.nan)
+    for kind in rows.loc[~taught, "type"].unique():
+        mine = (rows["type"] == kind).to_numpy()
+        here = (mine & ~taught) | (mine & taught if (mine & taught).any() else taught)
         columns = (rows.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
-        scores[:, here] = scorer(*columns, folds=folds, seed=seed)
+        settings = {"folds": folds, "seed": seed} | ({"taught": taught[here]} if taught.any() else {})
+        scores[:, here] = scorer(*columns, **settings)
     return pd.DataFrame(
         {
             "negative_id": rows["negative_id"],
@@ -73,7 +86,7 @@ def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int
             "positive_score": scores[0].round(DECIMALS),
             "negative_score": scores[1].round(DECIMALS),
         }
-    )
+    )[~taught]
 
 
 def blind_accuracy(

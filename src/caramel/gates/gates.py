@@ -14,10 +14,13 @@ import pandas as pd
 
 from caramel.acceptance import Acceptance
 from caramel.audit.grouping import tied
+from caramel.blind.scores import score_pairs
 from caramel.errors import DataError, GateError
 from caramel.gates.splits import text_uses
 from caramel.gates.suites import Summary, validate
 from caramel.storage.pictures import open_picture
+
+OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
 
 
 def validate_captions(
@@ -25,12 +28,14 @@ def validate_captions(
     negatives: pd.DataFrame,
     paraphrases: pd.DataFrame,
     scores: pd.DataFrame,
+    rejected: pd.DataFrame,
     *,
     min_pairs: int,
     blind_tolerance: float,
     acceptance: Acceptance,
     blind_exempt: Sequence[str],
     folds: int,
+    seed: int,
     folder: Path,
     docs_folder: Path,
 ) -> list[Summary]:
@@ -39,11 +44,14 @@ def validate_captions(
     Args:
         pairs, negatives, paraphrases: tables of those names.
         scores: of the blind scorers, for the negatives at least.
+        rejected: table ``negatives`` of the rows that refinement left out: they can give away those that were kept, and
+            each scorer is asked as it learns from them too.
         min_pairs: see suite ``pairs``.
         blind_tolerance: see suite ``blind_captions``.
         acceptance: what passes it; see ``caramel.acceptance``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         folds: in which the scores were made; intervals are as wide as these ask.
+        seed: of the folds and draws of those that learn from rejected rows.
         folder: of the suites.
         docs_folder: of the data docs.
 
@@ -51,6 +59,10 @@ def validate_captions(
         GateError: a suite failed.
     """
     joined = with_captions(negatives, pairs)
+    if len(rejected):
+        judged, names = negatives[~negatives["type"].isin(list(blind_exempt))], scores["scorer"].unique()
+        taught = score_pairs(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
+        scores = pd.concat([scores, taught.assign(scorer=taught["scorer"] + OF_REJECTED)], ignore_index=True)
     looked_at = {
         "pairs": pairs,
         "negatives": joined,

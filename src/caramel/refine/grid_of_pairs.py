@@ -100,6 +100,18 @@ def refine(
     return _split(found, reasons)
 
 
+def unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives that the grid left out, as they were formatted.
+
+    Args:
+        negatives: that were refined.
+        rejects: of ``refine``.
+    """
+    left_out = rejects[rejects["reason"] == UNBALANCED].set_index("id")["text"]
+    found = negatives[negatives["negative_id"].isin(left_out.index)].reset_index(drop=True)
+    return found.assign(negative_caption=found["negative_id"].map(left_out))
+
+
 def check_grid(scorers: Sequence[str], cell: float) -> None:
     """Raise a ConfigError where there is no scorer, one stands twice, or ``cell`` is not in [1e-6, 1]."""
     if not scorers or len(set(scorers)) < len(scorers) or not 1 / UNIT <= cell <= 1:
