@@ -241,7 +241,8 @@ def share_interval(
 
     Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by linearisation over k clusters
     (Kish 1965, 6.5), and with the t quantile of k − 1 degrees of freedom, as in ``fraction_intervals``: a few clusters
-    that happen to agree show nothing. Where v is 0, n is k. Of a single cluster the spread is not known: (0, 1).
+    that happen to agree show nothing. Where v is 0 it is no estimate: n is k, and the quantile the normal one. Of a single
+    cluster nothing is known of the spread: (0, 1).
 
     Args:
         values: (n,) in [0, 1].
@@ -258,8 +259,10 @@ def share_interval(
         return share, 0.0, 1.0
     residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
     variance = factor * k / (k - 1) * float((np.bincount(clusters, residuals) ** 2).sum())
-    rows = share * (1 - share) / variance if variance > 1e-12 else k / factor
-    low, high = (float(end) for end in wilson(share, rows, t.ppf((1 + LEVEL) / 2, k - 1)))
+    rows, quantile = k / factor, Z
+    if variance > 1e-12:
+        rows, quantile = share * (1 - share) / variance, float(t.ppf((1 + LEVEL) / 2, k - 1))
+    low, high = (float(end) for end in wilson(share, rows, quantile))
     return share, min(share, low), max(share, high)
 
 

@@ -180,8 +180,10 @@ def test_the_interval_is_wilsons_where_rows_are_independent(hits):
     values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
     share, low, high = share_interval(values, zeros, np.arange(len(hits)), factor=1)
     assert share == pytest.approx(values.mean())
-    rows = len(hits) - (0 < share < 1)  # the variance is estimated, where there is any
-    assert (low, high) == pytest.approx(wilson(share, rows, t.ppf(0.975, len(hits) - 1)), abs=1e-9)
+    expected = wilson(share, len(hits))
+    if 0 < share < 1:  # the variance is estimated, where there is any
+        expected = wilson(share, len(hits) - 1, t.ppf(0.975, len(hits) - 1))
+    assert (low, high) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("images", [2, 3, 10])
