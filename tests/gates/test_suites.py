@@ -179,9 +179,9 @@ def test_captions_that_the_rejected_rows_give_away_are_stopped(tmp_path: Path) -
         negative_caption=t["negatives"]["negative_caption"].str.replace("A ", "One "),
     )
     with pytest.raises(GateError, match="Suite 'blind_captions'") as stopped:
-        check_captions(t | {"rejected": rejected[rejected["type"] != "swap"]}, tmp_path)
+        check_captions(t | {"rejected": rejected}, tmp_path)
     assert "probe, learned from rejected rows: 100.0 % [" in str(stopped.value)
-    assert "probe, learned from rejected rows on swap: 100.0 % [" in str(stopped.value)
+    assert "probe, learned from rejected rows on replace: 100.0 % [" in str(stopped.value)
     assert "probe: " not in str(stopped.value)
     assert "on add" not in str(stopped.value), "an exempt type is not asked for"
 
