@@ -60,10 +60,8 @@ def validate_captions(
     """
     joined = with_captions(negatives, pairs)
     if len(rejected):
-        judged, names = (
-            negatives[~negatives["type"].isin(list(blind_exempt))],
-            list(scores["scorer"].unique()),
-        )
+        judged = negatives[~negatives["type"].isin(list(blind_exempt))]
+        names = scores["scorer"].unique().tolist()
         taught = score_pairs(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
         scores = pd.concat([scores, taught.assign(scorer=taught["scorer"] + OF_REJECTED)], ignore_index=True)
     looked_at = {
