@@ -12,6 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from caramel.running.stages import be_quiet
@@ -19,6 +20,10 @@ from caramel.running.stages import be_quiet
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
 # The tests are two processes on two cores: threads of both would wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+settings.register_profile(
+    "unhurried", deadline=None
+)  # no claim is about time: on a busy machine an example may take long
+settings.load_profile("unhurried")
 
 # What uses one smoke run, or one cluster, is one part, of the fixture's name; the longest parts come first.
 PARTS = {
