@@ -18,8 +18,8 @@ from caramel.evaluation.results.bars import subset_bars
 from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
 from caramel.report.blocks import count
-from caramel.report.model_rows import MAIN
 from caramel.report.page import Report, build_report, write_report
+from caramel.report.sections.model_rows import MAIN
 from caramel.running.stages import skip
 
 REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"

@@ -11,12 +11,12 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.kinds.parser import Parser
-from caramel.report import audit_sections as parts
-from caramel.report.audit_sections import BEST, WHERE, ranked
 from caramel.report.blocks import Section, count, percent
 from caramel.report.inputs import number, value
 from caramel.report.rendering import render
-from caramel.report.task_sections import tasks_section
+from caramel.report.sections import audit_sections as parts
+from caramel.report.sections.audit_sections import BEST, WHERE, ranked
+from caramel.report.sections.task_sections import tasks_section
 from caramel.storage.files import write_atomically
 
 PAGE = "audit.html"

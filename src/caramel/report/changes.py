@@ -11,9 +11,9 @@ from typing import Any
 from caramel import tables
 from caramel.errors import DataError
 from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
-from caramel.report.data_sections import blind_frame
 from caramel.report.inputs import Skipped, number, read_json
-from caramel.report.model_rows import MAIN, read_variants
+from caramel.report.sections.data_sections import blind_frame
+from caramel.report.sections.model_rows import MAIN, read_variants
 
 
 def key_numbers(data: Path) -> dict[str, float]:

@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from caramel import tables
-from caramel.report import (
+from caramel.report import changes
+from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
+from caramel.report.inputs import Skipped
+from caramel.report.rendering import render
+from caramel.report.sections import (
     attacker_sections,
-    changes,
     claim_sections,
     data_sections,
     image_sections,
     model_sections,
 )
-from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
-from caramel.report.inputs import Skipped
-from caramel.report.rendering import render
 from caramel.storage.files import write_atomically
 
 Make = Callable[[], Sequence[Block]]

@@ -17,8 +17,8 @@ from caramel.report.blocks import (
     percent,
     signed,
 )
-from caramel.report.claim_sections import verdict
 from caramel.report.rendering import render
+from caramel.report.sections.claim_sections import verdict
 from caramel.study.components import INSTANCES
 from caramel.study.power import MOST
 

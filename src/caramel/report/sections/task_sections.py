@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from caramel.audit.holes import learned_from
-from caramel.report.audit_sections import BEST, WHERE, share_cell
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, interval, percent
 from caramel.report.inputs import number, value
+from caramel.report.sections.audit_sections import BEST, WHERE, share_cell
 
 NOTE_ON_HOLES = "Excess: (accuracy − chance) / (1 − chance), the share of the way from chance to always right, in per cent."
 

@@ -12,7 +12,7 @@ from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, interval, signed
 from caramel.report.inputs import Skipped, read_csv
-from caramel.report.model_rows import MAIN, Row, keyed
+from caramel.report.sections.model_rows import MAIN, Row, keyed
 from caramel.statistics import holm
 
 

@@ -12,7 +12,6 @@ from caramel import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, leaders
 from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
-from caramel.report.attacker_sections import joint_tables
 from caramel.report.blocks import (
     Block,
     Cell,
@@ -24,7 +23,8 @@ from caramel.report.blocks import (
 )
 from caramel.report.figures import bars_figure, curves_figure
 from caramel.report.inputs import Skipped, read_csv
-from caramel.report.model_rows import (
+from caramel.report.sections.attacker_sections import joint_tables
+from caramel.report.sections.model_rows import (
     COMPOUNDS,
     FINER,
     MAIN,
