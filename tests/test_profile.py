@@ -58,7 +58,7 @@ def test_a_profile_keeps_the_comments_and_takes_further_values(project: Path) ->
     )
     config = load(path)
     assert (config.scenes.train, config.finetune.seeds, config.run.executor) == (77, (1, 2), "inline")
-    assert config.scenes.val == 200, "from the profile"
+    assert config.scenes.val == 100, "from the profile"
     assert config.negatives == parse(default, "default").negatives, "from the default"
     text = path.read_text(encoding="utf-8")
     for comment in (
