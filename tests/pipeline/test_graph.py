@@ -1,6 +1,8 @@
 """``dvc.yaml`` says all that a stage depends on."""
 
 import functools
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,6 +29,14 @@ SECTIONS = {name: keys(field.annotation) for name, field in Config.model_fields.
 def test_a_stage_depends_on_exactly_the_modules_that_it_reaches(stage: str) -> None:
     """If this fails, `make graph` writes what should stand there."""
     assert GRAPH[stage]["deps"] == rewritten({"stages": {stage: GRAPH[stage]}}, ROOT)[stage]
+
+
+def test_compiled_modules_are_no_part_of_a_folder_that_a_stage_depends_on() -> None:
+    """They are not the same on two machines, and not there before the first run."""
+    compiled = "src/caramel/gates/__pycache__/gates.cpython-311.pyc"
+    command = [sys.executable, "-m", "dvc", "check-ignore", compiled]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == [compiled], done.stderr
 
 
 def test_a_dependency_that_is_missing_or_too_many_is_seen() -> None:
