@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from caramel import doctor
@@ -129,6 +131,22 @@ def test_an_rwlock_of_a_process_that_is_not_dvc_is_removed_and_one_of_a_dead_pro
         (project / dvc_state.RWLOCK).write_text(json.dumps(held), encoding="utf-8")
         assert bool(dvc_state.rwlock_trouble(project)) == trouble
         assert len(list(mend(project))) == trouble
+
+
+def test_an_rwlock_of_a_killed_process_that_nobody_has_waited_for_is_removed(project: Path) -> None:
+    killed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "dvc"])
+    try:
+        held = {"write": {str(project / "b"): {"pid": killed.pid, "cmd": "dvc repro"}}}
+        (project / dvc_state.RWLOCK).write_text(json.dumps(held), encoding="utf-8")
+        killed.kill()
+        while psutil.Process(killed.pid).status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+        (project / "a").write_text("3", encoding="utf-8")
+        assert refused(project)
+        assert len(list(mend(project))) == 1
+        assert not refused(project)
+    finally:
+        killed.wait()
 
 
 def test_nothing_is_mended_beside_a_dvc_at_work(project: Path) -> None:

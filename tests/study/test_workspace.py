@@ -174,7 +174,7 @@ def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_pat
 
 def test_an_interrupted_study_leaves_no_stage_at_work(tmp_path: Path) -> None:
     study = Study(tmp_path)
-    interrupted = study.start("[[1, 1], [1, 1]]", sleep=200)
+    interrupted = study.start("[[1, 1], [1, 1]]", held=1)
     study.wait_for(1)
     interrupted.send_signal(signal.SIGINT)  # to this one process, as `kill` does
     _, errors = interrupted.communicate()

@@ -119,7 +119,8 @@ def rwlock_trouble(root: Path) -> str | None:
     """Return why DVC would refuse ``.dvc/tmp/rwlock``, None if it would not.
 
     Entries of processes that have ended are no trouble: DVC drops them. Those of a process whose number was
-    given to another program, after a restart of the machine, are.
+    given to another program, after a restart of the machine, are, and those of one that was killed and that nobody has
+    waited for: DVC takes it to be running, in a container whose first process is no init for ever.
     """
     try:
         held = json.loads((root / RWLOCK).read_text(encoding="utf-8"))
@@ -130,8 +131,8 @@ def rwlock_trouble(root: Path) -> str | None:
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         writing = next(_at_work(root.resolve()), None)  # it may be half written just now
         return None if writing else f"{RWLOCK} is cut: a process was killed while it wrote it"
-    foreign = [number for number, _ in numbers if _runs_other_than_dvc(number)]
-    return f"{RWLOCK} names process {foreign[0]}, which is not DVC's" if foreign else None
+    blocking = [number for number, _ in numbers if _blocks_for_nothing(number)]
+    return f"{RWLOCK} names process {blocking[0]}, which is not DVC's, or was killed" if blocking else None
 
 
 def mend_rwlock(root: Path) -> str:
@@ -145,12 +146,14 @@ def mend_rwlock(root: Path) -> str:
     return f"{RWLOCK} was removed; DVC makes a new one"
 
 
-def _runs_other_than_dvc(number: int) -> bool:
-    """Return whether there is a process of that number and it is not DVC."""
+def _blocks_for_nothing(number: int) -> bool:
+    """Return whether there is a process of that number and it is not DVC, or has ended and is still listed."""
     import psutil
 
     try:
         return not _is_dvc(psutil.Process(number).cmdline())
+    except psutil.ZombieProcess:
+        return True
     except psutil.NoSuchProcess:
         return False
     except psutil.AccessDenied:
