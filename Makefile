@@ -10,12 +10,13 @@ export MLFLOW_DISABLE_TELEMETRY := true
 export DO_NOT_TRACK := true
 export RAY_USAGE_STATS_ENABLED := 0
 
-.PHONY: help env dev repro test lint check graph fuzz chaos bench-eval ui clean
+.PHONY: help env dev repro test coverage lint check graph fuzz chaos bench-eval ui clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make repro   create the environment and rebuild everything (dvc repro)"
 	@echo "make test    create the environment and run all checks and tests"
+	@echo "make coverage  which lines the tests run, in processes that they start, too"
 	@echo "make check   lint, types and layers only"
 	@echo "make graph   write the source dependencies of the stages into dvc.yaml"
 	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
@@ -48,13 +49,18 @@ dev: $(VENV)/dev
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
+PYTEST := pytest -n 2 --dist loadscope --no-loadscope-reorder
+
 # mypy works beside the tests, on what they leave of the machine; what it says comes after them.
 test: lint
-	coverage erase
 	@types=$$(mktemp); mypy > $$types 2>&1 & typed=$$!; failed=0; \
-	pytest -n 2 --dist loadscope --no-loadscope-reorder --cov=caramel --cov-report=term:skip-covered --durations=10 \
-	  || failed=1; \
+	$(PYTEST) --durations=10 || failed=1; \
 	wait $$typed || failed=1; echo mypy; cat $$types; rm $$types; exit $$failed
+
+# Apart from `make test`: counting lines makes what is Python half as fast, and fails no test.
+coverage: dev
+	coverage erase
+	$(PYTEST) --cov=caramel --cov-report=term:skip-covered
 
 lint: dev
 	ruff check .
