@@ -131,6 +131,12 @@ def test_flips_of_single_instances_are_the_exact_sign_test() -> None:
         assert sign_flip_p(totals, seed=0)[0] == pytest.approx(expected, abs=0.015 if drawn else 1e-12)
 
 
+def test_more_flips_give_a_smaller_p() -> None:
+    totals = np.ones((60, 1))
+    assert sign_flip_p(totals, seed=0, flips=999)[0] == pytest.approx(1 / 1000)
+    assert sign_flip_p(totals, seed=0, flips=99_999)[0] == pytest.approx(1 / 100_000)
+
+
 def test_nothing_that_differs_is_no_evidence() -> None:
     assert sign_flip_p(np.zeros((30, 2)), seed=0).tolist() == [1.0, 1.0]
 

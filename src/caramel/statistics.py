@@ -18,7 +18,7 @@ from caramel.arrays import Floats, Ints
 
 LEVEL = 0.95
 Z = 1.959963984540054  # 97.5th percentile of the normal distribution
-FLIPS = 10_000  # draws of signs where there are too many clusters to take all
+FLIPS = 10_000  # draws of signs, unless told otherwise, where there are too many clusters to take all
 GUESS_FLIPS = 1999  # of a blind attacker's guesses, of which many are tested
 EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
 Some = Floats | float
@@ -122,18 +122,19 @@ def standard_errors(samples: Floats, clusters: Ints) -> Floats:
     return np.sqrt(variance * _divided(clusters.astype(float), np.maximum(clusters - 1, 0)))
 
 
-def sign_flip_p(totals: Floats, seed: int) -> Floats:
+def sign_flip_p(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
     """Return the two-sided p-value of each column of paired totals, (k, m) -> (m,).
 
     If two models are alike, the images' differences are as likely with the opposite sign: p is the
     share of sign flips whose sum is as far from zero as the one found (Fisher's randomisation test; of
     whole images, as in Cameron et al. 2008). With ``EXHAUSTIVE`` clusters that differ, or fewer, all flips
-    are taken; else ``FLIPS`` are drawn and the one found counts as one more, so that the level is exact
+    are taken; else ``flips`` are drawn and the one found counts as one more, so that the level is exact
     (Phipson & Smyth 2010). Where nothing differs p is 1.
 
     Args:
         totals: per cluster, what it adds to the difference of the two models.
         seed: of the draw.
+        flips: how many; the smallest p is 1 / (flips + 1).
     """
     result = np.ones(totals.shape[1])
     differ = totals != 0
@@ -144,9 +145,9 @@ def sign_flip_p(totals: Floats, seed: int) -> Floats:
     if len(many):
         rows = totals[differ[:, many].any(axis=1)][:, many]
         limit = _limit(rows)
-        sums = _flipped(rows, np.random.default_rng(seed))
+        sums = _flipped(rows, flips, np.random.default_rng(seed))
         above = sum((np.abs(found) >= limit).sum(axis=0) for found in sums)
-        result[many] = (above + 1) / (FLIPS + 1)
+        result[many] = (above + 1) / (flips + 1)
     return result
 
 
@@ -174,11 +175,11 @@ def above_chance_p(totals: Floats, rng: np.random.Generator, *, factor: float) -
     return np.asarray((reached + 1) / (GUESS_FLIPS + 1))
 
 
-def _flipped(totals: Floats, rng: np.random.Generator) -> Iterator[Floats]:
-    """Yield sums of the totals under random signs, (``FLIPS``, m) in parts of which at most ``_BLOCK`` signs are held."""
+def _flipped(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
+    """Yield sums of the totals under random signs, (flips, m) in parts of which at most ``_BLOCK`` signs are held."""
     block = max(1, _BLOCK // len(totals))
-    for start in range(0, FLIPS, block):
-        signs = rng.integers(0, 2, size=(min(block, FLIPS - start), len(totals)), dtype=np.int8)
+    for start in range(0, flips, block):
+        signs = rng.integers(0, 2, size=(min(block, flips - start), len(totals)), dtype=np.int8)
         yield (2.0 * signs - 1.0) @ totals
 
 

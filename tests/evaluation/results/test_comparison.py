@@ -14,8 +14,9 @@ from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
+from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.kinds.benchmark import Benchmark
-from caramel.statistics import holm
+from caramel.statistics import FLIPS, holm
 
 SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
 BENCHMARK = Benchmark(
@@ -136,6 +137,16 @@ def test_a_large_lift_is_significant_everywhere_and_holm_costs_something() -> No
     assert (found["p_holm"] >= found["p"]).all()
     assert (found["p_holm"] > found["p"]).any()
     assert (found["detectable"] < found["difference"])["all", "accuracy"]
+
+
+def test_what_differs_clearly_outlives_the_correction_however_many_rows_there_are() -> None:
+    sides = [scored("a", 1, lift=9), scored("b", 2, lift=-9)]
+    names = [f"subset {k}" for k in range(260)]
+    for side in sides:
+        side["subsets"] = [names] * len(side)
+    found = compare(*([side] for side in sides), {"b": BENCHMARK}, resamples=20, seed=0)
+    assert len(found) > FLIPS * ALPHA, "no p that this many flips give would be left"
+    assert found["significant"].loc[found["metric"] == "accuracy"].all()
 
 
 def test_group_match_is_one_more_claim_of_the_family_and_changes_no_other_difference() -> None:

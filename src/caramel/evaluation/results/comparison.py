@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, compress
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from caramel.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
-from caramel.evaluation.results.summary import aligned, variant_of
+from caramel.evaluation.results.summary import aligned, subset_masks, variant_of
 from caramel.kinds.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
-from caramel.statistics import holm
+from caramel.statistics import FLIPS, holm
 
 COMPARISON_COLUMNS: Mapping[str, str] = {
     "benchmark": "benchmark",
@@ -40,7 +42,8 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "seeds_b": "training seeds of b",
 }
 Place = tuple[str, str]  # subset and metric of a column of a table
-DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p", "p_holm")
+DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p")
+FLIPS_PER_TEST = 100  # so that Holm's correction of the smallest p that flips can give leaves 1 %
 
 
 def compare(
@@ -56,7 +59,7 @@ def compare(
     Benchmarks and metrics by which no instance was scored by all runs are left out.
 
     The p-value is that of the sign-flip test of whole images (``statistics.sign_flip_p``), which is exact
-    however few instances the two disagree on. With several seeds of a side it is the greater of this, on hits averaged
+    however few instances the two disagree on; the more rows are corrected for, the more flips are drawn. With several seeds of a side it is the greater of this, on hits averaged
     over seeds, and of the t test of the difference by both parts of the variance: a difference must stand out
     from the choice of images *and* from the luck of training.
 
@@ -102,13 +105,12 @@ def _found(
             f"The runs have no benchmark in common: {shown([', '.join(names) for names in lists])}\n"
             f"Score all of them on the same benchmark."
         )
-    parts = [
-        _compared(a, b, name, _benchmark(name, benchmarks), resamples=resamples, seed=seed) for name in common
-    ]
-    known = [part for part in parts if part is not None]
-    if not known:
+    scored = [each for name in common if (each := _scored(a, b, name, _benchmark(name, benchmarks)))]
+    if not scored:
         return None
-    found = pd.concat(known, ignore_index=True)
+    flips = max(FLIPS, FLIPS_PER_TEST * sum(each.tests for each in scored))
+    parts = [_compared(each, len(a), resamples=resamples, seed=seed, flips=flips) for each in scored]
+    found = pd.concat(parts, ignore_index=True)
     found["p_holm"] = holm(found["p"].to_numpy(float))
     found["significant"] = found["p_holm"] < ALPHA
     return found[list(COMPARISON_COLUMNS)]
@@ -144,8 +146,8 @@ def compare_variants(
     """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
 
     Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later in
-    ``similarities``. Pairs of which no instance was scored by all runs on any metric are left out. ``p_holm`` is corrected
-    over all rows of all pairs.
+    ``similarities``. Pairs of which no instance was scored by all runs on any metric are left out. ``p`` is not corrected:
+    who shows some of the rows corrects over these.
 
     Raises:
         DataError: the models did not score the same instances.
@@ -162,20 +164,28 @@ def compare_variants(
     columns = list(DIFFERENCE_COLUMNS)
     if not parts:
         return pd.DataFrame(columns=columns)
-    whole = pd.concat(parts, ignore_index=True)
-    return whole.assign(p_holm=holm(whole["p"].to_numpy(float)))[columns]
+    return pd.concat(parts, ignore_index=True)[columns]
 
 
-def _compared(
-    a: Sequence[pd.DataFrame],
-    b: Sequence[pd.DataFrame],
-    name: str,
-    benchmark: Benchmark,
-    *,
-    resamples: int,
-    seed: int,
-) -> pd.DataFrame | None:
-    """Return the rows of one benchmark, all but what is corrected over the rows; None where there is no metric."""
+class _Scored(NamedTuple):
+    """What all runs of both sides scored of one benchmark."""
+
+    benchmark: str
+    hits: Floats  # (runs, n, metrics), those of a first; NaN where any run did not score
+    rows: pd.DataFrame  # of the instances
+    metrics: Sequence[str]
+    macro: Callable[[str], bool]
+
+    @property
+    def tests(self) -> int:
+        """The most rows that a comparison has of it."""
+        return (len(subset_masks(self.rows)) + 1) * len(self.metrics)
+
+
+def _scored(
+    a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], name: str, benchmark: Benchmark
+) -> _Scored | None:
+    """Return the hits of one benchmark; None where there is no metric."""
     parts = [rows[rows["benchmark"] == name].reset_index(drop=True) for rows in (*a, *b)]
     first = parts[0]
     hits = np.stack(
@@ -185,15 +195,23 @@ def _compared(
     scored = ~np.isnan(hits).all(axis=(0, 1))
     if not scored.any():
         return None
+    return _Scored(
+        name, hits[:, :, scored], first, list(compress(benchmark.metrics, scored)), benchmark.macro
+    )
+
+
+def _compared(scored: _Scored, runs_of_a: int, *, resamples: int, seed: int, flips: int) -> pd.DataFrame:
+    """Return the rows of one benchmark, all but what is corrected over the rows."""
     return compare_hits(
-        hits[: len(a), :, scored],
-        hits[len(a) :, :, scored],
-        first,
-        list(compress(benchmark.metrics, scored)),
-        benchmark.macro,
+        scored.hits[:runs_of_a],
+        scored.hits[runs_of_a:],
+        scored.rows,
+        scored.metrics,
+        scored.macro,
         resamples=resamples,
         seed=seed,
-    ).assign(benchmark=name)
+        flips=flips,
+    ).assign(benchmark=scored.benchmark)
 
 
 def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:

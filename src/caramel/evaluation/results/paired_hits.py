@@ -19,7 +19,15 @@ import pandas as pd
 
 from caramel.arrays import Floats
 from caramel.evaluation.results.summary import Layout, by_subset, clusters_of, subset_masks
-from caramel.statistics import LEVEL, cluster_counts, means, resampled_means, sign_flip_p, standard_errors
+from caramel.statistics import (
+    FLIPS,
+    LEVEL,
+    cluster_counts,
+    means,
+    resampled_means,
+    sign_flip_p,
+    standard_errors,
+)
 
 ALPHA = 1 - LEVEL
 POWER = 0.84  # normal quantile of 80 %
@@ -34,6 +42,7 @@ def compare_hits(
     *,
     resamples: int,
     seed: int,
+    flips: int = FLIPS,
 ) -> pd.DataFrame:
     """Return a against b, with all columns but ``benchmark`` and those that are corrected over the rows.
 
@@ -45,6 +54,7 @@ def compare_hits(
         macro: which subsets the macro mean is over.
         resamples: of the bootstrap.
         seed: of the bootstrap and of the sign flips.
+        flips: see ``statistics.sign_flip_p``.
     """
     subsets, clusters = subset_masks(rows), clusters_of(rows)
     layout = Layout(tuple(subsets), tuple(metrics), macro)
@@ -58,7 +68,7 @@ def compare_hits(
     of_images = standard_errors(layout.with_macro(samples, point), images) ** 2 + _of_one_more(totals, n)
     values = [layout.with_macro(_over_instances(side, subsets), point) for side in (a, b)]
     error, quantile, t_test = _combined(difference, of_images, images, values)
-    flips = np.where(np.isnan(difference), np.nan, sign_flip_p(totals, seed))
+    flipped = np.where(np.isnan(difference), np.nan, sign_flip_p(totals, seed, flips))
     won, lost = (layout.of_macro(counts) for counts in _discordant(a, b, subsets))
     return pd.DataFrame(
         {
@@ -68,7 +78,7 @@ def compare_hits(
             "difference": difference,
             "ci_low": np.maximum(difference - quantile * error, -1),
             "ci_high": np.minimum(difference + quantile * error, 1),
-            "p": flips if t_test is None else np.maximum(flips, t_test),
+            "p": flipped if t_test is None else np.maximum(flipped, t_test),
             "effect": _share(won, won + lost) - 1 / 2,
             "a_only": won,
             "b_only": lost,
