@@ -60,3 +60,8 @@ class Project:
             self.folder, folder, ignore=shutil.ignore_patterns("work", "mlruns", ".git", "cache", "tmp")
         )
         return Project(folder)
+
+    def stages(self, *names: str) -> None:
+        """Run stages' scripts without DVC, one after the other in one process: what they import takes longer than they do."""
+        each = "import runpy, sys; [runpy.run_path(f'pipelines/{s}.py', run_name='__main__') for s in sys.argv[1:]]"
+        self.run("python", "-c", each, *names)

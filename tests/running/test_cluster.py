@@ -38,12 +38,12 @@ def slow_trial(point: dict[str, int], scratch: str, *, seconds: float) -> dict[s
     return point
 
 
-def drive(kind: str, folder: str) -> None:
-    """Run four shards or trials on a cluster of its own; the first of them ends at once."""
+def drive(kind: str, folder: str, executor: str = "ray") -> None:
+    """Run four shards or trials, on a cluster of its own; the first of them ends at once."""
     from caramel.running.stages import be_quiet
 
     be_quiet()
-    how = {"settings": {"seconds": 4.0}, "folder": folder, "executor": "ray", "title": "test"}
+    how = {"settings": {"seconds": 2.0}, "folder": folder, "executor": executor, "title": "test"}
     try:
         if kind == "shards":
             sharded_map(slow_shard, list(range(4)), **how)  # type: ignore[arg-type]
@@ -73,8 +73,19 @@ def start(kind: str, folder: Path, home: Path, **settings: str) -> subprocess.Po
     )
 
 
+def kept_files(kind: str, folder: Path) -> list[Path]:
+    return [*kept(folder, ".parquet" if kind == "shards" else ".json").values()]
+
+
 def done(kind: str, folder: Path) -> int:
-    return len(kept(folder, ".parquet" if kind == "shards" else ".json"))
+    return len(kept_files(kind, folder))
+
+
+def title(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # it may end while it is looked at
+        return ""
 
 
 def wait_for_one(kind: str, folder: Path, process: subprocess.Popen[str]) -> None:
@@ -116,6 +127,33 @@ def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_k
     assert "Traceback" not in said
     assert len([line for line in said.partition("Error: ")[0].splitlines() if not TUNE.match(line)]) <= NOISE
     assert 1 <= done(kind, tmp_path / "work") < 4
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", ["shards", "trials"])
+def test_workers_end_with_a_driver_that_is_killed_alone_and_the_next_run_goes_on(
+    tmp_path: Path, kind: str
+) -> None:
+    process = start(kind, tmp_path / "work", tmp_path)
+    family: list[psutil.Process] = []
+    try:
+        wait_for_one(kind, tmp_path / "work", process)
+        family = psutil.Process(process.pid).children(recursive=True)
+        at_work = [member for member in family if "_run_shard" in title(member) or "train" in title(member)]
+        assert at_work
+        process.kill()
+        process.wait()
+        assert not psutil.wait_procs(at_work, timeout=60)[1], "still at work"
+    finally:
+        for member in [process, *family]:  # Ray's agents stay for a while
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+    before = {path: path.stat().st_mtime_ns for path in kept_files(kind, tmp_path / "work")}
+    assert 1 <= len(before) < 4
+    drive(kind, str(tmp_path / "work"), executor="inline")
+    assert len(kept_files(kind, tmp_path / "work")) == 4
+    assert all(path.stat().st_mtime_ns == then for path, then in before.items()), "computed again"
 
 
 @pytest.mark.slow
