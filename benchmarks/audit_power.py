@@ -37,7 +37,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.acceptance import effective_rows_needed, verdict
-from caramel.audit.attack import BEST, best_blind_attacker
+from caramel.audit.attackers.attack import BEST, best_blind_attacker
 from caramel.statistics import Z, variance_factor, wilson
 
 KINDS = ("word", "length", "punctuation", "word order")

@@ -21,10 +21,10 @@ import click
 import pandas as pd
 from refine_sugarcrepe import published
 
-from caramel.audit.attack import BEST, Attack, attacks
+from caramel.audit.attackers.attack import BEST, Attack, attacks
+from caramel.audit.attackers.text_tasks import P1_N, PARAPHRASED, Source
+from caramel.audit.files.inputs_of_audit import read_rows
 from caramel.audit.holes import hole_of, learned_from
-from caramel.audit.inputs_of_audit import read_rows
-from caramel.audit.text_tasks import P1_N, PARAPHRASED, Source
 from caramel.refine.rows import repair
 from caramel.running.stages import be_quiet
 

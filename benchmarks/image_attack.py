@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from caramel import tables
-from caramel.audit.image_scores import image_scores
+from caramel.audit.image_attackers.image_scores import image_scores
 
 
 @click.command()

@@ -26,8 +26,8 @@ import click
 import pandas as pd
 
 from caramel.acceptance import verdict
-from caramel.audit.attack import BEST, best_blind_attacker
-from caramel.audit.inputs_of_audit import read_rows
+from caramel.audit.attackers.attack import BEST, best_blind_attacker
+from caramel.audit.files.inputs_of_audit import read_rows
 from caramel.refine import tradeoff
 from caramel.refine.rows import repair
 from caramel.running.stages import be_quiet

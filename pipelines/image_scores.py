@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from caramel import tables
-from caramel.audit.image_scores import image_scores as attacked
+from caramel.audit.image_attackers.image_scores import image_scores as attacked
 from caramel.config import Config
 from caramel.running.stages import run
 

@@ -18,9 +18,9 @@ from xdist.scheduler import LoadScopeScheduling
 from caramel.running.stages import be_quiet
 
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
-# The tests are two processes on two cores: threads of both would wait for each other.
+# The tests are several processes on two cores: their threads would wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Ray gives way to all others with niceness 15: beside the other process, and mypy, its workers would hardly run.
+# Ray gives way to all others with niceness 15: beside the other processes, and mypy, its workers would hardly run.
 os.environ.setdefault("RAY_worker_niceness", "0")
 settings.register_profile(
     "unhurried", deadline=None

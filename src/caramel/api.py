@@ -243,9 +243,9 @@ def audit_captions(
         >>> found.best["micro"]
         0.61...
     """
+    from caramel.audit.attackers.text_tasks import Source
     from caramel.audit.data_set import audit_data_set
-    from caramel.audit.inputs_of_audit import rows_of
-    from caramel.audit.text_tasks import Source
+    from caramel.audit.files.inputs_of_audit import rows_of
     from caramel.blind.scorer_specs import default_scorers
 
     _check("folds", folds, 2, None)
@@ -310,7 +310,7 @@ def refine_captions(
     from dataclasses import replace
 
     from caramel.acceptance import Acceptance as rules
-    from caramel.audit.inputs_of_audit import rows_of
+    from caramel.audit.files.inputs_of_audit import rows_of
     from caramel.refine import refining
     from caramel.refine.grid_of_pairs import Within
     from caramel.refine.tradeoff import METHODS

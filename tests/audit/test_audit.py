@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.audit.attack import BEST, best_blind_attacker
+from caramel.audit.attackers.attack import BEST, best_blind_attacker
 from caramel.audit.audit import audit, broken
 from caramel.audit.written import badge, badge_svg, write_audit
 from caramel.blind.scorer_specs import all_scorers

@@ -1,10 +1,10 @@
 import pandas as pd
 import pytest
 
-from caramel.audit.attack import BEST
+from caramel.audit.attackers.attack import BEST
+from caramel.audit.attackers.text_tasks import Source
 from caramel.audit.audit import audit
 from caramel.audit.holes import holes, learned_from
-from caramel.audit.text_tasks import Source
 
 
 def benchmark(rows, start=0):

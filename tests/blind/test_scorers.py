@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import t
 
 from caramel import tables
-from caramel.audit.attack_figures import figures
+from caramel.audit.attackers.attack_figures import figures
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.scorers import share_below
 from caramel.blind.scores import blind_accuracy, score_pairs

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.audit.attack import found_scorer
+from caramel.audit.attackers.attack import found_scorer
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import comparisons

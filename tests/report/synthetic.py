@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.audit.joint import METRICS
+from caramel.audit.image_attackers.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.summary import summarise, summarise_variants

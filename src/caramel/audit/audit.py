@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 
 from caramel.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
-from caramel.audit.attack import BEST, Attack, attacks, enough
+from caramel.audit.attackers.attack import BEST, Attack, attacks, enough
+from caramel.audit.attackers.text_tasks import P1_N, PARAPHRASED, Source
 from caramel.audit.defects import find_defects
 from caramel.audit.giveaways import Giveaways, giveaways
-from caramel.audit.image_shortcuts import ImageShortcuts
+from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
 from caramel.audit.leakage import leakage
-from caramel.audit.text_tasks import P1_N, PARAPHRASED, Source
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"

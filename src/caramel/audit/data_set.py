@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from caramel.audit.attackers.text_tasks import Source
 from caramel.audit.audit import Audit, audit, leaks_into
+from caramel.audit.files.inputs_of_audit import AuditRows
 from caramel.audit.grouping import grouped
-from caramel.audit.image_shortcuts import ImageShortcuts, image_shortcuts
-from caramel.audit.inputs_of_audit import AuditRows
-from caramel.audit.text_tasks import Source
+from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts, image_shortcuts
 from caramel.benchmarks.image_files import encoded
 
 

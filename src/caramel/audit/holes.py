@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from caramel.audit.attack import BEST, Attack
+from caramel.audit.attackers.attack import BEST, Attack
 from caramel.audit.audit import Audit
 from caramel.blind.scorers import DECIMALS
 

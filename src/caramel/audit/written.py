@@ -9,11 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.attack import BEST, Attack
+from caramel.audit.attackers.attack import BEST, Attack
+from caramel.audit.attackers.text_tasks import P1_N
 from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
 from caramel.audit.holes import holes
-from caramel.audit.image_shortcuts import ImageShortcuts
-from caramel.audit.text_tasks import P1_N
+from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
 from caramel.storage.files import write_atomically
 

@@ -124,11 +124,11 @@ def audit(
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.audit import written
+    from caramel.audit.attackers.text_tasks import Source
     from caramel.audit.audit import accuracy_verdicts, beyond, broken
     from caramel.audit.data_set import audit_data_set
-    from caramel.audit.inputs_of_audit import read_rows
+    from caramel.audit.files.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
-    from caramel.audit.text_tasks import Source
     from caramel.blind.scorer_specs import default_scorers
     from caramel.report.audit_page import PAGE, write_page
     from caramel.report.audit_text import audit_text

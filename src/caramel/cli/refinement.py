@@ -98,7 +98,7 @@ def refine(
       caramel refine sugarcrepe_unrefined/ --out refined/ --target 0.55
       caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
     """
-    from caramel.audit.inputs_of_audit import read_rows
+    from caramel.audit.files.inputs_of_audit import read_rows
     from caramel.refine import refined_files, refining
 
     settings = refining.settled(
@@ -208,7 +208,7 @@ def select(
       caramel select trohn_text/ --out trohn_img/ --scorer vera:vera/ --scorer cola:cola/ \\
         --similarity ViT-B-32-quickgelu:openai
     """
-    from caramel.audit.inputs_of_audit import read_rows
+    from caramel.audit.files.inputs_of_audit import read_rows
     from caramel.refine import refined_files, selection
 
     given = read_rows(path, name=kind).rows

@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 
 from caramel.acceptance import Acceptance, Verdict, verdict
-from caramel.audit.attack import BEST, best_blind_attacker, enough
-from caramel.audit.text_tasks import Source
+from caramel.audit.attackers.attack import BEST, best_blind_attacker, enough
+from caramel.audit.attackers.text_tasks import Source
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
 from caramel.refine.grid_of_pairs import Within

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Ints
-from caramel.audit.attack import found_scorer
+from caramel.audit.attackers.attack import found_scorer
 from caramel.captions.formatting import format_caption
 from caramel.refine.balance import UNIT
 from caramel.refine.grid_of_pairs import STAGE, TEXTS, Reasons, find_faults

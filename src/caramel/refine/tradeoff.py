@@ -14,7 +14,7 @@ import pandas as pd
 
 from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.arrays import Ints
-from caramel.audit.attack import BEST, FEWEST, best_blind_attacker, enough
+from caramel.audit.attackers.attack import BEST, FEWEST, best_blind_attacker, enough
 from caramel.errors import DataError
 from caramel.refine.aflite import Filtered, aflite
 from caramel.refine.balance import Kept, grid_cells, mirrored, thinned

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from caramel.audit.attack import BEST
+from caramel.audit.attackers.attack import BEST
 from caramel.audit.audit import Audit, percent
 from caramel.audit.giveaways import Giveaways
 from caramel.audit.holes import hole_of, holes, learned_from
-from caramel.audit.image_attack import FEWEST
-from caramel.audit.image_shortcuts import ImageShortcuts
+from caramel.audit.image_attackers.image_attack import FEWEST
+from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
 from caramel.report.terminal import aligned, in_line
 
 

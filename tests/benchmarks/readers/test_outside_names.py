@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from small_releases import RELEASES, write_release
 
-from caramel.audit.formats import SIGNS
-from caramel.audit.inputs_of_audit import read_rows
+from caramel.audit.files.formats import SIGNS
+from caramel.audit.files.inputs_of_audit import read_rows
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError

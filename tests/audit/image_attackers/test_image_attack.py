@@ -7,8 +7,8 @@ import pytest
 from PIL import Image
 
 from caramel.audit.grouping import tied
-from caramel.audit.image_attack import FEWEST, attack, decoded
-from caramel.audit.image_network import SIDE, network_values
+from caramel.audit.image_attackers.image_attack import FEWEST, attack, decoded
+from caramel.audit.image_attackers.image_network import SIDE, network_values
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
 from caramel.statistics import share_interval, variance_factor

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from caramel.audit.image_features import FEATURES, measure
+from caramel.audit.image_attackers.image_features import FEATURES, measure
 
 
 def encoded(pixels: np.ndarray, kind: str = "PNG", **settings) -> bytes:

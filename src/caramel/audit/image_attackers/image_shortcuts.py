@@ -9,11 +9,11 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Floats, Ints
-from caramel.audit.attack_figures import Figures, figures
+from caramel.audit.attackers.attack_figures import Figures, figures
 from caramel.audit.grouping import tied
-from caramel.audit.image_attack import ATTACKERS, Scores, attack, decoded
-from caramel.audit.image_features import FEATURES
-from caramel.audit.joint import Figure, joint_hits, shares
+from caramel.audit.image_attackers.image_attack import ATTACKERS, Scores, attack, decoded
+from caramel.audit.image_attackers.image_features import FEATURES
+from caramel.audit.image_attackers.joint import Figure, joint_hits, shares
 from caramel.blind.probe import probe
 from caramel.draws import assign_folds
 

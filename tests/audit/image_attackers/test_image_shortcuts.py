@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from caramel.audit import image_network
-from caramel.audit.image_features import FEATURES
-from caramel.audit.image_shortcuts import image_shortcuts
+from caramel.audit.image_attackers import image_network
+from caramel.audit.image_attackers.image_features import FEATURES
+from caramel.audit.image_attackers.image_shortcuts import image_shortcuts
 from caramel.errors import DataError
 
 PAIRS = 120

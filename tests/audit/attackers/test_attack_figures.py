@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.audit import attack_figures
-from caramel.audit.attack_figures import figures, taken_for_false
+from caramel.audit.attackers import attack_figures
+from caramel.audit.attackers.attack_figures import figures, taken_for_false
 from caramel.statistics import GUESS_FLIPS, share_interval, variance_factor
 
 

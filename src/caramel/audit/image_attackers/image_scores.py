@@ -11,8 +11,8 @@ import pandas as pd
 from caramel import tables
 from caramel.arrays import Floats, Ints
 from caramel.audit.grouping import tied
-from caramel.audit.image_attack import ATTACKERS, FEWEST, Scores, attack, decoded
-from caramel.audit.joint import METRICS, joint_hits, shares
+from caramel.audit.image_attackers.image_attack import ATTACKERS, FEWEST, Scores, attack, decoded
+from caramel.audit.image_attackers.joint import METRICS, joint_hits, shares
 from caramel.errors import DataError, shown
 
 

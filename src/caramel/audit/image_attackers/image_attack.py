@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.arrays import Floats, Ints
-from caramel.audit.image_features import measure
-from caramel.audit.image_network import CAP as NETWORK_CAP
-from caramel.audit.image_network import SIDE, network_values
+from caramel.audit.image_attackers.image_features import measure
+from caramel.audit.image_attackers.image_network import CAP as NETWORK_CAP
+from caramel.audit.image_attackers.image_network import SIDE, network_values
 from caramel.blind.crossfit import Learn, cross_fitted, pair_weights
 from caramel.running.parallel import threaded
 from caramel.storage.pictures import pixels

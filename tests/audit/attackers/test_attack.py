@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.audit import attack as attacks
-from caramel.audit.attack import BEST, best_blind_attacker, found_scorer
-from caramel.audit.stacking import SEES_ALL
-from caramel.audit.text_tasks import P1_N, PARAPHRASED, TASKS, Source
+from caramel.audit.attackers import attack as attacks
+from caramel.audit.attackers.attack import BEST, best_blind_attacker, found_scorer
+from caramel.audit.attackers.stacking import SEES_ALL
+from caramel.audit.attackers.text_tasks import P1_N, PARAPHRASED, TASKS, Source
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.surface import Rule, length
 from caramel.draws import assign_folds

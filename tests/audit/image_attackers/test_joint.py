@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from caramel.audit.joint import METRICS, joint_hits, shares
+from caramel.audit.image_attackers.joint import METRICS, joint_hits, shares
 from caramel.statistics import share_interval, variance_factor
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from caramel.audit.named_columns import SUFFIXES, named_columns
+from caramel.audit.files.named_columns import SUFFIXES, named_columns
 from caramel.errors import DataError, shown
 from caramel.storage.records import parquet
 from caramel.tables import SUBTYPES

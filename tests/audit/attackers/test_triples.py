@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.audit.triples import among, odd_one_out, terms_among
+from caramel.audit.attackers.triples import among, odd_one_out, terms_among
 
 WORDS = st.lists(st.sampled_from("abcde"), max_size=6).map(" ".join)
 

@@ -31,7 +31,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Bools, Floats
-from caramel.audit.triples import ODD, among, odd_one_out
+from caramel.audit.attackers.triples import ODD, among, odd_one_out
 from caramel.blind.crossfit import Lesson, lessons, pair_weights
 from caramel.blind.surface import Rule
 from caramel.draws import stable_keys

@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 
 from caramel import tables
-from caramel.audit.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
-from caramel.audit.named_columns import ALL, SUFFIXES, completed, read_named
+from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
+from caramel.audit.files.named_columns import ALL, SUFFIXES, completed, read_named
 from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import rejects_of, rejects_text

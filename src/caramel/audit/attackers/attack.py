@@ -19,10 +19,10 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Floats
-from caramel.audit.attack_figures import Figures, figures
+from caramel.audit.attackers.attack_figures import Figures, figures
+from caramel.audit.attackers.stacking import SEES_ALL, combined, learned_gaps, pairs_of
+from caramel.audit.attackers.text_tasks import P1_N, Source, Task
 from caramel.audit.grouping import grouped
-from caramel.audit.stacking import SEES_ALL, combined, learned_gaps, pairs_of
-from caramel.audit.text_tasks import P1_N, Source, Task
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
 from caramel.draws import stable_keys

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.audit import image_network
-from caramel.audit.image_attack import ATTACKERS, FEWEST
-from caramel.audit.image_scores import image_scores
+from caramel.audit.image_attackers import image_network
+from caramel.audit.image_attackers.image_attack import ATTACKERS, FEWEST
+from caramel.audit.image_attackers.image_scores import image_scores
 from caramel.errors import DataError
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel import tables
-from caramel.audit.formats import SIGNS
-from caramel.audit.inputs_of_audit import COLUMNS, read_rows
+from caramel.audit.files.formats import SIGNS
+from caramel.audit.files.inputs_of_audit import COLUMNS, read_rows
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
 from caramel.registry import BENCHMARKS
