@@ -49,8 +49,7 @@ dev: $(VENV)/dev
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
-# One more than there are cores: some tests wait most of their time, for Ray to start or a process to end.
-PYTEST := pytest -n 3 --dist loadscope --no-loadscope-reorder
+PYTEST := pytest -n 2 --dist loadscope --no-loadscope-reorder
 
 # mypy works beside the tests, on what they leave of the machine; what it says comes after them.
 test: lint
