@@ -1,0 +1,61 @@
+"""Images as stages hand them over and write them: in shards, with their index."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.storage.image_shards import ShardWriter
+from caramel.storage.image_store import Pictures
+
+COLUMNS = ("image_id", "shard", "offset", "length", "sha256", "split")  # of ``sharded``
+
+
+class Taken:
+    """Takes the images of a source: ``files`` by image_id, and ``rows``, what is known of each."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, bytes] = {}
+        self.rows: list[dict[str, Any]] = []
+
+    def __call__(self, image_id: str, data: bytes, path: str, **known: Any) -> None:
+        self.files[image_id] = data
+        self.rows.append({"image_id": image_id, **known})
+
+
+def stored(index: Path, rows: Iterable[Mapping[str, Any]]) -> Pictures:
+    """Write images into the shards beside an index, and the index; return them.
+
+    Each row has the ``image_id``, the encoded file ``data``, and ``width``, ``height``, ``source`` and ``split``.
+    """
+    with ShardWriter(index.with_suffix("")) as shards:
+        for row in rows:
+            known = {name: value for name, value in row.items() if name not in ("image_id", "data")}
+            shards.add(row["image_id"], row["data"], f"{row['image_id']}.png", **known)
+    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), index)
+    return Pictures(index, tables.read(tables.IMAGES, index))
+
+
+def indexed(names: Iterable[str], **known: Any) -> pd.DataFrame:
+    """Return table ``images`` of images that lie in no shard, for what does not open any."""
+    place = {"shard": "images/00000.parquet", "offset": 4, "length": 1, "sha256": "0" * 64}
+    size = {"width": 48, "height": 48, "source": "test", "split": "test"}
+    return tables.frame(tables.IMAGES, [{"image_id": name, **place, **size, **known} for name in names])
+
+
+def sharded(folder: Path, values: Iterable[bytes]) -> tuple[Path, pd.DataFrame]:
+    """Write images i0, i1 … into the shards beside ``images.parquet``; return its path and its rows."""
+    with ShardWriter(folder / "images") as shards:
+        for n, value in enumerate(values):
+            shards.add(f"i{n}", value, f"i{n}.png", split="test")
+    return folder / "images.parquet", pd.DataFrame(shards.index(), columns=list(COLUMNS))
+
+
+def noise(count: int) -> list[bytes]:
+    """Return different files of 32 to 224 bytes."""
+    return [hashlib.sha256(str(n).encode()).digest() * (1 + n % 7) for n in range(count)]
