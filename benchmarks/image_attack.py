@@ -15,6 +15,7 @@ import click
 
 from caramel import tables
 from caramel.audit.image_attackers.image_scores import image_scores
+from caramel.storage.image_store import Pictures
 
 
 @click.command()
@@ -29,7 +30,8 @@ def main(project: str, folds: int, seed: int, split: str) -> None:
     data = Path(project, "data")
     paths = sorted((data / "assemble").glob("instances*.parquet"))
     forms = {path.stem: tables.read(tables.INSTANCES, path) for path in paths}
-    images = tables.read(tables.IMAGES, data / "assemble/images.parquet")
+    index = data / "assemble/images.parquet"
+    images = Pictures(index, tables.read(tables.IMAGES, index))
     texts = tables.read(tables.SCORES, data / "refine/scores.parquet")
     started = time.monotonic()
     found = image_scores(forms, images, texts, folds=folds, seed=seed, split=split).figures

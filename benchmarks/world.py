@@ -8,6 +8,7 @@ the negative picture from the positive one. It reads tables of any version, so t
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -20,6 +21,7 @@ from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.language import read
 from caramel.sources.world.reading import read_pictures
 from caramel.sources.world.scenes import Scene, Thing
+from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import pixels
 
 
@@ -39,11 +41,19 @@ def main(project: str) -> None:
     if "scene" in candidates:
         drawn = candidates.merge(rows[["negative_id", "split"]], on="negative_id").dropna(subset="scene")
         plans(drawn.drop_duplicates("negative_id"), source)
-    images = pd.read_parquet(data / "assemble/images.parquet").set_index("image_id")["image"]
+    images = files_of(data / "assemble/images.parquet")
     for form in ("instances", "instances_source"):
         path = data / f"assemble/{form}.parquet"
         if path.exists():
             pictures(form, pd.read_parquet(path).query("split == 'test'"), images)
+
+
+def files_of(index: Path) -> Mapping[str, bytes]:
+    """Return image_id -> encoded file; an older table holds the files itself."""
+    rows = pd.read_parquet(index)
+    if "image" not in rows:
+        return Pictures(index, rows)
+    return {name: image["bytes"] for name, image in zip(rows["image_id"], rows["image"], strict=True)}
 
 
 def overlap_of_texts(rows: pd.DataFrame) -> None:
@@ -95,10 +105,10 @@ def shown(scene: str) -> frozenset[Thing]:
     return frozenset(Scene.from_json(scene).things)
 
 
-def pictures(form: str, rows: pd.DataFrame, images: pd.Series) -> None:
+def pictures(form: str, rows: pd.DataFrame, images: Mapping[str, bytes]) -> None:
     """Print what the pictures of the test instances hold, and what their colours give away."""
     sides = {
-        side: np.stack([pixels(images[name]["bytes"], name, CANVAS) for name in rows[column]])
+        side: np.stack([pixels(images[name], name, CANVAS) for name in rows[column]])
         for side, column in (("positive", "image_id"), ("negative", "negative_image_id"))
     }
     colours = {}

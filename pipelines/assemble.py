@@ -5,6 +5,7 @@ from caramel.config import Config
 from caramel.images.assemble import assemble as join
 from caramel.registry import METHODS
 from caramel.running.stages import run
+from caramel.storage.image_store import referred
 
 OUT = "data/assemble"
 
@@ -16,8 +17,10 @@ def assemble(config: Config) -> None:
         tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
         tables.read(tables.PARAPHRASES, "data/refine/paraphrases.parquet"),
         tables.read(tables.CHOICES, "data/filter_images/choices.parquet"),
-        tables.read(tables.IMAGES, "data/scenes/images.parquet"),
-        tables.read(tables.IMAGES, "data/filter_images/images.parquet"),
+        *(
+            referred(tables.read(tables.IMAGES, f"{stage}/images.parquet"), stage, OUT)
+            for stage in ("data/scenes", "data/filter_images")
+        ),
         positives=config.assemble.positives,
     )
     tables.write(tables.INSTANCES, made.instances, f"{OUT}/instances.parquet")

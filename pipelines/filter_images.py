@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pandas as pd
+
 from caramel import tables
 from caramel.config import Config
 from caramel.images.calibration import calibrate
@@ -10,6 +12,13 @@ from caramel.images.filters import filter_images as choose
 from caramel.kinds.judge import Judge
 from caramel.registry import JUDGES
 from caramel.running.stages import run
+from caramel.storage.image_store import Pictures, referred
+
+
+def images(stage: str) -> tuple[Path, pd.DataFrame]:
+    """Return the path of a stage's table ``images``, and the table."""
+    path = Path("data", stage, "images.parquet")
+    return path, tables.read(tables.IMAGES, path)
 
 
 def filter_images(config: Config) -> None:
@@ -26,13 +35,13 @@ def filter_images(config: Config) -> None:
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     decide, calibration, least = judge(section.judge), None, section.min_faithful
     if least is None:
-        files = tables.read(tables.IMAGES, "data/scenes/images.parquet", ["image_id", "image"])
-        known = files.set_index("image_id")["image"].map(lambda image: image["bytes"])
-        calibration = calibrate(decide, pairs, known, seed=config.synthesize.seed)
+        calibration = calibrate(decide, pairs, Pictures(*images("scenes")), seed=config.synthesize.seed)
         least = calibration.threshold
+    index, drawn = images("synthesize")
     filtered = choose(
         tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet"),
-        tables.read(tables.IMAGES, "data/synthesize/images.parquet"),
+        drawn,
+        Pictures(index, drawn),
         tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
         pairs,
         judge=decide,
@@ -43,7 +52,7 @@ def filter_images(config: Config) -> None:
         calibration=calibration,
     )
     tables.write(tables.CHOICES, filtered.choices, out / "choices.parquet")
-    tables.write(tables.IMAGES, filtered.images, out / "images.parquet")
+    tables.write(tables.IMAGES, referred(filtered.images, index.parent, out), out / "images.parquet")
     tables.write(tables.REJECTS, filtered.rejects, out / "rejects.parquet")
     (out / "metrics.json").write_text(json.dumps(filtered.metrics, indent=2) + "\n")
 

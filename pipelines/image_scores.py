@@ -9,6 +9,7 @@ from caramel import tables
 from caramel.audit.image_attackers.image_scores import image_scores as attacked
 from caramel.config import Config
 from caramel.running.stages import run
+from caramel.storage.image_store import Pictures
 
 INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
 
@@ -20,9 +21,10 @@ def image_scores(config: Config) -> None:
         for name in ("instances", "instances_source")
         if (INPUTS / f"{name}.parquet").exists()
     }
+    index = INPUTS / "images.parquet"
     found = attacked(
         forms,
-        tables.read(tables.IMAGES, INPUTS / "images.parquet"),
+        Pictures(index, tables.read(tables.IMAGES, index)),
         tables.read(tables.SCORES, "data/refine/scores.parquet"),
         **config.image_scores.model_dump(),
         split=config.evaluate.split,

@@ -9,6 +9,7 @@ from caramel.registry import BASES
 from caramel.running.parallel import fingerprint
 from caramel.running.stages import run
 from caramel.storage.files import file_hash
+from caramel.storage.image_store import Pictures
 from caramel.training.tracked import tracked_training
 
 INPUTS = [
@@ -22,7 +23,7 @@ def pretrain(config: Config) -> None:
     """Write data/base: the checkpoint's folder and its curves.csv."""
     section = config.pretrain
     pairs = tables.read(tables.PAIRS, INPUTS[0])
-    images = tables.read(tables.IMAGES, INPUTS[1])
+    images = Pictures(INPUTS[1], tables.read(tables.IMAGES, INPUTS[1]))
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(__name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])

@@ -4,22 +4,25 @@ from caramel import tables
 from caramel.config import Config
 from caramel.registry import SOURCES
 from caramel.running.stages import run
+from caramel.storage.image_shards import ShardWriter
 
 
 def scenes(config: Config) -> None:
-    """Write data/scenes/{images,pairs,rejects}.parquet."""
+    """Write data/scenes/{images,pairs,rejects}.parquet, and the images in data/scenes/images."""
     section = config.scenes
-    source = SOURCES[section.source](
-        counts={"train": section.train, "val": section.val, "test": section.test},
-        objects=section.objects,
-        further_objects=section.further_objects,
-        unseen=section.unseen,
-        prior=section.prior,
-        files=section.files,
-        held_out=section.held_out,
-        seed=section.seed,
-    )
-    tables.write(tables.IMAGES, source.images, "data/scenes/images.parquet")
+    with ShardWriter("data/scenes/images") as shards:
+        source = SOURCES[section.source](
+            counts={"train": section.train, "val": section.val, "test": section.test},
+            objects=section.objects,
+            further_objects=section.further_objects,
+            unseen=section.unseen,
+            prior=section.prior,
+            files=section.files,
+            held_out=section.held_out,
+            seed=section.seed,
+            put=shards.add,
+        )
+    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), "data/scenes/images.parquet")
     tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
     tables.write(tables.REJECTS, source.rejects, "data/scenes/rejects.parquet")
 

@@ -9,10 +9,11 @@ from caramel.config import Config
 from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
 from caramel.images.generation import synthesize as draw
 from caramel.running.stages import run
+from caramel.storage.image_shards import ShardWriter
 
 
 def synthesize(config: Config) -> None:
-    """Write data/synthesize/{candidates,images,rejects}.parquet and settings.json."""
+    """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in its folder images."""
     section, out = config.synthesize, Path("data/synthesize")
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet")
@@ -41,16 +42,18 @@ def synthesize(config: Config) -> None:
         **common,
     )
     chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
-    candidates, images = draw(
-        prompts(chosen, pairs, **how),
-        dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
-        candidates=section.candidates,
-        shard=section.shard,
-        **settings["chosen"],
-        **common,
-    )
+    with ShardWriter(out / "images") as shards:
+        candidates = draw(
+            prompts(chosen, pairs, **how),
+            dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
+            candidates=section.candidates,
+            shard=section.shard,
+            put=shards.add,
+            **settings["chosen"],
+            **common,
+        )
     tables.write(tables.CANDIDATES, candidates, out / "candidates.parquet")
-    tables.write(tables.IMAGES, images, out / "images.parquet")
+    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), out / "images.parquet")
     tables.write(tables.REJECTS, not_drawn(negatives, chosen), out / "rejects.parquet")
     (out / "settings.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
@@ -61,6 +64,7 @@ if __name__ == "__main__":
         images_needed={
             "data/synthesize/candidates.parquet": tables.CANDIDATES,
             "data/synthesize/images.parquet": tables.IMAGES,
+            "data/synthesize/images": None,
             "data/synthesize/rejects.parquet": tables.REJECTS,
             "data/synthesize/settings.json": None,
         },

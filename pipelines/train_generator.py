@@ -1,5 +1,6 @@
 """Stage ``train_generator``: the text-to-image pipeline that will draw negative images."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from caramel import tables
@@ -8,8 +9,9 @@ from caramel.models.devices import compute
 from caramel.registry import GENERATORS
 from caramel.running.parallel import fingerprint
 from caramel.running.stages import run
-from caramel.sources.world.objects import sample_objects
+from caramel.sources.world.objects import Objects
 from caramel.storage.files import file_hash
+from caramel.storage.image_store import Pictures
 from caramel.training.tracked import tracked_training
 
 INPUTS = [
@@ -23,10 +25,11 @@ def train_generator(config: Config) -> None:
     """Write data/generator: the pipeline's folder and its curves.csv."""
     section = config.train_generator
     pairs = tables.read(tables.PAIRS, INPUTS[0])
-    images = tables.read(tables.IMAGES, INPUTS[1])
+    images: Mapping[str, bytes] = Pictures(INPUTS[1], tables.read(tables.IMAGES, INPUTS[1]))
     captions = pairs["caption"]
     if config.synthesize.method == "edit":  # scenes are drawn object by object
-        images, pairs, _ = sample_objects(config.scenes.train, seed=section.seed)
+        images = objects = Objects(config.scenes.train, seed=section.seed)
+        pairs = objects.pairs()
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(

@@ -9,6 +9,7 @@ from caramel.config import Config
 from caramel.gates import gates, suites
 from caramel.registry import METHODS
 from caramel.running.stages import run
+from caramel.storage.image_store import Pictures
 
 INPUTS = Path("data/assemble")
 SUMMARY = "data/validate_benchmark/summary.json"
@@ -16,11 +17,13 @@ SUMMARY = "data/validate_benchmark/summary.json"
 
 def validate_benchmark(config: Config) -> None:
     """Run the suites on instances, training sets, images and blind accuracy; write what they found."""
-    knobs = config.validate_benchmark
+    knobs, index = config.validate_benchmark, INPUTS / "images.parquet"
+    images = tables.read(tables.IMAGES, index)
     summaries = gates.validate_benchmark(
         tables.read(tables.INSTANCES, INPUTS / "instances.parquet"),
         {name: tables.read(tables.TRAINING, INPUTS / "training" / f"{name}.parquet") for name in METHODS},
-        tables.read(tables.IMAGES, INPUTS / "images.parquet"),
+        images,
+        Pictures(index, images),
         tables.read(tables.SCORES, "data/refine/scores.parquet"),
         tables.read(tables.SCORES, "data/image_scores/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,

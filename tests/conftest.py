@@ -10,7 +10,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
@@ -105,11 +104,13 @@ def _stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def world() -> Any:
-    """A small world: (source, written)."""
-    from caramel.captions.scene_writer import world_negatives
+def drawn_world() -> Any:
+    """A small world: (source, its images as they were handed over)."""
+    from stored_images import Taken
+
     from caramel.sources.world.sampling import sample_pairs
 
+    taken = Taken()
     source = sample_pairs(
         counts={"train": 60, "val": 20, "test": 30},
         objects=(1, 2, 3),
@@ -117,16 +118,26 @@ def world() -> Any:
         unseen=0.125,
         prior=0.5,
         seed=1,
+        put=taken,
     )
+    return source, taken
+
+
+@pytest.fixture(scope="session")
+def world(drawn_world: Any) -> Any:
+    """The small world with what was written of it: (source, written)."""
+    from caramel.captions.scene_writer import world_negatives
+
+    source, _ = drawn_world
     written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
     return source, written
 
 
 @pytest.fixture(scope="session")
-def files(world: Any) -> pd.Series:
+def files(drawn_world: Any) -> dict[str, bytes]:
     """Encoded images of the small world by image_id."""
-    images = world[0].images
-    return images.set_index("image_id")["image"].map(lambda image: image["bytes"])
+    files: dict[str, bytes] = drawn_world[1].files
+    return files
 
 
 @pytest.fixture(scope="session")

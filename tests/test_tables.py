@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,6 @@ EXAMPLE: dict[Any, Any] = {
     tables.INT: 3,
     tables.BOOL: True,
     tables.TEXTS: ["one", "two"],
-    tables.IMAGE: {"bytes": b"\x89PNG", "path": None},
 }
 
 
@@ -280,6 +280,34 @@ def test_the_content_hash_knows_the_rows_and_neither_order_nor_encoding(tmp_path
     four = tables.write(NEGATIVES, rows.assign(seed=4), tmp_path / "four.parquet")
     five = tables.write(NEGATIVES, rows.head(2), tmp_path / "five.parquet")
     assert len({tables.content_hash(path) for path in (one, four, five)}) == 3
+
+
+def test_of_an_image_counts_what_it_is_and_not_where_it_lies(tmp_path: Path) -> None:
+    rows = example(tables.IMAGES)
+    other = {
+        "": rows,
+        "places": rows.assign(shard="../x/images/00007.parquet", offset=99, length=1),
+        "content": rows.assign(sha256="f" * 64),
+        "split": rows.assign(split="val"),
+    }
+    found = {
+        n: tables.content_hash(tables.write(tables.IMAGES, r, tmp_path / f"{n}.parquet"))
+        for n, r in other.items()
+    }
+    assert found[""] == found["places"]
+    assert len(set(found.values())) == 3
+
+
+def test_a_hash_of_content_holds_no_table_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = tables.frame(
+        NEGATIVES, [{**example(NEGATIVES).iloc[0], "negative_id": f"k{n}"} for n in range(50)]
+    )
+    path = tables.write(NEGATIVES, rows, tmp_path / "t.parquet")
+    whole = [hashlib.sha256(repr(row).encode()).digest() for row in pq.read_table(path).to_pylist()]
+    assert tables.content_hash(path) == hashlib.sha256(b"".join(sorted(whole))).hexdigest()
+    batches = pq.ParquetFile.iter_batches
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: batches(*a, batch_size=7, **k))
+    assert tables.content_hash(path) == hashlib.sha256(b"".join(sorted(whole))).hexdigest()
 
 
 def test_subtypes_belong_to_types() -> None:

@@ -15,7 +15,6 @@ from caramel.errors import ContractError, shown
 
 TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 TEXTS = pa.list_(TEXT)
-IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 Range = tuple[float, float]
 # Numbers are finite. NaN is an empty value, a state where a column may be empty; infinity never is.
 FINITE: Range = (-sys.float_info.max, sys.float_info.max)
@@ -65,9 +64,8 @@ def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
         )
     # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
     lenient = pa.schema([field.with_nullable(True) for field in table.schema])
-    for name, column in table.columns.items():
-        if column.type != IMAGE:  # its pictures are not copied once more
-            check_type(table, name, _type(rows[name], table, where), where)
+    for name in table.columns:
+        check_type(table, name, _type(rows[name], table, where), where)
     try:
         arrow = pa.Table.from_pandas(rows, schema=lenient, preserve_index=False)
     except pa.ArrowException as error:
@@ -98,12 +96,6 @@ def check_type(table: Table, name: str, found: pa.DataType, where: str) -> None:
     fits: dict[pa.DataType, Callable[[pa.DataType], bool]] = {
         TEXT: _is_text,
         TEXTS: lambda t: (is_.is_list(t) or is_.is_large_list(t)) and _is_text(t.value_type),
-        IMAGE: lambda t: (
-            is_.is_struct(t)
-            and [t.field(i).name for i in range(t.num_fields)] == ["bytes", "path"]
-            and is_.is_binary(t.field(0).type)
-            and _is_text(t.field(1).type)
-        ),
         FLOAT: lambda t: is_.is_floating(t) or is_.is_integer(t),
         INT: lambda t: is_.is_integer(t) or (column.null and is_.is_floating(t)),
     }

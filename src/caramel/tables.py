@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from caramel.contracts import BOOL as BOOL
 from caramel.contracts import COUNT, FROM_ONE, UNIT, cast, check_key, check_values
 from caramel.contracts import FLOAT as FLOAT
-from caramel.contracts import IMAGE as IMAGE
 from caramel.contracts import INT as INT
 from caramel.contracts import TEXT as TEXT
 from caramel.contracts import TEXTS as TEXTS
@@ -28,6 +27,12 @@ from caramel.errors import ContractError, DataError
 from caramel.storage.files import write_atomically
 from caramel.storage.records import parquet
 
+GROUP = 65536  # rows of a row group
+LAYOUT = (
+    "shard",
+    "offset",
+    "length",
+)  # columns of ``IMAGES`` that say where a picture lies, and not what it is
 AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
 
 SPLITS = ("train", "val", "test")
@@ -62,7 +67,10 @@ IMAGES = Table(
     ("image_id",),
     {
         "image_id": Column(TEXT, "name of the image"),
-        "image": Column(IMAGE, "encoded file: what `datasets` calls Image"),
+        "shard": Column(TEXT, "Parquet file that it is in, relative to the folder of this table"),
+        "offset": Column(INT, "byte of the shard at which its encoded file begins", range=COUNT),
+        "length": Column(INT, "bytes of its encoded file", range=COUNT),
+        "sha256": Column(TEXT, "SHA-256 of its encoded file, in hexadecimal digits"),
         "width": Column(INT, "pixels", range=FROM_ONE),
         "height": Column(INT, "pixels", range=FROM_ONE),
         "source": Column(TEXT, "where the image comes from"),
@@ -299,11 +307,7 @@ def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
     """
     path = Path(path)
     arrow = check(table, rows, str(path))
-    # Arrow reads no more than 2 GiB of pictures in one group.
-    rows_per_group = 256 if IMAGE in arrow.schema.types else 65536
-    write_atomically(
-        path, lambda new: pq.write_table(arrow, new, compression="zstd", row_group_size=rows_per_group)
-    )
+    write_atomically(path, lambda new: pq.write_table(arrow, new, compression="zstd", row_group_size=GROUP))
     return path
 
 
@@ -336,7 +340,7 @@ def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -
     return rows
 
 
-def _read(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> pa.Table:
+def _read(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     """Return the columns of an open file; a text that is none is an error of Arrow's."""
     arrow = file.read(columns=columns)
     arrow.validate(full=True)
@@ -346,12 +350,17 @@ def _read(file: pq.ParquetFile, columns: Sequence[str] | None = None) -> pa.Tabl
 def content_hash(path: str | Path) -> str:
     """Return the SHA-256 of a table's rows, whatever their order on disk and their encoding.
 
-    Each row is hashed as canonical text; the sorted row hashes are hashed together.
+    Each row is hashed as canonical text, some of them at a time; the sorted row hashes are hashed together. Of an
+    image counts its own SHA-256, and not in which shard it lies.
 
     Raises:
         DataError: it is no Parquet file.
     """
+    digests = []
     with parquet(Path(path)) as file:
-        rows = _read(file).to_pylist()
-    digests = sorted(hashlib.sha256(repr(row).encode()).digest() for row in rows)
-    return hashlib.sha256(b"".join(digests)).hexdigest()
+        names = file.schema_arrow.names
+        counted = [name for name in names if names != list(IMAGES.columns) or name not in LAYOUT]
+        for batch in file.iter_batches(columns=counted):
+            batch.validate(full=True)
+            digests += [hashlib.sha256(repr(row).encode()).digest() for row in batch.to_pylist()]
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from PIL import Image
+from stored_images import stored
 
 from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, content_keys, encoded
@@ -47,6 +48,7 @@ def fresh() -> None:
     """Nothing that was read before is remembered."""
     image_files._groups.cache_clear()
     image_files._column.cache_clear()
+    image_files._store.cache_clear()
 
 
 def test_all_bad_images_are_listed_at_once_with_what_is_wrong(tmp_path: Path, fresh: None) -> None:
@@ -125,6 +127,22 @@ def test_what_passes_the_check_can_be_decoded_and_the_other_way_round(tmp_path: 
         except DataError:
             passes = False
         assert passes == decodes, trial
+
+
+def test_images_of_a_store_are_found_by_their_names(tmp_path: Path, fresh: None) -> None:
+    index, size = tmp_path / "images.parquet", {"width": 40, "height": 30, "source": "t", "split": "test"}
+    data = {name: picture(n) for n, name in enumerate(("a", "b", "../c"))}
+    stored(index, [{"image_id": name, "data": file, **size} for name, file in data.items()])
+    images = [ImageFile(str(index), name=name) for name in reversed(data)]
+    assert encoded(images) == list(reversed(data.values()))
+    assert check_images(images, "test") == [content_key(file, None) for file in reversed(data.values())]
+    other = [ImageFile(str(index), name="d"), ImageFile(str(tmp_path / "none.parquet"), name="a")]
+    with pytest.raises(DataError) as stopped:
+        check_images(other, "test")
+    assert "images.parquet, image 'd': corrupt (there is no such image)" in str(stopped.value)
+    assert "none.parquet, image 'a': missing" in str(stopped.value)
+    stored(index, [{"image_id": "a", "data": picture(9), **size}])
+    assert encoded(images[-1:]) == [picture(9)], "what was read of an older table is forgotten"
 
 
 def test_more_bad_images_than_a_message_shows_are_counted(

@@ -3,6 +3,7 @@ import os
 from pathlib import Path
 
 import pytest
+from stored_images import Taken
 
 from caramel import tables
 from caramel.captions.given import given_negatives
@@ -14,7 +15,7 @@ DATA = os.environ.get("CARAMEL_DATA")
 
 
 def written(folder: Path):
-    pairs = read_pairs(files=str(folder), held_out=(0.1, 0.2), seed=1).pairs
+    pairs = read_pairs(files=str(folder), held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
     found = given_negatives(pairs, files=str(folder), seed=2, attempts=5)
     for table, rows in zip((tables.NEGATIVES, tables.PARAPHRASES, tables.REJECTS), found, strict=True):
         tables.check(table, rows, "test")
@@ -49,7 +50,7 @@ def test_a_paraphrase_is_given_or_rejected(tmp_path):
 @pytest.mark.parametrize("change", [{"pair_id": "swap_obj-9"}, {"caption": "A green cat."}])
 def test_pairs_of_other_files_are_an_error(tmp_path, change):
     (tmp_path / "swap_obj.json").write_text(json.dumps({"0": ROW}))
-    pairs = read_pairs(files=str(tmp_path), held_out=(0, 0), seed=1).pairs.assign(**change)
+    pairs = read_pairs(files=str(tmp_path), held_out=(0, 0), seed=1, put=Taken()).pairs.assign(**change)
     with pytest.raises(DataError, match="1 of 1 pairs"):
         given_negatives(pairs, files=str(tmp_path), seed=2, attempts=5)
 

@@ -3,6 +3,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
+from stored_images import Taken
 
 from caramel import tables
 from caramel.captions.rules import RULES
@@ -20,7 +21,7 @@ from caramel.sources.world.scenes import Scene, Thing, holds
 def pairs() -> pd.DataFrame:
     counts = {"train": 600, "val": 40, "test": 200}
     return sample_pairs(
-        counts=counts, objects=(1, 2, 3), further_objects=False, unseen=0.125, prior=0.5, seed=3
+        counts=counts, objects=(1, 2, 3), further_objects=False, unseen=0.125, prior=0.5, seed=3, put=Taken()
     ).pairs
 
 

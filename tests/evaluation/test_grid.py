@@ -5,6 +5,7 @@ import encoders
 import pandas as pd
 import pytest
 from PIL import Image
+from stored_images import stored
 
 from caramel import tables
 from caramel.errors import BackendError, DataError
@@ -44,16 +45,15 @@ def instance(number: int, split: str) -> dict[str, object]:
     }
 
 
-def images() -> pd.DataFrame:
-    """Return six small pictures."""
+def images() -> list[dict[str, object]]:
+    """Return six small pictures, as ``stored`` takes them."""
     rows = []
     for number in range(6):
         file = io.BytesIO()
         Image.new("RGB", (4, 4), (40 * number, 0, 0)).save(file, "PNG")
-        image = {"bytes": file.getvalue(), "path": None}
-        row = {"image_id": f"image{number}", "image": image, "width": 4, "height": 4}
+        row = {"image_id": f"image{number}", "data": file.getvalue(), "width": 4, "height": 4}
         rows.append({**row, "source": "test", "split": "test"})
-    return tables.frame(tables.IMAGES, rows)
+    return rows
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
     rows = [instance(n, "test" if n < 12 else "val") for n in range(14)]
     folder = Path(grid.ASSEMBLED)
     tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), folder / "instances.parquet")
-    tables.write(tables.IMAGES, images(), folder / "images.parquet")
+    stored(folder / "images.parquet", images())
     for name in ("base", *(f"finetune/{v}-{s}" for v, s in TUNED)):
         Path("data", name).mkdir(parents=True)
         Path("data", name, "weights").write_text(name)

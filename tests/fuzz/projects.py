@@ -11,6 +11,7 @@ from typing import Any
 import corpus
 from corpus import ROWS, caption, negative, paraphrase, put
 from harness import PIPELINES
+from stored_images import stored
 
 from caramel import tables
 
@@ -97,14 +98,11 @@ def refined(count: int = ROWS) -> None:
 
 
 def instances() -> None:
-    """Tables ``instances`` and ``images``."""
+    """Tables ``instances`` and ``images``, and the shards of these."""
     names = [f"i{n}" for n in range(2 * ROWS)]
     size = {"width": 16, "height": 12, "source": "world", "split": "test"}
-    cells = [
-        {"image_id": n, "image": {"bytes": corpus.picture(k, "PNG"), "path": None}, **size}
-        for k, n in enumerate(names)
-    ]
-    write(tables.IMAGES, cells, "data/images.parquet")
+    files = [{"image_id": n, "data": corpus.picture(k, "PNG"), **size} for k, n in enumerate(names)]
+    stored(Path("data/images.parquet"), files)
     kind = {"type": "replace", "subtype": "replace_obj", "split": "test"}
     rows = [
         {

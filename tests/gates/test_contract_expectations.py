@@ -20,7 +20,6 @@ SAMPLES: dict[pa.DataType, tuple[Any, Any]] = {
     tables.INT: (1, 2),
     tables.BOOL: (True, False),
     tables.TEXTS: (["a"], []),
-    tables.IMAGE: ({"bytes": b"a", "path": None}, {"bytes": b"b", "path": None}),
 }
 
 

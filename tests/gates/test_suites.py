@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from PIL import Image
+from stored_images import indexed, stored
 
 from caramel import tables
 from caramel.acceptance import Acceptance
@@ -52,8 +53,8 @@ def clean() -> Frames:
         for i, n in enumerate(negatives)
         if splits[i] == "train"
     ]
-    image = {"bytes": png(), "path": None}
-    images = [(f"i{i}{k}", image, 4, 4, "world", splits[i]) for i in range(N) for k in ("", "n")]
+    names = [f"i{i}{k}" for i in range(N) for k in ("", "n")]
+    images = indexed(names, width=4, height=4).assign(split=[s for s in splits for _ in range(2)])
     scores = [
         (n[0], s, 0.5, 0.4 + 0.2 * (i % 2)) for i, n in enumerate(negatives) for s in ("ngram", "probe")
     ]
@@ -66,7 +67,8 @@ def clean() -> Frames:
         "paraphrases": tables.frame(tables.PARAPHRASES, paraphrases),
         "instances": tables.frame(tables.INSTANCES, instances),
         "training": tables.frame(tables.TRAINING, training),
-        "images": tables.frame(tables.IMAGES, images),
+        "images": images,
+        "files": pd.DataFrame({"image_id": names, "data": [png()] * len(names)}),
         "scores": tables.frame(tables.SCORES, scores),
         "rejected": tables.frame(tables.NEGATIVES, []),
         "image_scores": tables.frame(tables.SCORES, image_scores),
@@ -97,10 +99,13 @@ def check_benchmark(
     t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",), folds: int = 5
 ) -> list[Summary]:
     in_batch = t["training"].assign(negative_caption=None, subtype=None)
+    known = {"width": 4, "height": 4, "source": "world", "split": "test"}
+    files = t["files"].assign(**known).to_dict("records")
     return gates.validate_benchmark(
         t["instances"],
         {"in_batch": in_batch, "negative_texts": t["training"]},
         t["images"],
+        stored(docs / "data" / "images.parquet", files),
         t["scores"],
         t["image_scores"],
         image_tolerance=0.1,
@@ -295,7 +300,7 @@ def drop_image(t: Frames) -> None:
 
 
 def break_image(t: Frames) -> None:
-    put("images", 3, "image", {"bytes": png()[:40], "path": None})(t)
+    put("files", 3, "data", png()[:40])(t)
 
 
 def lose_a_score(t: Frames) -> None:

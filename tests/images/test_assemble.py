@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from stored_images import indexed
 
 from caramel import tables
 from caramel.errors import DataError
@@ -13,7 +14,6 @@ KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "ge
 def joined(positives="drawn", **changes):
     """Return what is assembled of three pairs, each with a chosen image; tables are changed first."""
     names = [f"p{n}" for n in range(3)]
-    size = {"image": {"bytes": b"", "path": None}, "width": 1, "height": 1, "source": "x", "split": "test"}
     made = {
         "pairs": [
             {"pair_id": n, "image_id": f"i{n}", "caption": "A dog.", "split": "test", "source": "x"}
@@ -35,8 +35,8 @@ def joined(positives="drawn", **changes):
             | {"chosen_by": "world"}
             for n in names
         ],
-        "images": [{"image_id": f"i{n}", **size} for n in names],
-        "negative_images": [{"image_id": f"c{n}{mark}", **size} for n in names for mark in ("", "+")],
+        "images": indexed(f"i{n}" for n in names),
+        "negative_images": indexed(f"c{n}{mark}" for n in names for mark in ("", "+")),
     }
     whole = {
         name: tables.frame(tables.TABLES["images" if "images" in name else name], rows)

@@ -30,7 +30,7 @@ def known(images, captions=2, split=SPLIT):
     names = [f"<{split}-{i}>" for i in range(images)]
     rows = [(f"{n}/{k}", n, f"Caption {k} of {n}.", None, split, "t") for n in names for k in range(captions)]
     pairs = pd.DataFrame(rows, columns=list(tables.PAIRS.columns))
-    return pairs, pd.Series({name: name.encode() for name in names})
+    return pairs, {name: name.encode() for name in names}
 
 
 def test_the_threshold_lies_between_what_fits_and_what_does_not():
@@ -41,11 +41,14 @@ def test_the_threshold_lies_between_what_fits_and_what_does_not():
 
 def test_each_image_stands_once_with_its_own_caption_and_once_with_anothers_and_test_is_not_looked_at():
     judge, parts = Named(), [known(n, split=split) for n, split in ((40, "val"), (9, "test"), (9, "train"))]
-    pairs, images = (pd.concat([part[i] for part in parts]) for i in (0, 1))
+    pairs, images = (
+        pd.concat([part[0] for part in parts]),
+        {k: v for part in parts for k, v in part[1].items()},
+    )
     calibrate(judge, pairs, images, seed=1)
     own = [p.decode() in c for p, c in judge.seen]
     assert own == [True] * 40 + [False] * 40
-    assert {p for p, _ in judge.seen[:40]} == {p for p, _ in judge.seen[40:]} == set(known(40)[1])
+    assert {p for p, _ in judge.seen[:40]} == {p for p, _ in judge.seen[40:]} == set(known(40)[1].values())
     assert sorted(c for _, c in judge.seen[:40]) == sorted(c for _, c in judge.seen[40:])
 
 
@@ -78,9 +81,9 @@ def test_too_few_images_are_refused_with_the_cure():
         with pytest.raises(DataError, match="cannot be calibrated on"):
             check_enough(few)
     with pytest.raises(DataError, match="held_out"):
-        calibrate(Named(), pairs, images.head(3), seed=1)
+        calibrate(Named(), pairs, dict(list(images.items())[:3]), seed=1)
     with pytest.raises(DataError, match="cannot be calibrated on 0 images"):
-        calibrate(Named(), pairs.head(0), images.head(0), seed=1)
+        calibrate(Named(), pairs.head(0), {}, seed=1)
 
 
 def test_what_is_reached_is_counted_on_pairs_that_overlap():
@@ -97,14 +100,13 @@ def test_a_judge_that_cannot_tell_reaches_one_half_and_says_so():
     assert (found.precision, found.recall, found.balanced_accuracy) == (0.5, 1.0, 0.5)
 
 
-def test_real_judges_are_calibrated_on_the_world(world, clip_folder):
+def test_real_judges_are_calibrated_on_the_world(world, files, clip_folder):
     source, _ = world
     pairs = source.pairs.assign(split=SPLIT)
-    images = source.images.set_index("image_id")["image"].map(lambda image: image["bytes"])
-    exact = calibrate(ReadingJudge(further_objects=False), pairs, images, seed=1)
+    exact = calibrate(ReadingJudge(further_objects=False), pairs, files, seed=1)
     assert exact.threshold == 0.5
     assert exact.recall == 1.0
     assert exact.precision > 0.9
-    model = calibrate(clip_judge(checkpoint=str(clip_folder), device="cpu"), pairs, images, seed=1)
+    model = calibrate(clip_judge(checkpoint=str(clip_folder), device="cpu"), pairs, files, seed=1)
     assert model.images == exact.images == 110
     assert 0.5 <= model.balanced_accuracy < 0.8

@@ -6,29 +6,35 @@ import shutil
 from pathlib import Path
 
 import pytest
+from stored_images import stored
 
 from caramel import config, tables
 from caramel.errors import DataError
 from caramel.profile import write_profile
+from caramel.storage.image_store import Pictures
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def run(world, clip_folder, tmp_path, monkeypatch):
+def run(world, files, clip_folder, tmp_path, monkeypatch):
     """Return a function that runs a stage on the small world, all of whose images are of the val split."""
     source, written = world
     negatives = written.negatives.drop_duplicates("pair_id").head(20)
-    drawn = source.images.head(20).assign(image_id=negatives["negative_id"].tolist())
-    names = {"negative_id": drawn["image_id"], "image_id": drawn["image_id"], "candidate": 0, "seed": 1}
-    candidates = drawn.assign(**names, generator="g", prompt="p")
+    drawn = dict(zip(negatives["negative_id"], files.values(), strict=False))
+    candidates = [
+        {"negative_id": name, "image_id": name, "candidate": 0, "seed": 1, "generator": "g", "prompt": "p"}
+        for name in drawn
+    ]
+    size = {"width": 48, "height": 48, "source": "world", "split": "val"}
+    for stage, images in (("scenes", files), ("synthesize", drawn)):
+        rows = [{"image_id": name, "data": data, **size} for name, data in images.items()]
+        stored(tmp_path / "data" / stage / "images.parquet", rows)
     pairs = source.pairs.assign(split="val")
     for table, rows, path in (
         (tables.PAIRS, pairs, "refine/pairs"),
         (tables.NEGATIVES, written.negatives, "refine/negatives"),
-        (tables.IMAGES, source.images, "scenes/images"),
         (tables.CANDIDATES, candidates, "synthesize/candidates"),
-        (tables.IMAGES, drawn, "synthesize/images"),
     ):
         tables.write(table, tables.frame(table, rows), tmp_path / "data" / f"{path}.parquet")
     shutil.copytree(clip_folder, tmp_path / "data" / "base")
@@ -56,6 +62,16 @@ def test_profile_files_measures_its_threshold_and_says_what_it_reaches(run) -> N
     assert 0 < found["recall"] <= 1
     choices = tables.read(tables.CHOICES, "data/filter_images/choices.parquet")
     assert (choices.dropna(subset="chosen_by")["faithful"] >= found["threshold"]).all()
+
+
+def test_what_is_kept_lies_where_it_was_drawn(run, files) -> None:
+    run("filter_images")
+    index = Path("data/filter_images/images.parquet")
+    kept = tables.read(tables.IMAGES, index)
+    assert set(kept["shard"]) == {"../synthesize/images/00000.parquet"}
+    pictures = Pictures(index, kept)
+    assert len(pictures) > 0
+    assert {*map(pictures.checked, pictures)} <= {*files.values()}
 
 
 def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_is_trained(run) -> None:

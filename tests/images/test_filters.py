@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from stored_images import indexed
 
 from caramel import tables
 from caramel.images.calibration import Calibration
@@ -38,18 +39,18 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> Filtered:
         for i in range(len(files))
     ]
     candidates = pd.DataFrame(rows, columns=list(tables.CANDIDATES.columns))
-    images = pd.DataFrame(
-        [
-            (f"{n}#{i}{mark}", {"bytes": data, "path": "x.png"}, 48, 48, "s", "test")
-            for mark, several in (("", drawn), ("+", with_positives))
-            for n, files in several.items()
-            for i, data in enumerate(files)
-        ],
-        columns=list(tables.IMAGES.columns),
-    )
+    files = {
+        f"{n}#{i}{mark}": data
+        for mark, several in (("", drawn), ("+", with_positives))
+        for n, pictures in several.items()
+        for i, data in enumerate(pictures)
+    }
+    images = indexed(files)
     settings = {"min_faithful": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
     judge = ReadingJudge(further_objects=False)
-    return filter_images(candidates, images, negatives, pairs, judge=judge, second_judge=judge, **settings)
+    return filter_images(
+        candidates, images, files, negatives, pairs, judge=judge, second_judge=judge, **settings
+    )
 
 
 def test_the_first_faithful_candidate_is_chosen() -> None:
@@ -94,7 +95,11 @@ def test_where_the_positive_is_drawn_too_both_pictures_must_be_faithful() -> Non
 def test_every_negative_is_kept_or_rejected_and_tables_keep_their_contracts() -> None:
     found = filtered({"a": [picture(BLUE_CAR)], "b": [picture(TREE)]})
     assert len(found.images) + len(found.rejects) == 2
-    for table, rows in ((tables.CHOICES, found.choices), (tables.REJECTS, found.rejects)):
+    for table, rows in (
+        (tables.CHOICES, found.choices),
+        (tables.REJECTS, found.rejects),
+        (tables.IMAGES, found.images),
+    ):
         tables.check(table, rows, "test")
 
 

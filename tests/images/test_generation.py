@@ -3,6 +3,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from stored_images import Taken
 
 from caramel import tables
 from caramel.errors import BackendError, DataError, ResourceError
@@ -46,7 +47,11 @@ def draw(world, generator_folder, folder, **changes):
     rows = chosen(world).head(5)
     asked = prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
     splits = dict(zip(rows["negative_id"], rows["split"], strict=True))
-    return synthesize(asked, splits, generator=str(generator_folder), folder=folder, **settings)
+    taken = Taken()
+    candidates = synthesize(
+        asked, splits, generator=str(generator_folder), folder=folder, put=taken, **settings
+    )
+    return candidates, taken
 
 
 def test_an_image_gets_at_most_one_negative_and_a_subtype_at_most_its_number(world) -> None:
@@ -76,18 +81,21 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(world) -> None:
 
 def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp_path) -> None:
     candidates, images = draw(world, generator_folder, tmp_path)
-    assert len(candidates) == len(images) == 10
     tables.check(tables.CANDIDATES, candidates, "test")
-    tables.check(tables.IMAGES, images, "test")
-    assert pixels(images["image"][0]["bytes"], "first", 48).shape == (48, 48, 3)
+    assert candidates["image_id"].tolist() == list(images.files)
+    assert len(candidates) == 10
+    splits = chosen(world).set_index("negative_id")["split"]
+    for row, known in zip(candidates.itertuples(), images.rows, strict=True):
+        assert (known["width"], known["height"], known["split"]) == (48, 48, splits[row.negative_id])
+        assert known["source"] == f"synthetic ({row.generator})"
+        assert pixels(images.files[row.image_id], "first", 48).shape == (48, 48, 3)
 
 
 def test_edited_pairs_come_with_their_positives_and_their_plans(world, generator_folder, tmp_path) -> None:
     candidates, images = draw(world, generator_folder, tmp_path, method="edit")
-    assert len(images) == 2 * len(candidates) == 20
+    assert len(images.files) == 2 * len(candidates) == 20
     tables.check(tables.CANDIDATES, candidates, "test")
-    tables.check(tables.IMAGES, images, "test")
-    assert {*images["image_id"]} == {*candidates["image_id"], *candidates["positive_image_id"]}
+    assert {*images.files} == {*candidates["image_id"], *candidates["positive_image_id"]}
     captions = world[1].negatives.set_index("negative_id")["negative_caption"]
     splits = chosen(world).set_index("negative_id")["split"]
     for row in candidates.itertuples():
@@ -113,7 +121,7 @@ def test_edited_pairs_repeat_and_a_killed_run_goes_on_to_the_same_bytes(
     whole = draw(world, generator_folder, tmp_path / "a", method="edit")[1]
     sorted((tmp_path / "a").glob("*.parquet"))[1].unlink()
     resumed = draw(world, generator_folder, tmp_path / "a", method="edit")[1]
-    assert [i["bytes"] for i in resumed["image"]] == [i["bytes"] for i in whole["image"]]
+    assert (resumed.files, resumed.rows) == (whole.files, whole.rows)
 
 
 def test_captions_of_no_known_scene_cannot_be_edited(world) -> None:
@@ -126,8 +134,9 @@ def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_fold
     """Batches of another size may round differently; each picture has its own seed."""
     one = draw(world, generator_folder, tmp_path / "a", shard=1)[1]
     two = draw(world, generator_folder, tmp_path / "b", shard=5)[1]
-    for a, b in zip(one["image"], two["image"], strict=True):
-        difference = pixels(a["bytes"], "a", 48).astype(int) - pixels(b["bytes"], "b", 48)
+    assert list(one.files) == list(two.files)
+    for a, b in zip(one.files.values(), two.files.values(), strict=True):
+        difference = pixels(a, "a", 48).astype(int) - pixels(b, "b", 48)
         assert np.abs(difference).max() <= 1
 
 
@@ -147,7 +156,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_pat
     lost = sorted((tmp_path / "b").glob("*.parquet"))[1]
     lost.unlink()
     resumed = draw(world, generator_folder, tmp_path / "b")[1]
-    assert [i["bytes"] for i in resumed["image"]] == [i["bytes"] for i in whole["image"]]
+    assert (resumed.files, resumed.rows) == (whole.files, whole.rows)
 
 
 def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, clip_folder, tmp_path) -> None:

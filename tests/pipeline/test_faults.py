@@ -74,7 +74,7 @@ def same(smoke, project, paths: list[str]) -> bool:
     return all(file_hash(smoke.folder / p) == file_hash(project.folder / p) for p in paths)
 
 
-DRAWN = ["data/synthesize/candidates.parquet", "data/synthesize/images.parquet"]
+DRAWN = [f"data/synthesize/{name}.parquet" for name in ("candidates", "images", "images/00000")]
 TUNED = [f"data/finetune/{v}-11/open_clip_model.safetensors" for v in ("in_batch", "negative_texts_images")]
 TUNED.append("data/finetune/curves.csv")
 

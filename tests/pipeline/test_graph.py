@@ -10,7 +10,7 @@ import yaml
 from graph import WHOLE, missing_params
 
 from caramel.config import Config, Section
-from caramel.running.closures import reached
+from caramel.running.closures import CARAMEL, reached
 from caramel.running.graph import rewritten
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +64,48 @@ def test_a_stage_its_script_and_its_section_bear_one_name(stage: str) -> None:
 def modules_of(stage: str) -> frozenset[str]:
     """Return the modules that a stage reaches."""
     return frozenset(reached([ROOT / "pipelines" / f"{stage}.py"]))
+
+
+# Table ``images`` -> folders of the shards that it may point to.
+SHARDS = {
+    "data/scenes/images.parquet": ("data/scenes/images",),
+    "data/synthesize/images.parquet": ("data/synthesize/images",),
+    "data/filter_images/images.parquet": ("data/synthesize/images",),
+    "data/assemble/images.parquet": ("data/scenes/images", "data/synthesize/images"),
+}
+
+
+def covers(deps: list[str], path: str) -> bool:
+    return any(path == dep or path.startswith(f"{dep}/") for dep in deps)
+
+
+@functools.cache
+def opens_pictures(stage: str) -> bool:
+    """Return whether a stage's script, or a module that it reaches, opens images by an index."""
+    script = ROOT / "pipelines" / f"{stage}.py"
+    files = [script, *filter(None, (CARAMEL.file(name) for name in modules_of(stage)))]
+    return any("Pictures(" in file.read_text() for file in files if file.name != "image_store.py")
+
+
+def without_shards(deps: list[str]) -> list[str]:
+    """Return the folders of shards that tables of images among the dependencies point to, and that are none of these."""
+    named = [shards for index, shards in SHARDS.items() if covers(deps, index)]
+    return [folder for shards in named for folder in shards if not covers(deps, folder)]
+
+
+@pytest.mark.parametrize("stage", GRAPH)
+def test_a_stage_that_opens_pictures_depends_on_the_shards_that_it_can_reach(stage: str) -> None:
+    assert not opens_pictures(stage) or without_shards(GRAPH[stage]["deps"]) == []
+
+
+def test_shards_that_no_dependency_covers_are_seen() -> None:
+    assert {"pretrain", "filter_images", "image_scores", "finetune", "evaluate", "report"} <= {
+        *filter(opens_pictures, GRAPH)
+    }
+    assert not opens_pictures("assemble"), "it joins tables"
+    deps = [dep for dep in GRAPH["finetune"]["deps"] if dep != "data/scenes/images"]
+    assert without_shards(deps) == ["data/scenes/images"]
+    assert without_shards([*deps, "data/scenes"]) == []
 
 
 def rerun_by(*rooms: str) -> set[str]:

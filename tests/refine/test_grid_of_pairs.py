@@ -4,6 +4,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from stored_images import Taken
 
 from caramel import tables
 from caramel.blind.scores import blind_accuracy, score_pairs
@@ -223,7 +224,7 @@ def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
     from caramel.sources.folders import read_pairs
 
     folder = str(Path(str(DATA)) / "sugarcrepe")
-    pairs = read_pairs(files=folder, held_out=(0.1, 0.2), seed=1).pairs
+    pairs = read_pairs(files=folder, held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
     written = given_negatives(pairs, files=folder, seed=2, attempts=1)
     found = refined(pairs, written.negatives, written.paraphrases, tables.frame(tables.SCORES, []))
     after = score_pairs(found.pairs, found.negatives, scorers=GRID, folds=5, seed=5)

@@ -17,11 +17,13 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from stored_images import stored
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError
 from caramel.release import pin as pins
 from caramel.release import pin_file
+from caramel.storage.image_store import Pictures, referred
 
 STAGES = """
 stages:
@@ -120,6 +122,64 @@ def test_equal_rows_in_other_bytes_are_told_from_other_rows(root: Path) -> None:
     tables.write(tables.REJECTS, rejects(5, "in_batch").iloc[::-1], root / "data/training/in_batch.parquet")
     for line, name, n in zip(pins.verify("v1", root), ["images", "training/in_batch"], [3, 5], strict=True):
         assert line.startswith(f"data/{name}.parquet: the same {n} rows in other bytes")
+
+
+@pytest.fixture
+def pictured(root: Path) -> Path:
+    """The copy with images: a folder with an index and its shards, and an index of other stages' images elsewhere."""
+    known = {"width": 1, "height": 1, "source": "x", "split": "test"}
+    rows = [{"image_id": f"i{n}", "data": bytes([n]) * 50, **known} for n in range(9)]
+    stored(root / "source" / "scenes" / "images.parquet", rows)
+    index = tables.read(tables.IMAGES, root / "source" / "scenes" / "images.parquet")
+    some = referred(index.head(3), root / "data" / "scenes", root / "data" / "assemble")
+    tables.write(tables.IMAGES, some, root / "source" / "assemble" / "images.parquet")
+    stages = STAGES.replace("data/model]", "data/model, data/scenes, data/assemble]")
+    stages = stages.replace("cmd: cp", "cmd: rm -rf data && cp")
+    (root / "dvc.yaml").write_text(stages, encoding="utf-8")
+    call(sys.executable, "-m", "dvc", "repro", "-q", root=root)
+    return root
+
+
+def test_images_are_pinned_by_their_sha256_and_one_that_differs_is_named(pictured: Path) -> None:
+    pinned = pins.pin("v1", pictured)
+    assert {path: version.rows for path, version in pinned.tables.items() if "images" in path} == {
+        "data/images.parquet": 3,
+        "data/assemble/images.parquet": 3,
+        "data/scenes/images.parquet": 9,
+    }
+    assert pins.verify("v1", pictured) == []
+    shard = pictured / "data" / "scenes" / "images" / "00000.parquet"
+    whole = shard.read_bytes()
+    shard.unlink()  # DVC may have linked it
+    shard.write_bytes(whole.replace(bytes([4]) * 50, bytes([5]) * 50))
+    (line,) = pins.verify("v1", pictured)
+    assert line.startswith("data/scenes/images.parquet: Image 'i4' of ")
+    assert "SHA-256" in line
+    shard.unlink()
+    (line,) = pins.verify("v1", pictured)
+    assert line.startswith("data/scenes/images.parquet: Image 'i0' of ")
+    assert "is missing" in line
+
+
+def test_images_in_other_shards_are_the_same_rows(pictured: Path) -> None:
+    pins.pin("v1", pictured)
+    index = pictured / "data" / "scenes" / "images.parquet"
+    pictures = Pictures(index, tables.read(tables.IMAGES, index))
+    known = {"width": 1, "height": 1, "source": "x", "split": "test"}
+    rows = [{"image_id": name, "data": pictures[name], **known} for name in reversed(list(pictures))]
+    (pictured / "data" / "scenes" / "images" / "00000.parquet").unlink()
+    index.unlink()
+    stored(index, rows)
+    (line,) = pins.verify("v1", pictured)
+    assert line.startswith("data/scenes/images.parquet: the same 9 rows in other bytes")
+
+
+def test_images_that_are_not_what_their_index_says_are_not_pinned(pictured: Path) -> None:
+    shard = pictured / "source" / "scenes" / "images" / "00000.parquet"
+    shard.write_bytes(shard.read_bytes().replace(bytes([4]) * 50, bytes([5]) * 50))
+    call(sys.executable, "-m", "dvc", "repro", "-q", root=pictured)
+    with pytest.raises(DataError, match=r"(?s)cannot be pinned:\n.*Image 'i4' of .*SHA-256"):
+        pins.pin("v1", pictured)
 
 
 def test_a_changed_model_and_a_new_table_are_named(root: Path) -> None:

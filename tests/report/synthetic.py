@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from stored_images import stored
 
 from caramel import tables
 from caramel.audit.image_attackers.joint import METRICS
@@ -16,6 +17,7 @@ from caramel.images.generation import NOT_DRAWN
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
+from caramel.storage.image_store import referred
 
 MODELS = {"base": 0.0, "in_batch": 0.02, "negative_texts": 0.1, "negative_texts_images": 0.14}
 
@@ -45,12 +47,12 @@ class _Pictures:
         self.rng = rng
 
     def one(self, image_id: str, split: str) -> tuple[dict[str, Any], str]:
-        """Return an ``images`` row and a true caption."""
+        """Return an image, as ``stored`` takes it, and a true caption."""
         scene = sample_scene(self.rng, objects=int(self.rng.integers(1, 4)), prior=0.5)
         meaning = sample_meaning(self.rng, scene.things)
         caption = realise(Reading(meaning, int(self.rng.integers(len(PATTERNS[shape(meaning)])))))
-        image = {"bytes": to_png(draw(scene, self.rng)), "path": None}
-        row = {"image_id": image_id, "image": image, "width": 48, "height": 48, "source": "world"}
+        data = to_png(draw(scene, self.rng))
+        row = {"image_id": image_id, "data": data, "width": 48, "height": 48, "source": "world"}
         return {**row, "split": split}, caption
 
 
@@ -82,13 +84,22 @@ def _captions(data: Path, pictures: _Pictures, per_subtype: int) -> tuple[pd.Dat
         _write(data, stage, "rejects", [{**reject, "stage": stage}])
     for stage in ("scenes", "refine"):
         _write(data, stage, "pairs", pairs)
-    _write(data, "scenes", "images", images)
+    stored(data / "scenes/images.parquet", images)
     return pd.DataFrame(pairs), pd.DataFrame(negatives)
 
 
 def _write(data: Path, stage: str, name: str, rows: list[dict[str, Any]]) -> None:
     table = tables.TABLES[name]
     tables.write(table, tables.frame(table, rows), data / stage / f"{name}.parquet")
+
+
+def _write_index(data: Path, stage: str, named: list[tuple[str, list[str]]]) -> None:
+    """Write a table ``images`` of some images of other stages."""
+    parts = []
+    for other, names in named:
+        rows = tables.read(tables.IMAGES, data / other / "images.parquet")
+        parts.append(referred(rows[rows["image_id"].isin(names)], data / other, data / stage))
+    tables.write(tables.IMAGES, pd.concat(parts), data / stage / "images.parquet")
 
 
 def _blind(data: Path, rng: np.random.Generator) -> None:
@@ -147,17 +158,17 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
             verdict = {"faithful": float(is_chosen or candidate == 3), "ambiguous": candidate == 3}
             choices.append({**name, **verdict, "chosen_by": "world" if is_chosen else None})
             if is_chosen:
-                kept.append(image)
+                kept.append(image["image_id"])
                 names = {"image_id": pair["image_id"], "negative_image_id": image["image_id"]}
                 row = {k: negative[k] for k in ("negative_caption", "type", "subtype")}
                 row |= {"instance_id": negative["negative_id"], "caption": pair["caption"], "caption2": "P."}
                 instances.append({**row, **names, "split": pair["split"]})
-    _write(data, "synthesize", "images", drawn)
+    stored(data / "synthesize/images.parquet", drawn)
     _write(data, "synthesize", "candidates", candidates)
     left_out = {"id": "p00002:add_obj", "stage": "synthesize", "reason": NOT_DRAWN, "text": "A blue car."}
     _write(data, "synthesize", "rejects", [left_out])
     _write(data, "filter_images", "choices", choices)
-    _write(data, "filter_images", "images", kept)
+    _write_index(data, "filter_images", [("synthesize", kept)])
     text = {
         "id": "p00004:swap_att",
         "stage": "filter_images",
@@ -167,8 +178,7 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     _write(data, "filter_images", "rejects", [text])
     _write(data, "assemble", "instances", instances)
     _write(data, "assemble", "rejects", [])
-    scenes = tables.read(tables.IMAGES, data / "scenes/images.parquet").to_dict("records")
-    _write(data, "assemble", "images", [*scenes, *kept])
+    _write_index(data, "assemble", [("scenes", pairs["image_id"].tolist()), ("filter_images", kept)])
     grid = [{"guidance": g, "steps": 6, "fit": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
     put(data / "synthesize/settings.json", {"chosen": {"guidance": 4.0, "steps": 6}, "grid": grid})
     by_subtype = {s: {"n": 100, "faithful": 0.3 + 0.07 * n} for n, s in enumerate(tables.SUBTYPES)}

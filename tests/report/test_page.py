@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from stored_images import stored
 from synthetic import put, write_all
 
 from caramel import tables
@@ -370,10 +371,16 @@ def test_broken_input_is_a_clear_error(
 
 
 def test_a_picture_that_cannot_be_decoded_is_named(data: Path) -> None:
-    images = tables.read(tables.IMAGES, data / "scenes/images.parquet")
-    broken = [{"bytes": b"no picture", "path": None}] * len(images)
-    tables.write(tables.IMAGES, images.assign(image=broken), data / "scenes/images.parquet")
+    index = data / "scenes/images.parquet"
+    known = tables.read(tables.IMAGES, index, ["image_id", "width", "height", "source", "split"])
+    stored(index, known.assign(data=b"no picture").to_dict("records"))
     with pytest.raises(DataError, match=r"Image 'scene-\d+' does not decode"):
+        build(data)
+
+
+def test_a_shard_that_is_missing_is_named(data: Path) -> None:
+    (data / "synthesize/images/00000.parquet").unlink()
+    with pytest.raises(DataError, match=r"synthesize/images/00000.parquet' is missing.*dvc checkout"):
         build(data)
 
 

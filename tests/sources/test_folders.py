@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
+from stored_images import Taken
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError
@@ -33,9 +34,9 @@ def write_image(path: Path, size: tuple[int, int] = (5, 3)) -> None:
     Image.new("RGB", size, "red").save(path)
 
 
-def read(folder: Path, held_out: tuple[float, float] = SHARES, seed: int = 1):
-    source = read_pairs(files=str(folder), held_out=held_out, seed=seed)
-    for table, rows in zip((tables.IMAGES, tables.PAIRS, tables.REJECTS), source, strict=True):
+def read(folder: Path, held_out: tuple[float, float] = SHARES, seed: int = 1, put=None):
+    source = read_pairs(files=str(folder), held_out=held_out, seed=seed, put=put or Taken())
+    for table, rows in zip((tables.PAIRS, tables.REJECTS), source, strict=True):
         tables.check(table, rows, "test")
     return source
 
@@ -57,11 +58,12 @@ def write_captions(folder: Path, rows: list[tuple[str, str]], form: str) -> None
 
 def test_sugarcrepe_rows_are_pairs_without_images(tmp_path):
     write_json(tmp_path, "swap_obj.json", {"0": ROW, "7": {**ROW, "filename": "2.jpg", "extra": 1}})
-    source = read(tmp_path)
+    taken = Taken()
+    source = read(tmp_path, put=taken)
     assert source.pairs["pair_id"].tolist() == ["swap_obj-0", "swap_obj-7"]
     assert source.pairs["image_id"].tolist() == ["1.jpg", "2.jpg"]
     assert source.pairs["source"].tolist() == ["sugarcrepe"] * 2
-    assert source.images.empty
+    assert not taken.files
     assert source.rejects.empty
 
 
@@ -212,12 +214,13 @@ def test_captioned_images_keep_file_bytes_and_size(tmp_path, form):
     write_image(tmp_path / "a.png")
     write_image(tmp_path / "images" / "b.jpg", (4, 9))
     write_captions(tmp_path, [("a.png", "A cat, red."), ("b.jpg", "A dog"), ("a.png", "A pet")], form)
-    source = read(tmp_path)
-    assert source.images[["image_id", "width", "height"]].to_numpy().tolist() == [
-        ["a.png", 5, 3],
-        ["b.jpg", 4, 9],
+    taken = Taken()
+    source = read(tmp_path, put=taken)
+    assert [(row["image_id"], row["width"], row["height"]) for row in taken.rows] == [
+        ("a.png", 5, 3),
+        ("b.jpg", 4, 9),
     ]
-    assert source.images["image"][1]["bytes"] == (tmp_path / "images" / "b.jpg").read_bytes()
+    assert taken.files["b.jpg"] == (tmp_path / "images" / "b.jpg").read_bytes()
     assert source.pairs["pair_id"].tolist() == ["a.png-0", "b.jpg-0", "a.png-1"]
     assert source.pairs["caption"].tolist() == ["A cat, red.", "A dog", "A pet"]
     assert source.pairs["split"][0] == source.pairs["split"][2]
@@ -227,8 +230,9 @@ def test_captioned_images_keep_file_bytes_and_size(tmp_path, form):
 def test_an_image_under_two_spellings_is_one_image(tmp_path, form):
     write_image(tmp_path / "a" / "b.png")
     write_captions(tmp_path, [("a/b.png", "A cat."), ("./a//b.png", "A dog.")], form)
-    source = read(tmp_path)
-    assert source.images["image_id"].tolist() == ["a/b.png"]
+    taken = Taken()
+    source = read(tmp_path, put=taken)
+    assert list(taken.files) == ["a/b.png"]
     assert source.pairs["pair_id"].tolist() == ["a/b.png-0", "a/b.png-1"]
 
 

@@ -12,11 +12,11 @@ from caramel.training.contrastive import ahead, batch_loss, draw_batch, fit, hit
 
 
 @pytest.fixture
-def rows(world) -> pd.DataFrame:
+def rows(world, files) -> pd.DataFrame:
     source, written = world
     negatives = written.negatives[written.negatives["subtype"] == "replace_obj"]
     joined = source.pairs.merge(negatives, on="pair_id").head(24)
-    others = source.images["image_id"].tolist()
+    others = list(files)
     return joined.assign(negative_image_id=others[-24:])
 
 
@@ -102,8 +102,8 @@ def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> N
     examples = load_examples(clip, rows, files, method=METHODS["negative_texts_images"])
     found = hits(clip, examples, "cpu", "fp32")
     encoder = ClipEncoder(clip, "cpu", "fp32", "t")
-    i0 = encoder.encode_images(files[rows["image_id"]].tolist(), 8)
-    i1 = encoder.encode_images(files[rows["negative_image_id"]].tolist(), 8)
+    i0 = encoder.encode_images([files[name] for name in rows["image_id"]], 8)
+    i1 = encoder.encode_images([files[name] for name in rows["negative_image_id"]], 8)
     c0, c1 = (encoder.encode_texts(rows[name].tolist(), 8) for name in ("caption", "negative_caption"))
     accuracy, group = [], []
     for a, b, c, d in zip(i0, i1, c0, c1, strict=True):

@@ -30,10 +30,10 @@ class Killed(Exception):
 
 
 @pytest.fixture
-def rows(world) -> pd.DataFrame:
+def rows(world, files) -> pd.DataFrame:
     source, written = world
     joined = source.pairs.merge(written.negatives, on="pair_id").drop_duplicates("pair_id").head(40)
-    return joined.assign(negative_image_id=source.images["image_id"].tolist()[-len(joined) :])
+    return joined.assign(negative_image_id=list(files)[-len(joined) :])
 
 
 def trained(clip_folder, rows, files, scratch, precision, method, kill_at=None, **changes):

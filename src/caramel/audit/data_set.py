@@ -11,7 +11,8 @@ from caramel.audit.audit import Audit, audit, leaks_into
 from caramel.audit.files.inputs_of_audit import AuditRows
 from caramel.audit.grouping import grouped
 from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts, image_shortcuts
-from caramel.benchmarks.image_files import encoded
+from caramel.benchmarks.image_files import encoded_file
+from caramel.storage.image_store import OnDemand
 
 
 def audit_data_set(
@@ -61,5 +62,8 @@ def _image_shortcuts(found: AuditRows, folds: int, seed: int) -> ImageShortcuts 
     rows = found.rows.dropna(subset=["image", "negative_image"])
     if rows.empty:
         return None
-    files = [encoded([found.images[key] for key in rows[side]]) for side in ("image", "negative_image")]
+    files = [
+        OnDemand(encoded_file, [found.images[key] for key in rows[side]])
+        for side in ("image", "negative_image")
+    ]
     return image_shortcuts(files[0], files[1], grouped(rows).names, rows, folds=folds, seed=seed)

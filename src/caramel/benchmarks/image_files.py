@@ -12,9 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from caramel import tables
 from caramel.errors import DataError, shown
 from caramel.kinds.benchmark import ImageFile
 from caramel.running.parallel import threaded
+from caramel.storage.image_store import Pictures
 from caramel.storage.keys import content_key
 from caramel.storage.pictures import check_picture, max_pixels, open_picture
 
@@ -29,7 +31,17 @@ def encoded(images: Sequence[ImageFile]) -> list[bytes]:
     Raises:
         DataError: a file cannot be read or a part of it cut out.
     """
-    return threaded(_encoded, images)
+    return threaded(encoded_file, images)
+
+
+def encoded_file(image: ImageFile) -> bytes:
+    """Return the encoded file of one image; see ``encoded``."""
+    data = _present(image)
+    if image.box is None:
+        return data
+    part = io.BytesIO()
+    open_picture(data, str(image)).crop(image.box).save(part, "PPM")
+    return part.getvalue()
 
 
 def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
@@ -96,16 +108,6 @@ def _overlaps(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
     return max(left, 0) < min(right, size[0]) and max(top, 0) < min(bottom, size[1])
 
 
-def _encoded(image: ImageFile) -> bytes:
-    """Return the image as an encoded file, its box cut out."""
-    data = _present(image)
-    if image.box is None:
-        return data
-    part = io.BytesIO()
-    open_picture(data, str(image)).crop(image.box).save(part, "PPM")
-    return part.getvalue()
-
-
 def _present(image: ImageFile) -> bytes:
     """Return the bytes of the image's file or cell; a DataError names an image that cannot be read."""
     try:
@@ -116,6 +118,11 @@ def _present(image: ImageFile) -> bytes:
 
 def _file(image: ImageFile) -> bytes:
     """Return the bytes of the image's file or cell."""
+    if image.name is not None:
+        pictures = _store(image.path, Path(image.path).stat().st_mtime_ns)
+        if image.name not in pictures:
+            raise DataError("there is no such image")
+        return pictures[image.name]
     if image.row is None:
         return Path(image.path).read_bytes()
     group, offset = _place(image.path, image.row)
@@ -126,6 +133,12 @@ def _file(image: ImageFile) -> bytes:
     if not data:
         raise DataError("the cell holds no image")
     return bytes(data)
+
+
+@functools.lru_cache(8)
+def _store(path: str, changed: int) -> Pictures:
+    """Return the images of a table ``images``, as it was written at a time."""
+    return Pictures(path, tables.read(tables.IMAGES, path))
 
 
 def _place(path: str, row: int) -> tuple[int, int]:

@@ -223,12 +223,12 @@ def match_pairs(
 
 
 def _packed(image: ImageFile) -> list[Any]:
-    return [image.path, image.row, image.column, list(image.box) if image.box else None]
+    return [image.path, image.row, image.column, list(image.box) if image.box else None, image.name]
 
 
 def _unpacked(item: list[Any]) -> ImageFile:
-    path, row, column, box = item
-    return ImageFile(path, row, column, tuple(box) if box else None)
+    path, row, column, box, name = item
+    return ImageFile(path, row, column, tuple(box) if box else None, name)
 
 
 def chunks(items: list[Any], size: int) -> list[list[Any]]:

@@ -18,6 +18,7 @@ from caramel.blind.scores import score_pairs
 from caramel.errors import DataError, GateError
 from caramel.gates.splits import text_uses
 from caramel.gates.suites import Summary, validate
+from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import open_picture
 
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
@@ -79,6 +80,7 @@ def validate_benchmark(
     instances: pd.DataFrame,
     training: Mapping[str, pd.DataFrame],
     images: pd.DataFrame,
+    pictures: Pictures,
     scores: pd.DataFrame,
     image_scores: pd.DataFrame,
     *,
@@ -99,6 +101,7 @@ def validate_benchmark(
         instances: the benchmark.
         training: training sets by name.
         images: every image that they name.
+        pictures: the files of these.
         scores: of the blind scorers, for the instances' ids at least.
         image_scores: of the attackers that see pictures alone; an instance without is of a type too few to attack.
         blind_tolerance: see suite ``blind_benchmark``.
@@ -114,6 +117,7 @@ def validate_benchmark(
 
     Raises:
         GateError: a suite failed.
+        DataError: a shard of the images is missing, or holds another file than the one that its SHA-256 says.
     """
     named = instances.assign(negative_id=instances["instance_id"])
     sets = [rows.assign(training_set=name) for name, rows in training.items()]
@@ -121,7 +125,7 @@ def validate_benchmark(
         "instances": instances,
         "training": pd.concat(sets, ignore_index=True),
         "image_uses": image_uses(instances, training, images),
-        "images": images_that_open(images),
+        "images": images_that_open(images, pictures),
         "blind_benchmark": with_scores(named, scores, exempt=blind_exempt),
         **attacked_images(named[~named["subtype"].isin(list(image_exempt))], image_scores),
     }
@@ -187,15 +191,20 @@ def image_uses(
     return table.assign(missing_image=table["image_id"].mask(known))
 
 
-def images_that_open(images: pd.DataFrame) -> pd.DataFrame:
-    """Return the images with ``image_ok``: it decodes to its row's size."""
-    ok = [_opens(*row) for row in zip(images["image"], images["width"], images["height"], strict=True)]
+def images_that_open(images: pd.DataFrame, pictures: Pictures) -> pd.DataFrame:
+    """Return the images with ``image_ok``: it decodes to its row's size.
+
+    Raises:
+        DataError: a shard is missing, or holds another file than the one that an image's SHA-256 says.
+    """
+    rows = zip(images["image_id"], images["width"], images["height"], strict=True)
+    ok = [_opens(pictures.checked(name), width, height) for name, width, height in rows]
     return images.assign(image_ok=pd.Series(ok, index=images.index, dtype="bool"))
 
 
-def _opens(image: Mapping[str, Any], width: int, height: int) -> bool:
+def _opens(data: bytes, width: int, height: int) -> bool:
     try:
-        return open_picture(image["bytes"] or b"", "").size == (width, height)
+        return open_picture(data, "").size == (width, height)
     except DataError:
         return False
 

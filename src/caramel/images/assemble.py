@@ -13,7 +13,7 @@ from caramel.registry import METHODS
 
 
 class Assembled(NamedTuple):
-    """The benchmark, the training set of each method, and all images that they name.
+    """The benchmark, the training set of each method, and the rows of all images that they name.
 
     Where the positives of the benchmark are drawn, ``source_form`` is the benchmark with those of the source instead.
     """
@@ -43,8 +43,8 @@ def assemble(
     Args:
         pairs, negatives, paraphrases: tables of those names, as refined.
         choices: table ``choices``; rows with ``chosen_by`` name the negative images.
-        images: positive images of the source.
-        negative_images: pictures of the chosen candidates, and the positives that were drawn with them.
+        images: positive images of the source; table ``images``, as the index of these has it (``image_store.referred``).
+        negative_images: pictures of the chosen candidates, and the positives that were drawn with them; in the same form.
         positives: source: as the source has them; drawn: by the same process as the negative images, so that nothing
             but what they show tells the two apart. Training sets are of the same form.
 

@@ -7,12 +7,14 @@ another. So the threshold is measured, on captions that no training of the judge
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
+from caramel.storage.image_store import OnDemand
 
 if TYPE_CHECKING:
     from caramel.kinds.judge import Fit, Judge
@@ -33,7 +35,7 @@ class Calibration(NamedTuple):
     balanced_accuracy: float
 
 
-def calibrate(judge: Judge, pairs: pd.DataFrame, images: pd.Series[bytes], *, seed: int) -> Calibration:
+def calibrate(judge: Judge, pairs: pd.DataFrame, images: Mapping[str, bytes], *, seed: int) -> Calibration:
     """Return the threshold with the best balanced accuracy on pairs of the val split.
 
     Each image stands once with a caption of its own, which fits, and once with one that it does not have and
@@ -49,12 +51,13 @@ def calibrate(judge: Judge, pairs: pd.DataFrame, images: pd.Series[bytes], *, se
     Raises:
         DataError: there are fewer than ``LEAST`` images to look at.
     """
-    own = _one_each(pairs[(pairs["split"] == SPLIT) & pairs["image_id"].isin(images.index)], seed)
+    at_hand = pairs["image_id"].map(images.__contains__).astype(bool)
+    own = _one_each(pairs[(pairs["split"] == SPLIT) & at_hand], seed)
     own = own.assign(other=_of_others(own, pairs.groupby("image_id")["caption"].agg(set)))
     own = own.dropna(subset="other")
     _check(len(own))
-    pictures = [images[name] for name in own["image_id"]]
-    fits = judge.fit([*pictures, *pictures], [*own["caption"], *own["other"]])
+    pictures = OnDemand(images.__getitem__, [*own["image_id"], *own["image_id"]])
+    fits = judge.fit(pictures, [*own["caption"], *own["other"]])
     return best_threshold(fits[: len(own)], fits[len(own) :])
 
 

@@ -6,7 +6,7 @@ candidates or none; then an instance is dropped if the negative image fits the p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -14,6 +14,7 @@ import pandas as pd
 from caramel import tables
 from caramel.images.calibration import Calibration
 from caramel.kinds.judge import Judge
+from caramel.storage.image_store import OnDemand
 
 FAITHFUL = (
     0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept
@@ -23,7 +24,7 @@ AMBIGUOUS = "the positive caption is true of every faithful candidate"
 
 
 class Filtered(NamedTuple):
-    """All judgements, the chosen images, the negatives that got none, and the figures."""
+    """All judgements, the rows of the chosen images, the negatives that got none, and the figures."""
 
     choices: pd.DataFrame
     images: pd.DataFrame
@@ -34,6 +35,7 @@ class Filtered(NamedTuple):
 def filter_images(
     candidates: pd.DataFrame,
     images: pd.DataFrame,
+    files: Mapping[str, bytes],
     negatives: pd.DataFrame,
     pairs: pd.DataFrame,
     *,
@@ -50,6 +52,7 @@ def filter_images(
         candidates: table ``candidates``.
         images: their pictures, table ``images``; where positives are drawn with them, theirs too. Then a candidate is
             faithful where both pictures are.
+        files: encoded files by image_id.
         negatives: table ``negatives``.
         pairs: table ``pairs``.
         judge: decides.
@@ -65,8 +68,7 @@ def filter_images(
         on="negative_id",
         validate="many_to_one",
     ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
-    files = images.set_index("image_id")["image"].map(lambda image: image["bytes"])
-    pictures = rows["image_id"].map(files).tolist()
+    pictures = OnDemand(files.__getitem__, rows["image_id"].tolist())
     rows = _judged(rows, pictures, judge, "first", margin)
     if second_judge is not None:
         rows = _judged(rows, pictures, second_judge, "second", margin)
@@ -103,7 +105,7 @@ def filter_images(
 
 
 def _judged(
-    rows: pd.DataFrame, pictures: list[bytes], judge: Judge, name: str, margin: float
+    rows: pd.DataFrame, pictures: Sequence[bytes], judge: Judge, name: str, margin: float
 ) -> pd.DataFrame:
     """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
     negative = judge.fit(pictures, rows["negative_caption"].tolist())
@@ -117,10 +119,10 @@ def _judged(
     )
 
 
-def _fit_of_positives(rows: pd.DataFrame, files: pd.Series[bytes], judge: Judge) -> pd.Series[float]:
+def _fit_of_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge) -> pd.Series[float]:
     """Return the fit of each positive that was drawn to its caption; NaN where none was."""
     drawn = rows[rows["positive_image_id"].notna()]
-    pictures = drawn["positive_image_id"].map(files).tolist()
+    pictures = OnDemand(files.__getitem__, drawn["positive_image_id"].tolist())
     fit = judge.fit(pictures, drawn["caption"].tolist()).tolist() if pictures else []
     return pd.Series(fit, drawn.index, dtype=float).reindex(rows.index)
 

@@ -14,11 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from caramel import tables
 from caramel.captions.formatting import suffixed
 from caramel.errors import DataError
 from caramel.images.pipelines import draw_pictures, load_pipeline
+from caramel.kinds.source import Put
 from caramel.models.devices import resolve_device
 from caramel.registry import JUDGES
 from caramel.running.parallel import Executor, sharded_map, tune_grid
@@ -199,8 +201,9 @@ def synthesize(
     device: str,
     executor: Executor,
     folder: Path,
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return (candidates, images): ``candidates`` pictures of each negative caption, or pairs of them.
+    put: Put,
+) -> pd.DataFrame:
+    """Return table ``candidates``: ``candidates`` pictures of each negative caption, or pairs of them.
 
     Args:
         asked: of ``prompts``, for the rows of ``choose_negatives``.
@@ -210,6 +213,7 @@ def synthesize(
         guidance, steps, size, device: how the pipeline is called.
         batch: pictures per call of the pipeline.
         folder: where finished shards lie.
+        put: called with each picture in turn; a pair of them stands together, the negative first.
         candidates, seed, executor: as their names say.
     """
     settings = {
@@ -232,21 +236,22 @@ def synthesize(
         title="synthesize",
         gpus=1.0 if settings["device"] == "cuda" else 0.0,
     )
-    drawn = pd.concat([pd.read_parquet(path) for path in parts], ignore_index=True)
-    assert len(drawn) == len(asked) * candidates
-    by_name = pd.DataFrame(asked).set_index("negative_id").reindex(columns=["prompt", "planned"])
-    drawn["image_id"] = drawn["negative_id"] + "#" + drawn["candidate"].astype(str)
-    drawn["positive_image_id"] = (drawn["image_id"] + "+").where(drawn["positive_png"].notna(), None)
     how = f"guidance={guidance:g} steps={steps}"
-    table = drawn.join(by_name, "negative_id").rename(columns={"planned": "scene"}).assign(generator=how)
-    pictures = [
-        (name, {"bytes": png, "path": f"{name}.png"}, size, size, f"synthetic ({how})", splits[of])
-        for names, files in (("image_id", "png"), ("positive_image_id", "positive_png"))
-        for name, png, of in zip(drawn[names], drawn[files], drawn["negative_id"], strict=True)
-        if png is not None
-    ]
-    images = pd.DataFrame(pictures, columns=list(tables.IMAGES.columns))
-    return tables.frame(tables.CANDIDATES, table), images
+    rows = []
+    for path in parts:
+        for row in pq.read_table(path).to_pylist():
+            name, png, positive = row["negative_id"], row.pop("png"), row.pop("positive_png")
+            row["image_id"] = f"{name}#{row['candidate']}"
+            row["positive_image_id"] = None if positive is None else f"{row['image_id']}+"
+            for image_id, data in ((row["image_id"], png), (row["positive_image_id"], positive)):
+                if data is not None:
+                    known = {"source": f"synthetic ({how})", "split": splits[name]}
+                    put(image_id, data, f"{image_id}.png", width=size, height=size, **known)
+            rows.append(row)
+    assert len(rows) == len(asked) * candidates
+    by_name = pd.DataFrame(asked).set_index("negative_id").reindex(columns=["prompt", "planned"])
+    table = pd.DataFrame(rows).join(by_name, "negative_id").rename(columns={"planned": "scene"})
+    return tables.frame(tables.CANDIDATES, table.assign(generator=how))
 
 
 def grid_trial(

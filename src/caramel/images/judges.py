@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import DataError
 from caramel.kinds.judge import Fit
+from caramel.storage.image_store import OnDemand
+from caramel.storage.keys import content_key
+
+AT_ONCE = 1024  # pictures that are read together
+Key = TypeVar("Key", bound=Hashable)
 
 
 class ReadingJudge:
@@ -26,13 +32,17 @@ class ReadingJudge:
         """
         from caramel.sources.world.drawing import CANVAS
         from caramel.sources.world.language import read
-        from caramel.sources.world.reading import read_pictures
+        from caramel.sources.world.reading import PictureReading, read_pictures
         from caramel.sources.world.scenes import holds
         from caramel.storage.pictures import pixels
 
-        stack = np.stack([pixels(data, f"number {i}", CANVAS) for i, data in enumerate(pictures)])
+        shown_by: list[PictureReading] = []
+        for start in range(0, len(pictures), AT_ONCE):
+            part = enumerate(pictures[start : start + AT_ONCE], start)
+            stack = np.stack([pixels(data, f"number {i}", CANVAS) for i, data in part])
+            shown_by += read_pictures(stack)
         out = np.zeros(len(captions))
-        for index, (caption, shown) in enumerate(zip(captions, read_pictures(stack), strict=True)):
+        for index, (caption, shown) in enumerate(zip(captions, shown_by, strict=True)):
             said = read(caption)
             if said is None:
                 raise DataError(
@@ -63,21 +73,26 @@ class ClipJudge:
 
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
         """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
-        images = self._encode(list(pictures), image=True)
-        texts = self._encode(list(captions), image=False)
-        cosine: Fit = (images * texts).sum(1)
+        keys = [content_key(data, None) for data in pictures]
+        first: dict[bytes, int] = {}  # content -> the first place where it stands
+        for place, key in enumerate(keys):
+            first.setdefault(key, place)
+        distinct = OnDemand(pictures.__getitem__, list(first.values()))
+        images = self._encoder.encode_images(distinct, self._batch)[_numbers(keys, first)]
+        told = dict.fromkeys(captions)
+        texts = self._encoder.encode_texts(list(told), self._batch)[_numbers(captions, told)]
+        cosine: Fit = (images.astype(np.float64) * texts.astype(np.float64)).sum(1)
         return (1 + cosine) / 2
 
     def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
         """Return where the negative caption does not beat the positive by more than ``margin``."""
         return negative - positive <= margin
 
-    def _encode(self, items: list[bytes] | list[str], *, image: bool) -> npt.NDArray[np.float64]:
-        distinct = list(dict.fromkeys(items))
-        places = {item: number for number, item in enumerate(distinct)}
-        encode = self._encoder.encode_images if image else self._encoder.encode_texts
-        vectors = encode(distinct, self._batch)  # type: ignore[arg-type]
-        return vectors[[places[item] for item in items]].astype(np.float64)
+
+def _numbers(items: Sequence[Key], distinct: Iterable[Key]) -> list[int]:
+    """Return the place of each item among the distinct ones."""
+    places = {item: number for number, item in enumerate(distinct)}
+    return [places[item] for item in items]
 
 
 def reading_judge(*, further_objects: bool, **unused: object) -> ReadingJudge:

@@ -37,22 +37,25 @@ RANKING_COLUMNS = ("instance_id", "image_id", "subsets", "direction", "query", "
 
 @dataclass(frozen=True)
 class ImageFile:
-    """One image: a file, or a cell of a Parquet table; perhaps a part of it.
+    """One image: a file, a cell of a Parquet table, or one that table ``images`` names; perhaps a part of it.
 
     Attributes:
-        path: of the image file, or of the Parquet file.
+        path: of the image file, of the Parquet file, or of the table ``images``.
         row: row of the Parquet file; None: ``path`` is the image file itself.
         column: of the Parquet file: encoded bytes, or a struct with a field ``bytes``.
         box: part of the image that is meant, (left, top, right, bottom) in pixels.
+        name: ``image_id`` of the table ``images``; None: ``path`` is no such table.
     """
 
     path: str
     row: int | None = None
     column: str = "image"
     box: tuple[int, int, int, int] | None = None
+    name: str | None = None
 
     def __str__(self) -> str:
         cell = "" if self.row is None else f", row {self.row}, column {self.column!r}"
+        cell = cell if self.name is None else f", image {brief(self.name)}"
         return f"{self.path}{cell}{f', box {self.box}' if self.box else ''}"
 
 

@@ -17,7 +17,10 @@ class Judge(Protocol):
     name: str
 
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
-        """Return the fit of picture i and caption i, shape (n,); 1 is perfect, below 0.5 is no fit."""
+        """Return the fit of picture i and caption i, shape (n,); 1 is perfect, below 0.5 is no fit.
+
+        Pictures may be more than fit into memory: each is read when it is asked for.
+        """
         ...
 
     def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:

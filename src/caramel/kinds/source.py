@@ -9,11 +9,20 @@ import pandas as pd
 
 
 class Source(NamedTuple):
-    """Images, pairs, and what had to be left out, each keeping its contract."""
+    """Pairs, and what had to be left out, each keeping its contract."""
 
-    images: pd.DataFrame
     pairs: pd.DataFrame
     rejects: pd.DataFrame
+
+
+class Put(Protocol):
+    """Takes the images of a source, one at a time: ``add`` of a ``ShardWriter``."""
+
+    def __call__(
+        self, image_id: str, data: bytes, path: str, *, width: int, height: int, source: str, split: str
+    ) -> None:
+        """Take the encoded file of an image, the name of that file, and the image's row of table ``images``."""
+        ...
 
 
 class SourceReader(Protocol):
@@ -30,13 +39,15 @@ class SourceReader(Protocol):
         files: str,
         held_out: tuple[float, float],
         seed: int,
+        put: Put,
     ) -> Source:
-        """Return images and pairs, split by image; equal settings give equal tables.
+        """Return the pairs, split by image, after handing over the images; equal settings give equal ones.
 
         Args:
             counts, objects, further_objects, unseen, prior: of a source that samples; see ``world.sampling.sample_pairs``.
             files, held_out: of a source that reads a folder; see ``folders.read_pairs``.
             seed: of what is drawn, the split included.
+            put: called with each image in turn, so that none has to be kept.
 
         Raises:
             ConfigError: the settings do not go together.

@@ -5,7 +5,7 @@ Either is trained on the pairs, or adopted as it was published; who adopts takes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -20,7 +20,7 @@ class Trainer(Protocol):
     def __call__(
         self,
         pairs: pd.DataFrame,
-        images: pd.DataFrame,
+        images: Mapping[str, bytes],
         texts: list[str],
         *,
         pretrained: str | None,
@@ -32,7 +32,8 @@ class Trainer(Protocol):
         """Write the model to ``out`` and return its learning curve.
 
         Args:
-            pairs, images: tables of those names; train rows are trained on.
+            pairs: table ``pairs``; train rows are trained on.
+            images: encoded files by image_id.
             texts: captions to learn the vocabulary from.
             pretrained: what is adopted: folder or hub name of a pipeline, or spec of an open_clip model.
             scratch: where resumable state lies.

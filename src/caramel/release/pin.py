@@ -1,8 +1,8 @@
 """Pin the exact data set version that a paper cites, and check it later.
 
 A pin is ``pins/NAME.json``: the git commit, the params, DVC's hash of every output, and for
-every table its rows and a hash of their content, which holds whatever wrote the file. It is
-small, goes into git, and needs no remote to be checked.
+every table its rows and a hash of their content, which holds whatever wrote the file. Images
+count by the SHA-256 in table ``images``. It is small, goes into git, and needs no remote to be checked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from caramel.release.pin_file import (
 )
 from caramel.running.dvc_state import listing_hash, parse_lock, read_lock
 from caramel.running.tracking import git_commit
+from caramel.storage.image_store import Pictures, is_shard
 from caramel.storage.plain_yaml import read_yaml
+from caramel.storage.records import parquet
 
 REPORT = "report"  # stage whose output is no data
 
@@ -42,12 +44,14 @@ def pin(name: str, root: Path) -> Pin:
 
     Raises:
         ConfigError: the name is not one, or is taken by other data.
-        DataError: an output is missing, or is not what ``dvc.lock`` records.
+        DataError: an output is missing, or is not what ``dvc.lock`` records, or an image is not what its SHA-256 says.
     """
     path = pin_path(name, root)
     outs = locked_outs(root)
     _check_disk(outs, root)
     found = {p: table_version(root / p) for out in outs for p in tables_in(out, root)}
+    if damage := [line for path in found if (line := _damaged(root / path))]:
+        raise DataError(f"The data cannot be pinned:\n{shown(damage)}")
     made = Pin(
         name=name,
         created=datetime.now(UTC).date().isoformat(),
@@ -119,7 +123,9 @@ def _differences(out: str, pinned: Pin, root: Path) -> list[str]:
         return [f"{out}: missing; run `dvc checkout` or `dvc repro`"]
     old = _tables_of(out, pinned)
     lines = [_difference(path, version, root) for path, version in old.items()]
-    lines += [f"{path}: not in the pinned version" for path in tables_in(out, root) if path not in old]
+    on_disk = tables_in(out, root)
+    lines += [f"{path}: not in the pinned version" for path in on_disk if path not in old]
+    lines += [f"{path}: {damage}" for path in on_disk if (damage := _damaged(root / path))]
     return [line for line in lines if line] or [f"{out}: changed"]
 
 
@@ -135,6 +141,23 @@ def _difference(path: str, old: TableVersion, root: Path) -> str:
             f"{path}: the same {new.rows} rows in other bytes (written in another order or by other software)"
         )
     return f"{path}: other rows; {new.rows} on disk, {old.rows} pinned"
+
+
+def _damaged(path: Path) -> str:
+    """Return what is wrong with the first image of a table that is not what its SHA-256 says; "" if none is.
+
+    Images are read one at a time; a table that is not ``images`` has none.
+    """
+    try:
+        with parquet(path) as file:
+            if file.schema_arrow.names != list(tables.IMAGES.columns):
+                return ""
+        pictures = Pictures(path, tables.read(tables.IMAGES, path))
+        for image_id in pictures:
+            pictures.checked(image_id)
+    except DataError as error:
+        return str(error)
+    return ""
 
 
 def locked_outs(root: Path) -> dict[str, str]:
@@ -209,9 +232,10 @@ def dvc_hash(path: Path) -> str:
 
 
 def tables_in(out: str, root: Path) -> list[str]:
-    """Return the Parquet files of an output, which may be one or a folder of them."""
+    """Return the tables of an output, which may be one or a folder of them; shards of images are none."""
     if (root / out).is_dir():
-        return sorted(p.relative_to(root).as_posix() for p in (root / out).rglob("*.parquet"))
+        found = (p for p in (root / out).rglob("*.parquet") if not is_shard(p))
+        return sorted(p.relative_to(root).as_posix() for p in found)
     return [out] if out.endswith(".parquet") else []
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow.parquet as pq
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.storage.image_store import Pictures
 
 
 class Skipped(Exception):
@@ -63,18 +63,15 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
 
 
 def read_images(path: Path, image_ids: Sequence[str]) -> dict[str, bytes]:
-    """Return the encoded files of some images of an ``images`` table, without loading the rest.
+    """Return the encoded files of some images of an ``images`` table.
 
     Raises:
-        DataError: the table is missing or broken, or lacks one of them.
+        DataError: the table or a shard is missing or broken, or the table lacks one of them.
     """
-    tables.read(tables.IMAGES, path, ["image_id"])  # is it there, and is it what it should be
-    rows = pq.read_table(path, columns=["image_id", "image"], filters=[("image_id", "in", list(image_ids))])
-    found = {row["image_id"]: row["image"]["bytes"] for row in rows.to_pylist() if row["image"]["bytes"]}
-    lacking = sorted(set(image_ids) - set(found))
-    if lacking:
-        raise DataError(f"{path} lacks the content of {len(lacking)} images, such as {lacking[0]!r}.")
-    return found
+    pictures = Pictures(path, tables.read(tables.IMAGES, path))
+    if lacking := sorted(set(image_ids) - set(pictures)):
+        raise DataError(f"{path} lacks {len(lacking)} images, such as {lacking[0]!r}. Run `dvc repro`.")
+    return {name: pictures[name] for name in image_ids}
 
 
 def value(data: Any, *keys: str, where: Path) -> Any:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
-from caramel.kinds.source import Source
+from caramel.kinds.source import Put, Source
 from caramel.sources.sugarcrepe_files import read_captions, subtype_files
 from caramel.storage.fields import LONGEST_NAME, brief, stays_inside, text_field
 from caramel.storage.pictures import check_picture
@@ -24,14 +24,15 @@ from caramel.storage.records import csv_rows, json_lines, read_json
 STAGE = "scenes"
 
 
-def read_pairs(*, files: str, held_out: tuple[float, float], seed: int, **unused: object) -> Source:
-    """Return the images and pairs of a folder, split by image.
+def read_pairs(*, files: str, held_out: tuple[float, float], seed: int, put: Put, **unused: object) -> Source:
+    """Return the pairs of a folder, split by image, after handing over its images.
 
     Args:
         files: folder with SugarCrepe(++) files, or with images (in it or in its ``images/``) and
             one captions table with the columns ``filename`` and ``caption``.
         held_out: shares in [0, 1] of the images that go to val and to test; an image is in one split.
         seed: of the split, which depends on this and the set of image names alone.
+        put: called with each image that can be used, in the order of the captions.
         unused: what sources that sample need.
 
     A row that stands twice is a reject, and so is an image without a caption in a COCO file.
@@ -53,7 +54,7 @@ def read_pairs(*, files: str, held_out: tuple[float, float], seed: int, **unused
         raise DataError(_unclear(files, found))
     if found[0] == "SugarCrepe files":
         return _benchmark_files(folder, held_out, seed)
-    return _captioned_images(folder, found[0], held_out, seed)
+    return _captioned_images(folder, found[0], held_out, seed, put)
 
 
 def assign_splits(names: Sequence[str], held_out: tuple[float, float], seed: int) -> dict[str, str]:
@@ -82,11 +83,11 @@ def _benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> 
     rows, rejects = _without_repeats(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
     pairs = _pairs(rows, assign_splits(rows["image_id"].tolist(), held_out, seed), source)
-    return Source(tables.frame(tables.IMAGES, []), pairs, tables.frame(tables.REJECTS, rejects))
+    return Source(pairs, tables.frame(tables.REJECTS, rejects))
 
 
-def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], seed: int) -> Source:
-    """Return the images and pairs of a captions table."""
+def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], seed: int, put: Put) -> Source:
+    """Return the pairs of a captions table, after handing over its images."""
     captions, unused = READERS[name](folder / name)
     # "./a.png" is "a.png": an image under two names could be in two splits.
     rows = pd.DataFrame(
@@ -99,8 +100,8 @@ def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], se
     rows, rejects = _without_repeats(rows, ["image_id", "caption"])
     rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
     splits = assign_splits(rows["image_id"].tolist(), held_out, seed)
-    images = _images(folder, list(dict.fromkeys(rows["image_id"])), splits)
-    return Source(images, _pairs(rows, splits, "files"), tables.frame(tables.REJECTS, rejects))
+    _hand_over(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
+    return Source(_pairs(rows, splits, "files"), tables.frame(tables.REJECTS, rejects))
 
 
 def _without_repeats(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
@@ -118,22 +119,21 @@ def _pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.DataFr
     return tables.frame(tables.PAIRS, rows.assign(scene=None, split=split, source=source))
 
 
-def _images(folder: Path, names: list[str], splits: dict[str, str]) -> pd.DataFrame:
-    """Return the images table; every image is decoded once to prove that it can be."""
-    rows, broken = [], []
+def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put) -> None:
+    """Hand over the images; every one is decoded once to prove that it can be."""
+    broken = []
     for name in names:
         found = _decoded(folder, name)
         if isinstance(found, str):
             broken.append(f"{brief(name)}: {found}")
         else:
             data, width, height = found
-            rows.append((name, {"bytes": data, "path": name}, width, height, "files", splits[name]))
+            put(name, data, name, width=width, height=height, source="files", split=splits[name])
     if broken:
         raise DataError(
             f"{len(broken)} of {len(names)} images in {str(folder)!r} cannot be used:\n{shown(broken)}\n"
             f"Replace these files, or take their rows out of the captions table."
         )
-    return pd.DataFrame(rows, columns=list(tables.IMAGES.columns))
 
 
 def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:

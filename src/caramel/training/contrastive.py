@@ -3,12 +3,12 @@ and ``finetune`` share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import decode, encode_text, normalised
 from caramel.models.clip.trimming import needed_columns
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.storage.image_store import OnDemand
 from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Batch(NamedTuple):
     columns: int | None  # of the tokens that are needed; None: not known
 
 
-def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any], *, method: Method) -> Examples:
+def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method) -> Examples:
     """Return the rows of a ``training`` table in memory.
 
     Args:
@@ -75,9 +76,10 @@ def load_examples(clip: Clip, rows: pd.DataFrame, images: pd.Series[Any], *, met
         _check(rows, rows[column].notna(), f"have no {column}, which this training set must have in each row")
 
     def pixels(column: str) -> npt.NDArray[np.uint8]:
-        _check(rows, rows[column].isin(images.index), f"name in {column} an image that is not in the images")
+        known = rows[column].map(images.__contains__).astype(bool)
+        _check(rows, known, f"name in {column} an image that is not in the images")
         distinct, places = np.unique(rows[column].to_numpy(str), return_inverse=True)
-        return decode(clip, [images[name] for name in distinct])[places]
+        return decode(clip, OnDemand(images.__getitem__, distinct.tolist()))[places]
 
     texts = (
         clip.tokenize(rows["negative_caption"].tolist()) if "negative_caption" in method.negatives else None

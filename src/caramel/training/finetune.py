@@ -15,6 +15,7 @@ from caramel.registry import METHODS
 from caramel.running import tracking
 from caramel.running.parallel import Executor, fingerprint, tune_grid
 from caramel.storage.files import file_hash
+from caramel.storage.image_store import Pictures
 from caramel.training.contrastive import fit, load_examples
 from caramel.training.loop import kept_step
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
@@ -64,10 +65,9 @@ def finetune_trial(
     name, out = f"{variant}-{seed}", Path(scratch) / "checkpoint"
     rows = tables.read(tables.TRAINING, sets[variant])
     val_rows = tables.read(tables.TRAINING, validation)
-    files = tables.read(tables.IMAGES, images, ["image_id", "image"]).set_index("image_id")["image"]
-    encoded = files.map(lambda image: image["bytes"])
+    pictures = Pictures(images, tables.read(tables.IMAGES, images))
     clip = load_checkpoint(base)
-    examples = load_examples(clip, rows[rows["split"] == "train"], encoded, method=METHODS[variant])
+    examples = load_examples(clip, rows[rows["split"] == "train"], pictures, method=METHODS[variant])
     measured = val_rows[val_rows["split"] == "val"]
     params = {**point, **settings, "train_rows": len(examples)}
     with tracking.run(
@@ -85,7 +85,7 @@ def finetune_trial(
         curve = fit(
             clip,
             examples,
-            [load_examples(clip, measured, encoded, method=METHODS[MEASURED_BY])] if len(measured) else [],
+            [load_examples(clip, measured, pictures, method=METHODS[MEASURED_BY])] if len(measured) else [],
             seed=seed,
             scratch=Path(scratch),
             title=name,

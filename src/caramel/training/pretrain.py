@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -18,7 +18,7 @@ from caramel.training.methods import IN_BATCH
 
 def pretrain_base(
     pairs: pd.DataFrame,
-    images: pd.DataFrame,
+    images: Mapping[str, bytes],
     texts: list[str],
     *,
     pretrained: str | None,
@@ -40,7 +40,7 @@ def pretrain_base(
 
     Args:
         pairs: table ``pairs``; train rows are trained on, val rows measured.
-        images: table ``images``.
+        images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
         model: path of an open_clip model config (JSON).
@@ -58,12 +58,11 @@ def pretrain_base(
     config = {"model_cfg": _model_cfg(model, vocabulary), "preprocess_cfg": {}}
     torch.manual_seed(seed)
     clip = assemble(build_model(config, model), config, vocabulary)
-    files = images.set_index("image_id")["image"].map(lambda image: image["bytes"])
     train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
     curve = fit(
         clip,
-        load_examples(clip, train_rows, files, method=IN_BATCH),
-        [load_examples(clip, val_rows, files, method=IN_BATCH)] if len(val_rows) else [],
+        load_examples(clip, train_rows, images, method=IN_BATCH),
+        [load_examples(clip, val_rows, images, method=IN_BATCH)] if len(val_rows) else [],
         seed=seed,
         steps=steps,
         batch=batch,

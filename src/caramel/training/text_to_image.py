@@ -8,7 +8,7 @@ patch of the transformer is one cell of the grid.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ LATENT_SCALE = 10.0  # keeps the autoencoder's tanh in its linear part
 
 def train_pixart(
     pairs: pd.DataFrame,
-    images: pd.DataFrame,
+    images: Mapping[str, bytes],
     texts: list[str],
     *,
     pretrained: str | None,
@@ -66,7 +66,7 @@ def train_pixart(
 
     Args:
         pairs: table ``pairs``.
-        images: table ``images``.
+        images: encoded files by image_id.
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
         size: side of the pictures in pixels, a multiple of ``patch``.
@@ -178,15 +178,14 @@ def hidden_pixels(
     return patches.repeat(patch, axis=2).repeat(patch, axis=3)
 
 
-def load_pictures(rows: pd.DataFrame, images: pd.DataFrame, size: int) -> Any:
+def load_pictures(rows: pd.DataFrame, images: Mapping[str, bytes], size: int) -> Any:
     """Return the rows' pictures as uint8, shape (n, 3, size, size)."""
     from caramel.storage.pictures import pixels
 
     if rows.empty:
         raise DataError("There is no picture to train on: no pair is in the train split.")
-    files = images.set_index("image_id")["image"]
     distinct, places = np.unique(rows["image_id"].to_numpy(str), return_inverse=True)
-    stack = np.stack([pixels(files[name]["bytes"], name, size) for name in distinct])
+    stack = np.stack([pixels(images[name], name, size) for name in distinct.tolist()])
     return stack.transpose(0, 3, 1, 2)[places]
 
 

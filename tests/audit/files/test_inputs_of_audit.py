@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stored_images import stored
 
 from caramel import tables
 from caramel.audit.files.formats import SIGNS
@@ -417,8 +418,8 @@ def test_our_instances_are_read_with_and_without_their_images(tmp_path: Path) ->
     assert found.rows["split"].tolist() == ["val", "val"]
     assert found.rows["image"].tolist() == [None, None]
     size = {"width": 1, "height": 1, "source": "x", "split": "val"}
-    images = [{"image_id": name, "image": cell(name.encode()), **size} for name in ("b", "a")]
-    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, images), tmp_path / "images.parquet")
+    images = [{"image_id": name, "data": name.encode(), **size} for name in ("b", "a")]
+    stored(tmp_path / "images.parquet", images)
     for path in (tmp_path, tmp_path / "instances.parquet"):
         found = read_rows(path)
         assert encoded([found.images[key] for key in found.rows["image"]]) == [b"a", b"a"]

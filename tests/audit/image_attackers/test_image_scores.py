@@ -26,15 +26,14 @@ def _brief(monkeypatch):
 def world(seed=0):
     """Return forms, images and texts: of *swap* and a few of *only*; in the source form positives are brighter."""
     rng = np.random.default_rng(seed)
-    images, instances, texts = [], [], []
+    images, instances, texts = {}, [], []
     for n in range(PAIRS + 5):
         kind = "swap_obj" if n < PAIRS else "only_obj"
         split = "val" if n % 4 == 0 else "test"
         name = f"p{n:03}:{kind}"
         for role, light in (("drawn", 0), ("negative", 0), ("source", 25)):
             pixels = draw(sample_scene(rng, objects=2, prior=0.5), rng) // 2 + light
-            row = {"image_id": f"{name}:{role}", "image": {"bytes": to_png(pixels), "path": None}}
-            images.append(row | {"width": 48, "height": 48, "source": "world", "split": split})
+            images[f"{name}:{role}"] = to_png(pixels)
         row = {"instance_id": name, "image_id": f"{name}:drawn", "negative_image_id": f"{name}:negative"}
         row |= {
             "caption": f"A cup {n}.",
@@ -48,7 +47,7 @@ def world(seed=0):
     drawn = tables.frame(tables.INSTANCES, instances)
     source = drawn.assign(image_id=drawn["instance_id"] + ":source")
     forms = {"instances": drawn, "instances_source": source}
-    return forms, tables.frame(tables.IMAGES, images), tables.frame(tables.SCORES, texts)
+    return forms, images, tables.frame(tables.SCORES, texts)
 
 
 @pytest.fixture(scope="module")
@@ -101,22 +100,18 @@ def test_the_order_of_rows_changes_nothing(found, made):
     forms, images, texts = made
     order = np.random.default_rng(1).permutation(PAIRS + 5)
     turned = {name: rows.iloc[order].reset_index(drop=True) for name, rows in forms.items()}
-    again = image_scores(turned, images.iloc[::-1], texts.iloc[::-1], folds=4, seed=3, split="test")
+    again = image_scores(
+        turned, dict(reversed(images.items())), texts.iloc[::-1], folds=4, seed=3, split="test"
+    )
     assert json.dumps(again.figures) == json.dumps(found.figures)
 
 
 def test_equal_pictures_of_two_instances_are_in_one_fold_and_cluster(made):
     """Where all share one picture there is one group, and nothing can be attacked."""
     forms, images, texts = made
-    same = images.set_index("image_id")
-    first = same["image"].iloc[0]
-    images = images.assign(
-        image=[
-            first if name.endswith(":drawn") else image
-            for name, image in images[["image_id", "image"]].values
-        ]
-    )
-    found = image_scores(forms, images, texts, folds=4, seed=3, split="test")
+    first = next(iter(images.values()))
+    same = {name: first if name.endswith(":drawn") else data for name, data in images.items()}
+    found = image_scores(forms, same, texts, folds=4, seed=3, split="test")
     assert all(scores.empty for scores in found.scores.values())
 
 
@@ -131,7 +126,7 @@ def test_no_instance_is_no_figure():
 def test_tables_of_two_runs_are_refused(made):
     forms, images, texts = made
     with pytest.raises(DataError, match=r"2 images .* not in the table of images"):
-        image_scores(forms, images.iloc[2:], texts, folds=4, seed=3, split="test")
+        image_scores(forms, dict(list(images.items())[2:]), texts, folds=4, seed=3, split="test")
     fewer = {**forms, "instances_source": forms["instances_source"].iloc[1:]}
     with pytest.raises(DataError, match="'instances_source' has other instances than 'instances'"):
         image_scores(fewer, images, texts, folds=4, seed=3, split="test")

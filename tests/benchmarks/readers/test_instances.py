@@ -5,8 +5,10 @@ import pandas as pd
 import pytest
 from encoders import CountingEncoder, opened
 from PIL import Image
+from stored_images import stored
 
 from caramel import tables
+from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, read_instances, subsets_of
 from caramel.errors import DataError
@@ -36,11 +38,11 @@ def picture(number: int) -> bytes:
     return file.getvalue()
 
 
-def images(count: int = 6) -> pd.DataFrame:
-    rows = [
+def images(count: int = 6) -> list[dict[str, object]]:
+    return [
         {
             "image_id": f"image{n}",
-            "image": {"bytes": picture(n), "path": None},
+            "data": picture(n),
             "width": 4,
             "height": 4,
             "source": "test",
@@ -48,13 +50,12 @@ def images(count: int = 6) -> pd.DataFrame:
         }
         for n in range(count)
     ]
-    return tables.frame(tables.IMAGES, rows)
 
 
 def written(folder: Path, instances: list[dict[str, object]], count: int = 6) -> Path:
     rows = tables.frame(tables.INSTANCES, instances)
     tables.write(tables.INSTANCES, rows, folder / "instances.parquet")
-    tables.write(tables.IMAGES, images(count), folder / "images.parquet")
+    stored(folder / "images.parquet", images(count))
     return folder
 
 
@@ -157,12 +158,15 @@ def test_a_missing_image_is_named(tmp_path: Path) -> None:
         read_instances(folder, folder, "test")
 
 
-def test_an_image_without_content_is_named(tmp_path: Path) -> None:
+def test_an_image_whose_shard_is_damaged_is_named(tmp_path: Path) -> None:
     folder = written(tmp_path, [instance(2)])
-    stock = images()
-    stock.at[2, "image"] = {"bytes": None, "path": "elsewhere.png"}
-    tables.write(tables.IMAGES, stock, folder / "images.parquet")
-    with pytest.raises(DataError, match=r"1 of 2 images(.|\n)*images.parquet, row 2, column 'image'"):
+    shard = folder / "images" / "00000.parquet"
+    shard.write_bytes(shard.read_bytes().replace(picture(2), b"x" + picture(2)[:-1]))
+    with pytest.raises(DataError, match=r"1 of 2 images(.|\n)*images.parquet, image 'image2': corrupt"):
+        check_images(read_instances(folder, folder).images, "instances")
+    shard.unlink()
+    image_files._store.cache_clear()
+    with pytest.raises(DataError, match=r"2 of 2 images(.|\n)*00000.parquet' is missing"):
         check_images(read_instances(folder, folder).images, "instances")
 
 

@@ -33,7 +33,7 @@ def encoder(folder):
 
 def test_a_saved_checkpoint_reloads_to_bit_identical_embeddings(clip_folder, copy, files) -> None:
     one, two = encoder(clip_folder), encoder(copy)
-    images = files.tolist()[:5]
+    images = list(files.values())[:5]
     assert np.array_equal(one.encode_images(images, 2), two.encode_images(images, 2))
     assert np.array_equal(one.encode_texts(TEXTS, 2), two.encode_texts(TEXTS, 2))
 
@@ -47,10 +47,10 @@ def test_open_clip_itself_reads_the_folder_and_agrees(clip_folder, files) -> Non
 
     name = f"local-dir:{clip_folder}"
     model, _, preprocess = open_clip.create_model_and_transforms(name)
-    pictures = [Image.open(io.BytesIO(data)) for data in files.tolist()[:4]]
+    pictures = [Image.open(io.BytesIO(data)) for data in list(files.values())[:4]]
     with torch.inference_mode():
         theirs = model.eval().encode_image(torch.stack([preprocess(p) for p in pictures]), normalize=True)
-    ours = encoder(clip_folder).encode_images(files.tolist()[:4], 4)
+    ours = encoder(clip_folder).encode_images(list(files.values())[:4], 4)
     assert np.allclose(theirs.numpy(), ours, atol=1e-6)
 
 
@@ -126,7 +126,7 @@ def test_a_checkpoint_states_all_of_its_preprocessing(stated, clip_folder, tmp_p
     again = load_checkpoint(out)
     assert again.mean == tuple(written["mean"])
     assert again.config["preprocess_cfg"] == written
-    images = files.tolist()[:2]
+    images = list(files.values())[:2]
     same = np.array_equal(
         encoder(out).encode_images(images, 2), encoder(clip_folder).encode_images(images, 2)
     )
@@ -162,7 +162,7 @@ def test_every_class_reloads_to_bit_identical_embeddings(kind, tmp_path, files) 
     two = save_checkpoint(
         tmp_path / "two", clip.model, config=clip.config, vocabulary=None, card={}, tokenizer=clip.tokenize
     )
-    images = files.tolist()[:3]
+    images = list(files.values())[:3]
     assert np.array_equal(encoder(one).encode_images(images, 2), encoder(two).encode_images(images, 2))
     assert np.array_equal(encoder(one).encode_texts(TEXTS, 2), encoder(two).encode_texts(TEXTS, 2))
     assert file_hash(one) == file_hash(two)

@@ -136,10 +136,10 @@ def test_every_class_is_loaded_and_scored_as_open_clip_does(kind, models, files,
     encoder = load(f"tiny-{kind}:{saved(model, tmp_path / 'w.safetensors')}")
     assert type(encoder._clip.model) is type(model)
     transform = image_transform_v2(PreprocessCfg(size=model.visual.image_size), is_train=False)
-    pictures = torch.stack([transform(Image.open(io.BytesIO(data))) for data in files.tolist()[:3]])
+    pictures = torch.stack([transform(Image.open(io.BytesIO(data))) for data in list(files.values())[:3]])
     with torch.inference_mode():
         theirs = model.encode_image(pictures, normalize=True).numpy()
-    images, texts = encoder.encode_images(files.tolist()[:3], 8), encoder.encode_texts(TEXTS, 8)
+    images, texts = encoder.encode_images(list(files.values())[:3], 8), encoder.encode_texts(TEXTS, 8)
     assert np.allclose(images, theirs, atol=1e-6)
     assert np.allclose(texts, text_vectors(model), atol=1e-6)
     assert images.shape == (3, 32)
@@ -650,7 +650,7 @@ def test_no_items_give_no_rows(folder) -> None:
 def test_lower_precision_gives_nearly_the_same_vectors(precision, folder, files) -> None:
     low = load_open_clip(str(folder), device="cpu", precision=precision, name="low")
     assert np.allclose(low.encode_texts(TEXTS, 8), load(folder).encode_texts(TEXTS, 8), atol=0.03)
-    images = files.tolist()[:2]
+    images = list(files.values())[:2]
     assert np.allclose(low.encode_images(images, 8), load(folder).encode_images(images, 8), atol=0.03)
 
 

@@ -1,4 +1,5 @@
 import pytest
+from stored_images import Taken
 
 from caramel import tables
 from caramel.errors import DataError
@@ -11,7 +12,7 @@ from caramel.sources.world.scenes import Mention, Scene, holds
 COUNTS = {"train": 120, "val": 30, "test": 40}
 
 
-def sample(seed: int = 1, **changes):
+def sample(seed: int = 1, put=None, **changes):
     settings = {
         "counts": COUNTS,
         "objects": (1, 2, 3),
@@ -19,13 +20,16 @@ def sample(seed: int = 1, **changes):
         "unseen": 0.125,
         "prior": 0.5,
     }
-    return sample_pairs(**settings | changes, seed=seed)
+    return sample_pairs(**settings | changes, seed=seed, put=put or Taken())
 
 
 def test_tables_keep_their_contracts_and_counts(tmp_path) -> None:
-    source = sample()
-    tables.write(tables.IMAGES, source.images, tmp_path / "images.parquet")
+    taken = Taken()
+    source = sample(put=taken)
     tables.write(tables.PAIRS, source.pairs, tmp_path / "pairs.parquet")
+    assert [row["image_id"] for row in taken.rows] == source.pairs["image_id"].tolist()
+    assert [row["split"] for row in taken.rows] == source.pairs["split"].tolist()
+    assert {(row["width"], row["height"], row["source"]) for row in taken.rows} == {(48, 48, "world")}
     assert source.pairs["split"].value_counts().to_dict() == COUNTS
 
 
@@ -107,7 +111,9 @@ def test_scenes_that_nothing_allows_are_an_error_that_names_the_knob(monkeypatch
 
 
 def test_equal_seeds_give_equal_tables_and_other_seeds_others() -> None:
-    assert sample(1).pairs.equals(sample(1).pairs)
+    first, again = Taken(), Taken()
+    assert sample(1, first).pairs.equals(sample(1, again).pairs)
+    assert first.files == again.files
     assert not sample(1).pairs.equals(sample(2).pairs)
 
 

@@ -155,7 +155,7 @@ def _instances(path: Path, images: Path) -> Found:
     rows = tables.read(tables.INSTANCES, path / "instances.parquet")
     store = path / "images.parquet"
     ids = tables.read(tables.IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
-    files = {name: ImageFile(str(store), place) for place, name in enumerate(ids)}
+    files = {name: ImageFile(str(store), name=name) for name in ids}
     places = {
         column: _objects([str(files[name]) if name in files else None for name in rows[of]])
         for column, of in (("image", "image_id"), ("negative_image", "negative_image_id"))

@@ -53,14 +53,23 @@ class Pictures(NamedTuple):
         )
 
 
-def decoded(files: Sequence[bytes]) -> Pictures:
-    """Return the distinct images of encoded files; errors as in ``measure``."""
-    known = {_hash(data): data for data in files}
-    names = sorted(known)
-    found = threaded(lambda name: (measure(known[name], name), pixels(known[name], name, SIDE)), names)
-    stack = np.stack([picture for _, picture in found])
+def decoded(*columns: Sequence[bytes]) -> Pictures:
+    """Return the distinct images of columns of encoded files, none of which is kept; errors as in ``measure``."""
+    first: dict[str, tuple[Sequence[bytes], int]] = {}  # SHA-256 -> where the file stands first
+    for files in columns:
+        for place, data in enumerate(files):
+            first.setdefault(_hash(data), (files, place))
+
+    def looked_at(name: str) -> tuple[Floats, npt.NDArray[np.uint8]]:
+        files, place = first[name]
+        data = files[place]
+        return measure(data, name), pixels(data, name, SIDE)
+
+    found = dict(zip(first, threaded(looked_at, list(first)), strict=True))  # in the order of the files
+    names = sorted(found)
+    stack = np.stack([found[name][1] for name in names])
     equal = np.unique([_hash(picture.tobytes()) for picture in stack], return_inverse=True)[1]
-    return Pictures(names, np.stack([features for features, _ in found]), stack, equal.astype(np.int64))
+    return Pictures(names, np.stack([found[name][0] for name in names]), stack, equal.astype(np.int64))
 
 
 def _hash(data: bytes) -> str:

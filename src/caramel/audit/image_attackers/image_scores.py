@@ -14,6 +14,7 @@ from caramel.audit.grouping import tied
 from caramel.audit.image_attackers.image_attack import ATTACKERS, FEWEST, Scores, attack, decoded
 from caramel.audit.image_attackers.joint import METRICS, joint_hits, shares
 from caramel.errors import DataError, shown
+from caramel.storage.image_store import OnDemand
 
 
 class ImageScores(NamedTuple):
@@ -32,7 +33,7 @@ class ImageScores(NamedTuple):
 
 def image_scores(
     forms: Mapping[str, pd.DataFrame],
-    images: pd.DataFrame,
+    images: Mapping[str, bytes],
     texts: pd.DataFrame,
     *,
     folds: int,
@@ -46,7 +47,7 @@ def image_scores(
 
     Args:
         forms: name -> table ``instances``: the same instances in the same order, with other positive images.
-        images: table ``images``, with all that they name.
+        images: encoded files by image_id, with all that they name.
         texts: table ``scores`` of the blind scorers of texts; the joint attacker goes by their mean.
         folds: of the cross-validation.
         seed: of folds, draws and weights.
@@ -66,7 +67,7 @@ def image_scores(
     figures: dict[str, Any] = {"folds": folds, "split": split, "fewest": FEWEST, "forms": {}}
     if first.empty:
         return ImageScores({name: tables.frame(tables.SCORES, []) for name in forms}, figures)
-    pictures = decoded([data for column in files for data in column])
+    pictures = decoded(*files)
     places = [pictures.sides(column, files[-1]) for column in files[:-1]]
     groups = tied(columns[-1].tolist(), np.stack(columns), pictures.equal[np.vstack(places)])
     cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
@@ -82,16 +83,15 @@ def image_scores(
     return ImageScores(scores, figures)
 
 
-def _files(columns: Sequence[pd.Series], images: pd.DataFrame) -> list[list[bytes]]:
+def _files(columns: Sequence[pd.Series], images: Mapping[str, bytes]) -> list[OnDemand[str]]:
     """Return the encoded images of those names, column by column."""
-    known = images.set_index("image_id")["image"]
-    lacking = sorted({*pd.concat(list(columns))} - {*known.index})
+    lacking = sorted({*pd.concat(list(columns))} - {*images})
     if lacking:
         raise DataError(
             f"{len(lacking)} images of the instances are not in the table of images:\n"
             f"{shown([repr(name) for name in lacking])}\nRun `dvc repro assemble`."
         )
-    return [[image["bytes"] for image in known.loc[names]] for names in columns]
+    return [OnDemand(images.__getitem__, names.tolist()) for names in columns]
 
 
 def _subsets(rows: pd.DataFrame, split: str) -> dict[str, Ints]:

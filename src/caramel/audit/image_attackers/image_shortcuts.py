@@ -62,7 +62,7 @@ def image_shortcuts(
         DataError: an image does not decode; the message gives its hash.
     """
     rows = rows.reset_index(drop=True)
-    pictures = decoded([*images, *negatives])
+    pictures = decoded(images, negatives)
     sides = pictures.sides(images, negatives)
     names = tied(groups, pictures.equal[sides])
     scores = attack(pictures, sides, names, rows["type"].tolist(), folds=folds, seed=seed)

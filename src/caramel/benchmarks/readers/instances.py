@@ -50,9 +50,9 @@ def _read(path: Path, split: str | None) -> Comparisons:
             f"nothing to score. Set evaluate.split, or draw more negatives (synthesize.per_subtype)."
         )
     store = path.parent / "images.parquet"
-    place = {name: i for i, name in enumerate(tables.read(tables.IMAGES, store, ["image_id"])["image_id"])}
+    known = {*tables.read(tables.IMAGES, store, ["image_id"])["image_id"]}
     used = dict.fromkeys([*chosen["image_id"], *chosen["negative_image_id"].dropna()])
-    lacking = sorted(name for name in used if name not in place)
+    lacking = sorted(name for name in used if name not in known)
     if lacking:
         raise DataError(
             f"{len(lacking)} images of {path} are not in {store}:\n{shown([brief(i) for i in lacking])}\n"
@@ -73,7 +73,7 @@ def _read(path: Path, split: str | None) -> Comparisons:
             }
             for row in chosen.replace({np.nan: None}).itertuples()
         ],
-        [ImageFile(str(store), place[name]) for name in used],
+        [ImageFile(str(store), name=name) for name in used],
     )
 
 

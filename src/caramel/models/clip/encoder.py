@@ -31,11 +31,10 @@ def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
         DataError: a picture does not decode; the message gives its place in the sequence.
     """
 
-    def one(numbered: tuple[int, bytes]) -> npt.NDArray[np.uint8]:
-        index, data = numbered
-        return np.asarray(clip.to_pixels(open_picture(data, f"number {index}")), np.uint8)
+    def one(index: int) -> npt.NDArray[np.uint8]:
+        return np.asarray(clip.to_pixels(open_picture(images[index], f"number {index}")), np.uint8)
 
-    return np.stack(threaded(one, list(enumerate(images)))).transpose(0, 3, 1, 2)
+    return np.stack(threaded(one, range(len(images)))).transpose(0, 3, 1, 2)
 
 
 def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.kinds.source import Source
 from caramel.sources.world.compounds import mentions_of
-from caramel.sources.world.drawing import CANVAS, draw, to_png
+from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import formatted, phrase
-from caramel.sources.world.scenes import sample_scene
+from caramel.sources.world.scenes import Scene, sample_scene
 
 
-def sample_objects(number: int, *, seed: int) -> Source:
-    """Return pictures of one object, with all that can be said of it as the caption, as pairs of the train split.
+class Objects(Mapping[str, bytes]):
+    """image_id -> PNG of one object, drawn when it is asked for.
 
     Every noun, colour and size is equally likely, those too that the scenes of train keep apart: a generator makes the
     data and is no model that is tested on it, and one that had never seen a compound would leave it out of the benchmark.
     """
-    images, pairs = [], []
-    for index in range(number):
-        rng = np.random.default_rng([seed, index])
-        scene, name = sample_scene(rng, objects=1, prior=0.0), f"object-{index:06d}"
-        caption = formatted(phrase(mentions_of(scene.things)[0]))
-        picture = {"bytes": to_png(draw(scene, rng)), "path": f"{name}.png"}
-        images.append((name, picture, CANVAS, CANVAS, "world", "train"))
-        pairs.append((name, name, caption, scene.to_json(), "train", "world"))
-    return Source(
-        pd.DataFrame(images, columns=list(tables.IMAGES.columns)),
-        pd.DataFrame(pairs, columns=list(tables.PAIRS.columns)),
-        tables.frame(tables.REJECTS, []),
-    )
+
+    def __init__(self, number: int, *, seed: int) -> None:
+        self._index = {f"object-{index:06d}": index for index in range(number)}
+        self._seed = seed
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index)
+
+    def __getitem__(self, image_id: str) -> bytes:
+        scene, rng = self._sampled(image_id)
+        return to_png(draw(scene, rng))
+
+    def pairs(self) -> pd.DataFrame:
+        """Return table ``pairs`` of the train split: all that can be said of each object as its caption."""
+        rows = []
+        for name in self:
+            scene, _ = self._sampled(name)
+            caption = formatted(phrase(mentions_of(scene.things)[0]))
+            rows.append((name, name, caption, scene.to_json(), "train", "world"))
+        return pd.DataFrame(rows, columns=list(tables.PAIRS.columns))
+
+    def _sampled(self, image_id: str) -> tuple[Scene, np.random.Generator]:
+        """Return the scene of a picture, and what is drawn at random next."""
+        rng = np.random.default_rng([self._seed, self._index[image_id]])
+        return sample_scene(rng, objects=1, prior=0.0), rng

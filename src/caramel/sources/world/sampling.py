@@ -12,7 +12,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.kinds.source import Source
+from caramel.kinds.source import Put, Source
 from caramel.sources.world.compounds import belongs, held_out, split_of
 from caramel.sources.world.drawing import CANVAS, draw, to_png
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
@@ -35,9 +35,10 @@ def sample_pairs(
     unseen: float,
     prior: float,
     seed: int,
+    put: Put,
     **unused: object,
 ) -> Source:
-    """Return images and pairs of the world.
+    """Return pairs of the world, after handing over their images.
 
     What a scene shows and what its caption says stand in one split each (``compounds.split_of``), and the scenes of
     train and val have no compound that is held out; those of test may have.
@@ -49,9 +50,10 @@ def sample_pairs(
         unseen: share of the compounds of each kind that only test may show.
         prior: chance in [0, 1] that a noun takes its typical colour.
         seed: each scene depends on this, its split and its number alone.
+        put: called with each image as it is drawn.
         unused: what sources that read a folder need.
     """
-    images, pairs = [], []
+    pairs = []
     kept_out = held_out(unseen, numbers=objects, seed=seed)
     for number, (split, count) in enumerate(counts.items()):
         may_stand = partial(belongs, split=split, kept_out=kept_out)
@@ -63,11 +65,10 @@ def sample_pairs(
                 told = int(rng.integers(1, shown + 1))
             tail = _sample_tail(rng, shown, told)
             scene, said = _sample(rng, (shown, told), tail, split, may_stand, prior)
-            picture = {"bytes": to_png(draw(scene, rng)), "path": f"{name}.png"}
-            images.append((name, picture, CANVAS, CANVAS, "world", split))
+            picture = to_png(draw(scene, rng))
+            put(name, picture, f"{name}.png", width=CANVAS, height=CANVAS, source="world", split=split)
             pairs.append((name, name, realise(said), scene.to_json(), split, "world"))
     return Source(
-        pd.DataFrame(images, columns=list(tables.IMAGES.columns)),
         pd.DataFrame(pairs, columns=list(tables.PAIRS.columns)),
         tables.frame(tables.REJECTS, []),
     )
