@@ -43,8 +43,9 @@ def world(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Im
     def put(image_id: str, data: bytes, path: str, **known: object) -> None:
         files[image_id] = data
 
-    world = {"counts": counts, "objects": (1, 2, 3), "further_objects": False, "unseen": 0.125, "prior": 0.5}
-    source = sample_pairs(**world, seed=1, put=put)  # type: ignore[arg-type]
+    source = sample_pairs(
+        counts=counts, objects=(1, 2, 3), further_objects=False, unseen=0.125, prior=0.5, seed=1, put=put
+    )
     held_out = source.pairs[source.pairs["split"] == "test"]
     negatives = world_negatives(held_out, files="", seed=2, attempts=20, further_objects=False).negatives
     rows = negatives.merge(held_out, on="pair_id")

@@ -28,11 +28,7 @@ from caramel.storage.files import write_atomically
 from caramel.storage.records import parquet
 
 GROUP = 65536  # rows of a row group
-LAYOUT = (
-    "shard",
-    "offset",
-    "length",
-)  # columns of ``IMAGES`` that say where a picture lies, and not what it is
+LAYOUT = ("shard", "offset", "length")  # of ``IMAGES``: where a picture lies, and not what it is
 AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
 
 SPLITS = ("train", "val", "test")
