@@ -198,6 +198,7 @@ def test_clean_benchmark_passes(tmp_path: Path) -> None:
         "training",
         "image_uses",
         "images",
+        "equal_pictures",
         "blind_benchmark",
         "attacked_images",
         "blind_images",
@@ -324,6 +325,10 @@ BENCHMARK_DEFECTS: dict[str, Defects] = {
         ),
         "trained on test": (put("training", 1, "split", "test"), "Nothing of the test split is trained on."),
         "image left out": (drop_image, "missing_image='i4'"),
+        "one file in train and test": (
+            put("images", 9, "sha256", indexed(["i0"])["sha256"][0]),
+            "image_id='i4n', split='test', same_file_in='train: i0'",
+        ),
         "broken image": (break_image, "image_id='i1n', image_ok=False"),
         "wrong size": (put("images", 5, "width", 5), "image_id='i2n', image_ok=False"),
         "blind model sees it": (lean_on_length, "probe: 100.0 %"),

@@ -42,10 +42,11 @@ def stored(index: Path, rows: Iterable[Mapping[str, Any]]) -> Pictures:
 
 
 def indexed(names: Iterable[str], **known: Any) -> pd.DataFrame:
-    """Return table ``images`` of images that lie in no shard, for what does not open any."""
-    place = {"shard": "images/00000.parquet", "offset": 4, "length": 1, "sha256": "0" * 64}
-    size = {"width": 48, "height": 48, "source": "test", "split": "test"}
-    return tables.frame(tables.IMAGES, [{"image_id": name, **place, **size, **known} for name in names])
+    """Return table ``images`` of images that lie in no shard, for what does not open any; files are called different."""
+    same = {"shard": "images/00000.parquet", "offset": 4, "length": 1, "width": 48, "height": 48}
+    same |= {"source": "test", "split": "test", **known}
+    rows = [{"image_id": name, "sha256": hashlib.sha256(name.encode()).hexdigest(), **same} for name in names]
+    return tables.frame(tables.IMAGES, rows)
 
 
 def sharded(folder: Path, values: Iterable[bytes]) -> tuple[Path, pd.DataFrame]:

@@ -16,6 +16,7 @@ from caramel.acceptance import Acceptance
 from caramel.audit.grouping import tied
 from caramel.blind.scores import score_pairs
 from caramel.errors import DataError, GateError
+from caramel.gates.equal_pictures import PHOTOGRAPHS, equal_pictures, perceptual_hash
 from caramel.gates.splits import text_uses
 from caramel.gates.suites import Summary, validate
 from caramel.storage.image_store import Pictures
@@ -121,11 +122,13 @@ def validate_benchmark(
     """
     named = instances.assign(negative_id=instances["instance_id"])
     sets = [rows.assign(training_set=name) for name, rows in training.items()]
+    opened = images_that_open(images, pictures)
     looked_at = {
         "instances": instances,
         "training": pd.concat(sets, ignore_index=True),
         "image_uses": image_uses(instances, training, images),
-        "images": images_that_open(images, pictures),
+        "images": opened,
+        "equal_pictures": equal_pictures(opened),
         "blind_benchmark": with_scores(named, scores, exempt=blind_exempt),
         **attacked_images(named[~named["subtype"].isin(list(image_exempt))], image_scores),
     }
@@ -192,21 +195,29 @@ def image_uses(
 
 
 def images_that_open(images: pd.DataFrame, pictures: Pictures) -> pd.DataFrame:
-    """Return the images with ``image_ok``: it decodes to its row's size.
+    """Return the images with ``image_ok``: it decodes to its row's size, and photographs with ``perceptual_hash``.
 
     Raises:
         DataError: a shard is missing, or holds another file than the one that an image's SHA-256 says.
     """
-    rows = zip(images["image_id"], images["width"], images["height"], strict=True)
-    ok = [_opens(pictures.checked(name), width, height) for name, width, height in rows]
-    return images.assign(image_ok=pd.Series(ok, index=images.index, dtype="bool"))
+    rows = images[["image_id", "width", "height", "source"]].itertuples(index=False, name=None)
+    found = [
+        _opened(pictures.checked(name), (width, height), source == PHOTOGRAPHS)
+        for name, width, height, source in rows
+    ]
+    opened = pd.DataFrame(found, index=images.index, columns=["image_ok", "perceptual_hash"])
+    return images.assign(
+        image_ok=opened["image_ok"].astype("bool"), perceptual_hash=opened["perceptual_hash"]
+    )
 
 
-def _opens(data: bytes, width: int, height: int) -> bool:
+def _opened(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bool, bytes | None]:
+    """Return whether an encoded file decodes to a picture of a size, and the hash of that if it is asked for."""
     try:
-        return open_picture(data, "").size == (width, height)
+        picture = open_picture(data, "")
     except DataError:
-        return False
+        return False, None
+    return picture.size == size, perceptual_hash(picture) if hashed else None
 
 
 def attacked_images(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -40,11 +40,11 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
     words = {text: words_only(text) for text in uses["text"].unique()}
     content = {text: " ".join(sorted(CONTENT.intersection(said))) for text, said in words.items()}
     # Reading is slow, and who says the same has the same words of content: most texts need not be read.
-    read_these = uses["scene_known"] & _elsewhere(uses, content).notna()
+    read_these = uses["scene_known"] & elsewhere(uses, "text", content).notna()
     meanings = {text: meaning(text) for text in uses.loc[read_these, "text"].unique()}
     return uses.assign(
-        same_words_in=_elsewhere(uses, {text: " ".join(said) for text, said in words.items()}),
-        same_meaning_in=_elsewhere(uses[uses["scene_known"]], meanings),
+        same_words_in=elsewhere(uses, "text", {text: " ".join(said) for text, said in words.items()}),
+        same_meaning_in=elsewhere(uses[uses["scene_known"]], "text", meanings),
     )
 
 
@@ -57,11 +57,17 @@ def meaning(text: str) -> str | None:
     return None if said is None else repr(said.whole.canonical())
 
 
-def _elsewhere(uses: pd.DataFrame, keys: Mapping[str, str | None]) -> pd.Series:
-    """Return "SPLIT: TEXT" of the first use whose text has an equal key in another split, null where there is none."""
-    keyed = uses[["split", "text"]].assign(key=uses["text"].map(keys)).dropna(subset="key")
+def elsewhere(uses: pd.DataFrame, column: str, keys: Mapping[str, str | None]) -> pd.Series:
+    """Return "SPLIT: WHAT" of the first use in another split of what has an equal key, null where there is none.
+
+    Args:
+        uses: rows with ``split`` and what is used in it.
+        column: what is used.
+        keys: of what is used; None is equal to nothing.
+    """
+    keyed = uses[["split", column]].assign(key=uses[column].map(keys)).dropna(subset="key")
     keyed = keyed.rename_axis("use").reset_index()
-    firsts = keyed[["key", "split", "text"]].drop_duplicates(["key", "split"])
+    firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
     met = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
     found = met[met["split"] != met["split_there"]].drop_duplicates("use")
-    return (found["split_there"] + ": " + found["text"]).set_axis(found["use"]).reindex(uses.index)
+    return (found["split_there"] + ": " + found[column]).set_axis(found["use"]).reindex(uses.index)
