@@ -4,8 +4,8 @@ from pathlib import Path
 
 from caramel.config import Config
 from caramel.models.devices import compute, resolve_device
-from caramel.running import tracking
 from caramel.running.stages import run
+from caramel.running.tracking_store import store_root
 from caramel.storage.files import empty_folder
 from caramel.training import finetune as library
 
@@ -30,7 +30,7 @@ def finetune(config: Config) -> None:
         executor=config.run.executor,
         folder=Path("work/finetune"),
         out=out,
-        root=tracking.store_root(),
+        root=store_root(),
         gpus=1.0 if resolve_device(config.run.device) == "cuda" else 0.0,
     )
     curves.to_csv(out / "curves.csv", index=False)

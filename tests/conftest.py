@@ -7,11 +7,13 @@ import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from tracking_servers import served
 from xdist.scheduler import LoadScopeScheduling
 
 from caramel.running.stages import be_quiet
@@ -33,6 +35,8 @@ PARTS = {
     "tests/pipeline/test_smoke.py": "smoke",
     "tests/running/test_cluster.py": "ray_cluster",
     "tests/running/test_parallel.py": "ray_cluster",
+    "tests/running/test_tracking_copy.py": "tracking_servers",
+    "tests/running/test_tracking_server.py": "tracking_servers",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/test_scoring.py": "ray_cluster",
     "tests/pipeline/test_profiles.py": "profiles",
@@ -78,7 +82,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest parts first, so that none of them is what the others wait for at the end."""
     for item in items:
-        if {"smoke", "ray_cluster"} & {*getattr(item, "fixturenames", ())} - {_part(item.nodeid)}:
+        if {"smoke", "ray_cluster", "tracking_servers"} & {*getattr(item, "fixturenames", ())} - {
+            _part(item.nodeid)
+        }:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
     rank = {part: place for place, part in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(_part(item.nodeid), len(rank)))
@@ -233,3 +239,12 @@ def ray_cluster() -> Iterator[None]:
     )
     yield
     ray.shutdown()
+
+
+@pytest.fixture(scope="session")
+def tracking_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """One MLflow server for all tests that need one, on PostgreSQL where that is installed."""
+    if find_spec("flask_wtf") is None:
+        pytest.skip("Flask-WTF is not installed: MLflow's server asks for no password without it")
+    with served(tmp_path_factory.mktemp("served")) as servers:
+        yield servers

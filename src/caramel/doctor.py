@@ -1,6 +1,7 @@
 """What ``caramel doctor`` looks at: one line per finding, with what to do.
 
-Nothing here reaches the network, but for a cluster that RAY_ADDRESS names. The slow parts
+Nothing here reaches the network, but for a cluster that RAY_ADDRESS names and a tracking server that
+CARAMEL_TRACKING_URI does. The slow parts
 (DVC and torch) run side by side.
 """
 
@@ -24,7 +25,8 @@ from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
 from caramel.running import dvc_cache, dvc_state
 from caramel.running.cluster import named_cluster, unreachable
-from caramel.running.tracking import counted_runs
+from caramel.running.tracking_server import named_server, require_server, shown_address
+from caramel.running.tracking_store import counted_runs
 from caramel.storage.volumes import room, trouble, volume_of
 
 State = Literal["ok", "warn", "FAIL"]
@@ -315,7 +317,13 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
 
 
 def runs(root: Path) -> Finding:
-    """The store of tracked runs."""
+    """The store of tracked runs, or the server they go to."""
+    try:
+        require_server()
+        if address := named_server():
+            return Finding(OK, "mlflow", f"the server at {shown_address(address)} answers")
+    except CaramelError as error:
+        return Finding(FAIL, "mlflow", str(error))
     database = root / "mlruns" / "mlflow.db"
     if not database.exists():
         return Finding(OK, "mlflow", "no runs yet; the store is made by the first")

@@ -6,7 +6,7 @@ import pytest
 from filelock import FileLock
 
 from caramel.errors import DataError, ResourceError
-from caramel.running import tracking
+from caramel.running import tracking, tracking_store
 
 
 @pytest.fixture
@@ -108,18 +108,53 @@ def test_a_commit_with_changes_is_marked(tmp_path) -> None:
     assert tracking.git_commit(tmp_path) == f"{clean}-dirty"
 
 
-def test_a_run_is_closed_when_setting_it_up_fails(project) -> None:
-    import mlflow
-
+def test_no_run_is_made_when_what_it_reads_cannot_be_named(project) -> None:
     (project / "dvc.lock").write_text("")
     with (
         pytest.raises(DataError, match="caramel doctor --fix"),
         tracking.run("n", key="k", params={}, data=DATA, workspace=project),
     ):
         raise AssertionError("must not run")
-    assert mlflow.active_run() is None
+    assert runs(project) == []
+
+
+def test_a_run_that_is_planned_is_opened_by_its_id_alone(project) -> None:
+    import mlflow
+
+    planned = tracking.plan("n", key="k", params={"a": 1}, data=DATA, workspace=project)
     (found,) = runs(project)
-    assert found.info.status == "FAILED"
+    assert (found.info.status, found.info.run_id) == ("SCHEDULED", planned.run_id)
+    assert {"mlflow.runName": "n", "caramel.key": "k"}.items() <= found.data.tags.items()
+    with tracking.opened(planned, {"b": 2}):
+        mlflow.log_metric("m", 1.0)
+    (found,) = runs(project)
+    assert found.info.status == "FINISHED"
+    assert (found.data.params, found.data.metrics) == ({"a": "1", "b": "2"}, {"m": 1.0})
+
+
+def test_of_two_runs_that_were_made_for_one_key_the_first_stays(project) -> None:
+    import mlflow
+
+    first = tracking.plan("n", key="k", params={})
+    client = mlflow.MlflowClient(first.uri)
+    experiment = client.get_run(first.run_id).info.experiment_id
+    calls = []
+
+    class Twice:
+        """A client whose request to make a run arrives twice."""
+
+        def __getattr__(self, name):
+            return getattr(client, name)
+
+        def create_run(self, *arguments, **keywords):
+            made = [client.create_run(*arguments, **keywords) for _ in range(2)]
+            calls.append([run.info.run_id for run in made])
+            return made[1]
+
+    stays = tracking._the_run(Twice(), experiment, "other", dict)
+    assert stays in calls[0]
+    left = [run.info.run_id for run in runs(project)]
+    assert sorted(left) == sorted([first.run_id, stays])
 
 
 def fill(folder) -> None:
@@ -195,7 +230,7 @@ def test_a_new_store_takes_nothing_from_the_log_of_one_that_was_moved_away(proje
 
 
 def test_a_lock_that_another_process_does_not_let_go_of_is_named(project, monkeypatch) -> None:
-    monkeypatch.setattr(tracking, "LOCK_WAIT", 0.1)
+    monkeypatch.setattr(tracking_store, "LOCK_WAIT", 0.1)
     tracking.tracking_uri(project)
     for lock in (project / "mlruns" / "mlflow.db.lock", project / "work" / "locks" / "runs.lock"):
         lock.parent.mkdir(parents=True, exist_ok=True)

@@ -68,8 +68,8 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
 def doctor(fix: bool) -> None:
     """Check this machine and this project: one line per finding, with what to do.
 
-    Makes no network call, but for the cluster at RAY_ADDRESS where that is set. Exits with code 1
-    if anything must be mended first.
+    Makes no network call, but for the cluster at RAY_ADDRESS and the tracking server at
+    CARAMEL_TRACKING_URI where those are set. Exits with code 1 if anything must be mended first.
 
     \b
     Example:
@@ -139,10 +139,15 @@ def ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.running.tracking import store_root, tracking_uri
+    from caramel.running.tracking_server import NAME, named_server, require_server, shown_address
+    from caramel.running.tracking_store import store_root, tracking_uri
 
     root = store_root()
-    if "CARAMEL_TRACKING_URI" not in os.environ and not (root / "mlruns" / "mlflow.db").exists():
+    if address := named_server():
+        require_server()
+        say(f"Runs are tracked by the server at {shown_address(address)}: open that in a browser.")
+        return
+    if not os.environ.get(NAME) and not (root / "mlruns" / "mlflow.db").exists():
         raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
     _check_port(port)
     store = tracking_uri(root)

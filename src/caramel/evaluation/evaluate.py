@@ -28,6 +28,7 @@ from caramel.models.families.specs import content_of, family_of, missing_of, ope
 from caramel.models.store import check_stores
 from caramel.registry import BENCHMARKS
 from caramel.running import parallel, tracking
+from caramel.running.tracking_server import require_server
 
 
 class Evaluation(NamedTuple):
@@ -75,11 +76,12 @@ def evaluate(
         tags: by model name, further tags of its MLflow runs.
 
     Raises:
-        ConfigError: two models have one name, or a benchmark stands twice.
+        ConfigError: two models have one name, or a benchmark stands twice, or the tracking server refuses this user.
         DataError: a file of a benchmark is missing or broken, or images are.
         BackendError: a model is unknown, missing or broken, or cannot be scored on one of the benchmarks.
-        ResourceError: a trial failed on Ray; the message holds its error.
+        ResourceError: a trial failed on Ray; the message holds its error. Or the tracking server does not answer.
     """
+    require_server()
     twice = _twice(models, sources)
     if twice:
         raise ConfigError("\n".join(twice))
@@ -104,8 +106,6 @@ def evaluate(
         evaluate_model,
         points,
         settings={
-            "workspace": str(Path.cwd()),
-            "root": str(tracking.store_root()),
             "device": device,
             "precision": precision,
             "batch": batch,
@@ -120,6 +120,7 @@ def evaluate(
         title="evaluate",
         gpus=gpus,
         again=lambda result: result["failed"] > 0,  # the next run asks those questions again
+        plan=lambda point, scratch: _planned(point, scratch, precision=precision, batch=batch, limit=limit),
     )
     scored = [tables.read(tables.SIMILARITIES, r["similarities"]) for r in results if r["similarities"]]
     answered = [tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]]
@@ -136,8 +137,7 @@ def evaluate_model(
     point: dict[str, Any],
     scratch: str,
     *,
-    workspace: str,
-    root: str,
+    planned: tracking.Planned,
     device: str,
     precision: str,
     batch: int | None,
@@ -153,8 +153,7 @@ def evaluate_model(
         point: ``model`` (spec), ``weights`` (their hash), ``source`` (as ``Source``), ``content`` (hash of
             the instances and images) and ``tags``.
         scratch: folder of the trial.
-        workspace: folder with ``dvc.lock``.
-        root: the project's root, for tracking.
+        planned: the run.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.
         batch: items per forward pass; None: found automatically.
@@ -192,6 +191,16 @@ def evaluate_model(
         )
         metrics = summarise(rows, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     path = tables.write(tables.METRICS, metrics, Path(scratch, "metrics.parquet"))
+    log_run(metrics, planned)
+    return {**overall(metrics), **paths, "metrics": str(path), "failed": failed}
+
+
+def _planned(
+    point: dict[str, Any], scratch: str, *, precision: str, batch: int | None, limit: int | None
+) -> tracking.Planned:
+    """Return the MLflow run of a model on a benchmark."""
+    source = Source(**point["source"])
+    of_what = "" if source.benchmark == "instances" else f" on {source.benchmark}"
     params = {
         "model": point["model"],
         "benchmark": source.benchmark,
@@ -204,10 +213,13 @@ def evaluate_model(
         **source.options,
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }
-    log_run(
-        point, source, model.name, metrics, params, key=Path(scratch).name, root=root, workspace=workspace
+    return tracking.plan(
+        f"evaluate {parse_spec(point['model']).name}{of_what}",
+        key=parallel.fingerprint(__name__, scratch),
+        params=params,
+        data=source.dvc,
+        tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
     )
-    return {**overall(metrics), **paths, "metrics": str(path), "failed": failed}
 
 
 def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:

@@ -6,45 +6,22 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Sequence
-from typing import Any
 
 import pandas as pd
 
-from caramel.evaluation.located import Source
 from caramel.running import tracking
 
 _NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
 _LONGEST = 250  # signs of one
 
 
-def log_run(
-    point: dict[str, Any],
-    source: Source,
-    name: str,
-    metrics: pd.DataFrame,
-    params: dict[str, Any],
-    *,
-    key: str,
-    root: str,
-    workspace: str,
-) -> None:
-    """Log the metrics, by subset, and their figure as one MLflow run."""
+def log_run(metrics: pd.DataFrame, planned: tracking.Planned) -> None:
+    """Log the metrics, by subset, and their figure to a run."""
     import mlflow
 
     from caramel.evaluation.results.bars import subset_bars
 
-    title = (
-        f"evaluate {name}" if source.benchmark == "instances" else f"evaluate {name} on {source.benchmark}"
-    )
-    with tracking.run(
-        title,
-        key=key,
-        params=params,
-        data=source.dvc,
-        tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
-        root=root,
-        workspace=workspace,
-    ):
+    with tracking.opened(planned):
         scored = metrics.dropna(subset=["value"])
         names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
         mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))

@@ -20,6 +20,7 @@ from typing import Any
 import psutil
 
 from caramel.errors import ResourceError
+from caramel.running.tracking_server import environment
 
 SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
 LOOK = 2.0  # seconds between looks whether they run
@@ -97,8 +98,12 @@ def _join() -> None:
     said = unreachable(place) if place else None  # Ray itself would try for minutes
     if said is None:
         refusals = (ConnectionError, RayError, *((ValueError, RuntimeError) if address else ()))
+        # Workers elsewhere have not this process's environment; they log to the same server.
+        variables = {"env_vars": environment()} if address else None
         try:
-            ray.init(log_to_driver=False, logging_level="error", include_dashboard=False)
+            ray.init(
+                log_to_driver=False, logging_level="error", include_dashboard=False, runtime_env=variables
+            )
         except refusals as error:
             said = str(error).partition("\n")[0]
         except Exception as error:

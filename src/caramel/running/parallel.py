@@ -149,6 +149,7 @@ def tune_grid(
     title: str,
     gpus: float = 0.0,
     again: Callable[[dict[str, Any]], bool] = lambda result: False,
+    plan: Callable[[dict[str, Any], str], Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Return the result of ``trial`` at each point of a grid, in the grid's order.
 
@@ -168,6 +169,9 @@ def tune_grid(
         title: name of the experiment.
         gpus: GPUs that one trial needs.
         again: says of a result that it is not to be kept: the next call runs that trial again.
+        plan: called here with point and scratch folder of each trial that is to be run, before it is; what it returns is
+            the trial's argument ``planned``, and no part of its key. A tracked run is made so: of two hosts each would
+            make one.
 
     Raises:
         ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
@@ -178,13 +182,18 @@ def tune_grid(
     done = _finished(folder, {*names})
     todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
     jobs = [(point, str(folder / name)) for name, point in todo.items()]
+
+    def planned(point: dict[str, Any], scratch: str) -> dict[str, Any]:
+        return {"planned": plan(point, scratch)} if plan else {}
+
     if executor == "inline":
         for point, scratch in tqdm(jobs, desc=title, unit="trial", disable=None):
-            _run_trial(trial, point, scratch, dict(settings))
+            _run_trial(trial, point, scratch, {**settings, **planned(point, scratch)})
     elif jobs:
         for name in todo:
             check(folder / name)  # here, since nobody sees what a worker says
-        _run_on_tune(trial, jobs, dict(settings), folder, title, gpus)
+        each = {scratch: {**settings, **planned(point, scratch)} for point, scratch in jobs}
+        _run_on_tune(trial, jobs, each, folder, title, gpus)
     done |= _finished(folder, {*todo})
     for result, path in done.values():
         if again(result):
@@ -226,12 +235,15 @@ def _run_trial(
 def _run_on_tune(
     trial: Callable[..., dict[str, Any]],
     jobs: Sequence[tuple[dict[str, Any], str]],
-    settings: dict[str, Any],
+    settings: Mapping[str, dict[str, Any]],
     folder: Path,
     title: str,
     gpus: float,
 ) -> None:
-    """Run the jobs as one Ray Tune experiment; raise the first error after all have ended."""
+    """Run the jobs as one Ray Tune experiment, each with the settings of its scratch folder.
+
+    The first error is raised after all have ended.
+    """
     with ray_session() as look:
         from ray import tune
 
@@ -253,7 +265,7 @@ def _run_on_tune(
         def trainable(config: dict[str, Any]) -> None:
             point, scratch = config["job"]
             try:
-                result = _run_trial(trial, point, scratch, settings)
+                result = _run_trial(trial, point, scratch, settings[scratch])
             except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
                 said = blamed(error, [scratch]) or f"{type(error).__name__}: {error}"
                 tune.report({"error": said})

@@ -25,7 +25,8 @@ from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
 from caramel.running.cluster import named_cluster, one_session
 from caramel.running.timings import Timing
-from caramel.running.tracking import store_root
+from caramel.running.tracking_server import NAME, require_server
+from caramel.running.tracking_store import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
 from caramel.storage.volumes import blamed, require
 
@@ -101,6 +102,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         config = load()
         check_names(config)
         require(places(config))
+        require_server()
     except CaramelError as error:
         _stop(error)
     try:
@@ -139,7 +141,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
 def places(config: Config) -> list[Path]:
     """Return the folders that a stage writes to, each perhaps a volume of its own."""
     found = [Path("data"), WORK]
-    if "CARAMEL_TRACKING_URI" not in os.environ:
+    if not os.environ.get(NAME):
         found.append(store_root() / "mlruns")
     if config.run.executor == "ray" and not named_cluster():
         # Where Ray puts its logs and what does not fit into memory.

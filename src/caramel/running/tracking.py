@@ -1,38 +1,31 @@
 """MLflow runs that name the data set version they used.
 
 The store is SQLite with artifacts beside it, under ``mlruns/`` of the project's root (also
-when DVC runs an experiment in a temporary folder; the data version is then that folder's). Any process may log: the database is
-made under a file lock and runs in write-ahead mode.
+when DVC runs an experiment in a temporary folder; the data version is then that folder's), or a server
+(``tracking_server.py``). Any process may log: the database is made under a file lock and runs in write-ahead mode. Runs are
+made by the process that drives (``plan``), one after the other; workers open them by their id (``opened``).
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
-from caramel.errors import DataError, ResourceError
+from caramel.errors import ConfigError, ResourceError
 from caramel.running.dvc_state import read_lock
+from caramel.running.tracking_server import NAME, again, impatient, meaning
+from caramel.running.tracking_store import EXPERIMENT, held, store_root, tracking_uri
 from caramel.running.work_folder import LOCKS
-from caramel.storage.volumes import blamed, require
+from caramel.storage.volumes import blamed
 
 if TYPE_CHECKING:
     import mlflow
-
-EXPERIMENT = "caramel"
-LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may want it at once
-
-
-def store_root() -> Path:
-    """Return the folder that holds ``mlruns/``: ``DVC_ROOT`` where DVC runs the stage, else this one."""
-    return Path(os.environ.get("DVC_ROOT", ".")).resolve()
 
 
 def git_commit(workspace: Path) -> str:
@@ -70,86 +63,168 @@ def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     return {out: digest for out, digest in outs.items() if any(out in names for names in holders)}
 
 
-def tracking_uri(root: Path) -> str:
-    """Return the URI of the store, making it on first use.
+@dataclass(frozen=True)
+class Planned:
+    """A run that was made and is to be opened, perhaps on another machine."""
 
-    ``CARAMEL_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
+    name: str
+    run_id: str
+    uri: str
+    root: str  # holds mlruns/, where that is the store
+
+
+def plan(
+    name: str,
+    *,
+    key: str,
+    params: Mapping[str, Any],
+    data: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    root: str | Path | None = None,
+    workspace: str | Path = ".",
+) -> Planned:
+    """Make the MLflow run of ``key`` with all that is known before it begins, or find the one of an earlier process.
+
+    Args:
+        name: readable name of the run.
+        key: hash of all that determines the run; one run per key.
+        params: parameters to log; nested values are logged as text.
+        data: DVC paths that the run reads; logged as inputs with their DVC hash.
+        tags: further tags.
+        root: folder that holds ``mlruns/``; None: that of this project.
+        workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
+            one of its own, so that it is not always ``root``.
 
     Raises:
-        DataError: the store is empty or broken.
-        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds its lock for long.
+        ConfigError: the server refuses this user, or the experiment was deleted there.
+        DataError: the store is empty or broken, or ``dvc.lock`` is.
+        ResourceError: the server does not answer, the volume of ``mlruns/`` is full or read-only, or another process holds
+            a lock for long.
     """
-    if "CARAMEL_TRACKING_URI" in os.environ:
-        return os.environ["CARAMEL_TRACKING_URI"]
-    folder = root / "mlruns"
-    require([folder])  # SQLite and MLflow would say much, and not this
-    folder.mkdir(exist_ok=True)
-    database = folder / "mlflow.db"
-    with _held(database.with_name("mlflow.db.lock")):
-        if not database.exists():
-            _make_store(database)
-        counted_runs(database)
-    return f"sqlite:///{database}?timeout=60"
+    root, workspace = Path(root) if root else store_root(), Path(workspace)
+    uri = tracking_uri(root)
+    with _clearly(name, uri, root):
+        import mlflow
+        from mlflow.entities import Param, RunTag
+        from mlflow.tracking.context.registry import resolve_tags
+
+        commit = git_commit(workspace)
+        known = {"caramel.key": key, "git.commit": commit, **(tags or {})}
+        inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
+        client = mlflow.MlflowClient(uri)
+        # One process at a time: to find a run and to make it are two requests.
+        # The lock is not in mlruns/: where runs go to a server, that is not written.
+        with held(root / LOCKS / "runs.lock"):
+            experiment = again(lambda: _experiment(client))
+            run_id = _the_run(client, experiment, key, lambda: resolve_tags({"mlflow.runName": name}))
+            client.log_batch(
+                run_id,
+                params=[Param(k, str(v)) for k, v in params.items()],
+                tags=[RunTag(k, v) for k, v in known.items()],
+            )
+            if inputs:
+                again(lambda: client.log_inputs(run_id, datasets=inputs))
+    return Planned(name, run_id, uri, str(root))
 
 
-def counted_runs(database: Path) -> tuple[int, int]:
-    """Return how many runs a store holds, and how many of them are running.
+def _experiment(client: mlflow.MlflowClient) -> str:
+    """Return the id of the experiment, making it on first use."""
+    found = client.get_experiment_by_name(EXPERIMENT)
+    if found is None:
+        return str(client.create_experiment(EXPERIMENT))
+    if found.lifecycle_stage != "active":
+        raise ConfigError(
+            f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
+            f"--experiment-id {found.experiment_id}`."
+        )
+    return str(found.experiment_id)
 
-    Raises:
-        DataError: it is empty or broken: no database, or one without MLflow's tables.
-        ResourceError: it cannot be read at this time.
+
+def _the_run(
+    client: mlflow.MlflowClient, experiment: str, key: str, tags: Callable[[], Mapping[str, str]]
+) -> str:
+    """Return the id of the one run of a key, made if there is none.
+
+    A request to make one is sent again where the answer was lost, and two hosts may send it at once: of several runs of one
+    key the first stays.
     """
-    lost = (
-        f"The runs that it held are gone, unless there is a copy: put that back, or move the file away "
-        f"(`mv {database} {database}.broken`), and a new store is made."
-    )
-    # On a read-only volume SQLite cannot make the files that go with write-ahead mode; nobody writes there.
-    options = "immutable=1" if os.statvfs(database).f_flag & os.ST_RDONLY else "mode=ro"
-    try:
-        with closing(
-            sqlite3.connect(f"{database.resolve().as_uri()}?{options}", uri=True, timeout=60)
-        ) as store:
-            count, running = store.execute("SELECT count(*), sum(status = 'RUNNING') FROM runs").fetchone()
-            return count, running or 0
-    except sqlite3.OperationalError as error:
-        if "no such table" in str(error):
-            said = "is empty" if database.stat().st_size == 0 else "has no table of runs"
-            raise DataError(f"The store of runs {database} {said}. {lost}") from error
-        raise ResourceError(f"The store of runs {database} cannot be read now: {error}.") from error
-    except sqlite3.DatabaseError as error:
-        raise DataError(f"The store of runs {database} is broken: {error}. {lost}") from error
+
+    def search() -> list[str]:
+        order = ["attributes.start_time ASC", "attributes.run_id ASC"]
+        found = client.search_runs([experiment], f"tags.`caramel.key` = '{key}'", order_by=order)
+        return [run.info.run_id for run in found]
+
+    if not (found := search()):
+        made = client.create_run(experiment, tags={**tags(), "caramel.key": key}).info.run_id
+        client.update_run(made, status="SCHEDULED")
+        found = search()
+        for more in found[1:]:
+            client.delete_run(more)
+    return found[0]
 
 
-def _make_store(database: Path) -> None:
-    """Make database and experiment under another name, then rename: all or nothing."""
-    import mlflow
+def _input(path: str, digest: str, commit: str) -> Any:
+    """Return an output of DVC as an input of a run."""
+    from mlflow.data.code_dataset_source import CodeDatasetSource
+    from mlflow.data.meta_dataset import MetaDataset
+    from mlflow.entities import DatasetInput, InputTag
 
-    new = database.with_name("mlflow.new.db")
-    new.unlink(missing_ok=True)
-    artifacts = database.with_name("artifacts").as_uri()
-    mlflow.MlflowClient(f"sqlite:///{new}").create_experiment(EXPERIMENT, artifact_location=artifacts)
-    with sqlite3.connect(new) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    connection.close()
-    for rest in ("-wal", "-shm"):  # of a store that was moved away: SQLite would write it into the new one
-        with suppress(FileNotFoundError):
-            os.replace(f"{database}{rest}", f"{database}.broken{rest}")  # where the moved one finds it
-    os.replace(new, database)
+    source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
+    found = MetaDataset(source, name=path, digest=digest[:36])._to_mlflow_entity()
+    return DatasetInput(found, [InputTag("mlflow.data.context", "input")])
 
 
 @contextmanager
-def _held(path: Path) -> Iterator[None]:
-    """Hold a file lock; raise a ResourceError that names it if other processes do not let go of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterator[mlflow.ActiveRun]:
+    """Open a run for the time of the block, and log further parameters, in this process.
+
+    A server that is away is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
+
+    Raises:
+        ConfigError: the server refuses this user.
+        ResourceError: the server is away for too long, or the volume of ``mlruns/`` is full or read-only.
+    """
+    with _clearly(planned.name, planned.uri, Path(planned.root)):
+        import mlflow
+        from sqlalchemy.exc import SQLAlchemyError
+
+        mlflow.set_tracking_uri(planned.uri)
+        active = mlflow.start_run(run_id=planned.run_id)
+        try:
+            if params:
+                mlflow.log_params(dict(params))
+            yield active
+        except BaseException as error:
+            # A server that was waited for in vain is not waited for again, and what ended the run is said, not this.
+            given_up = isinstance(error, Exception) and meaning(error, planned.uri) is not None
+            with (
+                impatient() if given_up else nullcontext(),
+                suppress(mlflow.MlflowException, SQLAlchemyError),
+            ):
+                mlflow.end_run("FAILED")
+            raise
+        mlflow.end_run()
+
+
+@contextmanager
+def _clearly(name: str, uri: str, root: Path) -> Iterator[None]:
+    """Raise errors of the block that come from store or server as what a user can mend."""
+    from mlflow import MlflowException
+    from sqlalchemy.exc import SQLAlchemyError
+
+    # What it logs of a failure, with a traceback, it raises as well.
+    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
     try:
-        with FileLock(path, timeout=LOCK_WAIT):
-            yield
-    except Timeout as error:
-        raise ResourceError(
-            f"Another process held the lock {path} for {LOCK_WAIT:.0f} s. End it (`fuser {path}` names it), and run "
-            f"this again."
-        ) from error
+        yield
+    except (MlflowException, SQLAlchemyError) as error:
+        if uri.startswith("http"):
+            found = meaning(error, uri)
+            if found is None:
+                raise
+            raise type(found)(f"Run {name!r} cannot be tracked. {found}") from error
+        if os.environ.get(NAME) or (said := blamed(error, [root / "mlruns"])) is None:
+            raise
+        raise ResourceError(f"Run {name!r} cannot be tracked: {said}") from error
 
 
 @contextmanager
@@ -163,53 +238,7 @@ def run(
     root: str | Path | None = None,
     workspace: str | Path = ".",
 ) -> Iterator[mlflow.ActiveRun]:
-    """Open the MLflow run of ``key``, or reopen it if an earlier process was killed in it.
-
-    Args:
-        name: readable name of the run.
-        key: hash of all that determines the run; one run per key.
-        params: parameters to log; nested values are logged as text.
-        data: DVC paths that the run reads; logged as inputs with their DVC hash.
-        tags: further tags.
-        root: folder that holds ``mlruns/``, where the process does not know it (a Ray worker).
-        workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
-            one of its own, so that it is not always ``root``.
-
-    Raises:
-        DataError: the store is empty or broken, or ``dvc.lock`` is.
-        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds a lock for long.
-    """
-    import mlflow
-    from mlflow.data.code_dataset_source import CodeDatasetSource
-    from mlflow.data.meta_dataset import MetaDataset
-    from sqlalchemy.exc import SQLAlchemyError
-
-    root, workspace = Path(root) if root else store_root(), Path(workspace)
-    # What it logs of a failure, with a traceback, it raises as well.
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    mlflow.set_tracking_uri(tracking_uri(root))
-    try:
-        with ExitStack() as opened:
-            # One process at a time: MLflow's store refuses a data set that two runs add at once.
-            # The lock is not in mlruns/: where runs go to a server, that is not written.
-            with _held(root / LOCKS / "runs.lock"):
-                experiment = mlflow.set_experiment(EXPERIMENT)
-                earlier = mlflow.search_runs(
-                    [experiment.experiment_id], f"tags.`caramel.key` = '{key}'", output_format="list"
-                )
-                run_id = earlier[0].info.run_id if earlier else None
-                active = mlflow.start_run(run_id=run_id, run_name=None if earlier else name)
-                opened.enter_context(active)
-                commit = git_commit(workspace)
-                mlflow.set_tags({"caramel.key": key, "git.commit": commit, **(tags or {})})
-                mlflow.log_params(dict(params))
-                for path, digest in data_versions(data, workspace).items():
-                    source = CodeDatasetSource(
-                        tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit}
-                    )
-                    mlflow.log_input(MetaDataset(source, name=path, digest=digest[:36]), context="input")
-            yield active
-    except (mlflow.MlflowException, SQLAlchemyError) as error:
-        if "CARAMEL_TRACKING_URI" in os.environ or (said := blamed(error, [root / "mlruns"])) is None:
-            raise
-        raise ResourceError(f"Run {name!r} cannot be tracked: {said}") from error
+    """Make and open the MLflow run of ``key``, or reopen it if an earlier process was killed in it: ``plan``, ``opened``."""
+    planned = plan(name, key=key, params=params, data=data, tags=tags, root=root, workspace=workspace)
+    with opened(planned) as active:
+        yield active

@@ -34,10 +34,8 @@ def finetune_trial(
     sets: Mapping[str, str],
     validation: str,
     images: str,
-    data: Sequence[str],
     settings: Mapping[str, Any],
-    root: str,
-    workspace: str,
+    planned: tracking.Planned,
 ) -> dict[str, Any]:
     """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run.
 
@@ -51,10 +49,8 @@ def finetune_trial(
         sets: variant → path of its ``training`` table.
         validation: path of the ``training`` table, with negatives of all kinds, whose val rows every variant is measured on.
         images: path of the images table.
-        data: DVC paths to record as the run's inputs.
         settings: keyword arguments of ``contrastive.fit``.
-        root: folder that holds ``mlruns/``.
-        workspace: folder with the sources and ``dvc.lock`` of this run.
+        planned: the run.
 
     Returns {"variant", "seed", "checkpoint", "curve"}.
     """
@@ -69,16 +65,7 @@ def finetune_trial(
     clip = load_checkpoint(base)
     examples = load_examples(clip, rows[rows["split"] == "train"], pictures, method=METHODS[variant])
     measured = val_rows[val_rows["split"] == "val"]
-    params = {**point, **settings, "train_rows": len(examples)}
-    with tracking.run(
-        f"finetune {name}",
-        key=fingerprint(__name__, name, scratch),
-        params=params,
-        data=data,
-        tags={"stage": "finetune", "variant": variant, "seed": str(seed)},
-        root=root,
-        workspace=workspace,
-    ):
+    with tracking.opened(planned, {"train_rows": len(examples)}):
         import mlflow
 
         mlflow.log_dict(dict(clip.config), "model_config.json")
@@ -138,9 +125,23 @@ def finetune(
         folder: where resumable trials lie.
         out: the stage's output folder.
         gpus: GPUs per trial.
-        base, sets, validation, images, data, settings, executor, root: as in ``finetune_trial``.
+        data: DVC paths to record as the runs' inputs.
+        root: folder that holds ``mlruns/``.
+        base, sets, validation, images, settings, executor: as in ``finetune_trial``.
     """
     points = [{"variant": variant, "seed": seed} for variant in variants for seed in seeds]
+
+    def plan(point: dict[str, Any], scratch: str) -> tracking.Planned:
+        name = f"{point['variant']}-{point['seed']}"
+        return tracking.plan(
+            f"finetune {name}",
+            key=fingerprint(__name__, name, scratch),
+            params={**point, **settings},
+            data=data,
+            tags={"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])},
+            root=root,
+        )
+
     results = tune_grid(
         finetune_trial,
         points,
@@ -149,16 +150,14 @@ def finetune(
             "sets": {name: str(Path(path).resolve()) for name, path in sets.items()},
             "validation": str(Path(validation).resolve()),
             "images": str(Path(images).resolve()),
-            "data": list(data),
             "settings": dict(settings),
-            "root": str(root),
-            "workspace": str(Path.cwd()),
         },
         inputs=[file_hash(path) for path in (base, *sets.values(), validation, images)],
         folder=folder,
         executor=executor,
         title="finetune",
         gpus=gpus,
+        plan=plan,
     )
     curves = []
     for result in results:

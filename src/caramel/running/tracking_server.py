@@ -1,0 +1,222 @@
+"""The MLflow server that ``CARAMEL_TRACKING_URI`` names: whether it is there, and what its errors mean.
+
+MLflow itself waits for a server that is away, by ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``: four minutes in all, which is
+what a run in progress needs when server or database start again, and too long for a name with a typo.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+from urllib.parse import urlsplit
+
+from caramel.errors import CaramelError, ConfigError, ResourceError
+
+NAME = "CARAMEL_TRACKING_URI"
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens without a server
+LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+LOOKED_FOR = "/api/2.0/mlflow/experiments/search?max_results=1"  # asks for login and database, unlike /health
+ANSWER = 5.0  # seconds for one answer
+PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a server that starts again may be back
+RACE = (
+    "BAD_REQUEST",
+    "RESOURCE_ALREADY_EXISTS",
+)  # of two that make the same thing at once; the second try finds it
+AWAY = ("TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
+Made = TypeVar("Made")
+
+
+def named_server() -> str:
+    """Return the address of the server that ``CARAMEL_TRACKING_URI`` names; empty where runs go to a database.
+
+    Raises:
+        ConfigError: it is neither the address of a server nor that of a database.
+    """
+    return server_at(os.environ.get(NAME, ""))
+
+
+def server_at(address: str) -> str:
+    """Return the address of a server; empty for that of a database, or none.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if not address or address.partition("://")[0].partition("+")[0] in DATABASES:
+        return ""
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return address
+    except ValueError:  # a port that is none
+        pass
+    raise ConfigError(
+        f"{_called(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_unnamed(address)}."
+    )
+
+
+def shown_address(address: str) -> str:
+    """Return an address without name and password."""
+    return re.sub(r"(?<=://)[^/]*@", "", address)
+
+
+def _called(address: str) -> str:
+    """Return an address as messages name it, with the variable that it stands in."""
+    return (
+        f"{NAME}={shown_address(address)!r}"
+        if address == os.environ.get(NAME, "")
+        else repr(shown_address(address))
+    )
+
+
+def _unnamed(address: str) -> str:
+    return f"; without {NAME} runs are tracked in mlruns/" if address == os.environ.get(NAME, "") else ""
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that a process on another machine needs to reach the server as this one does."""
+    wanted = (NAME, "MLFLOW_TRACKING_", "MLFLOW_HTTP_REQUEST_")
+    return {name: value for name, value in os.environ.items() if name.startswith(wanted)}
+
+
+def require_server(address: str | None = None) -> None:
+    """Return if the server is there, lets this user in and reaches its database; or if the address is that of a database.
+
+    Without an address it is the server of ``CARAMEL_TRACKING_URI``, if one is named. One that does not answer, or cannot reach its database, is asked again for some seconds.
+
+    Raises:
+        ConfigError: the address is none, something else answers there, or the user is refused.
+        ResourceError: nothing answers, or the server is in trouble.
+    """
+    address = server_at(os.environ.get(NAME, "") if address is None else address)
+    if not address:
+        return
+    for pause in (*PAUSES, None):
+        error = _trouble(address)
+        if error is None:
+            return
+        if pause is None or not isinstance(error, ResourceError):
+            raise error
+        time.sleep(pause)
+
+
+def _trouble(address: str) -> CaramelError | None:
+    """Ask the server once, as MLflow would; return what is wrong."""
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking._tracking_service.utils import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
+
+    try:
+        reply = http_request(
+            get_default_host_creds(address),
+            LOOKED_FOR,
+            "GET",
+            max_retries=0,
+            timeout=ANSWER,
+            raise_on_status=False,
+        )
+    except MlflowException as error:
+        return lost(address, str(_first(error)))
+    if reply.status_code in (401, 403):
+        return refused(address, reply.status_code, reply.text)
+    said = f"it answers {reply.status_code}: {_line(reply.text)}"
+    if reply.status_code >= 500:
+        return lost(address, said)
+    try:
+        if reply.ok and isinstance(json.loads(reply.text), dict):
+            return None
+    except ValueError:
+        pass
+    return ConfigError(
+        f"What answers at {_called(address)} is no MLflow server: {said}. Is the address right?"
+    )
+
+
+def lost(address: str, said: str) -> ResourceError:
+    """Return the error of a server that does not answer, or says that it is in trouble."""
+    return ResourceError(
+        f"The MLflow server at {_called(address)} cannot be used now: {said}. Start it, and its database (or mend the "
+        f"address), and run this again{_unnamed(address)}."
+    )
+
+
+def refused(address: str, status: int, said: str) -> ConfigError:
+    """Return the error of a server that does not let this user in."""
+    if "Host header" in said:
+        host = urlsplit(address).netloc.rpartition("@")[2]
+        cure = f"Start it with `--allowed-hosts {host}`, or name it by its number"
+    elif status == 401:
+        given = [name for name in LOGIN if os.environ.get(name)]
+        cure = (
+            f"It refuses the user {os.environ[LOGIN[0]]!r}: mend {' and '.join(LOGIN)}"
+            if len(given) == len(LOGIN)
+            else f"It asks for name and password: set {' and '.join(n for n in LOGIN if n not in given)}"
+        )
+    else:
+        cure = "This user may not do that: its owner gives the permission"
+    return ConfigError(f"The MLflow server at {_called(address)} answers {status}: {_line(said)} {cure}.")
+
+
+def meaning(error: Exception, address: str) -> CaramelError | None:
+    """Return what an error of MLflow's means for who can mend it; None if the server is not its cause."""
+    code = getattr(error, "error_code", "")
+    if code in ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED"):
+        return refused(address, 401, _body(error))
+    if code == "PERMISSION_DENIED":
+        return refused(address, 403, _body(error))
+    return lost(address, _line(str(_first(error)))) if code in AWAY else None
+
+
+def again(make: Callable[[], Made]) -> Made:
+    """Return what ``make`` does, after some tries where another process makes the same thing at the same time.
+
+    MLflow asks again by itself where a server is away, but not where its database refused a row that two writers add at
+    once (a data set's, or an experiment's).
+    """
+    from mlflow.exceptions import MlflowException
+
+    for pause in (0.1, 0.5, 2.0):
+        try:
+            return make()
+        except MlflowException as error:
+            if error.error_code not in RACE:
+                raise
+            time.sleep(pause)
+    return make()
+
+
+@contextmanager
+def impatient() -> Iterator[None]:
+    """Have MLflow ask but once in the block: what is said to a server that was given up."""
+    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
+    before = os.environ.get(name)
+    os.environ[name] = "0"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return what an error came from: of a request that failed, what the system said."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
+def _body(error: Exception) -> str:
+    """Return what the server said, without what MLflow says around it."""
+    return str(error).partition("Response body: ")[2] or str(error)
+
+
+def _line(text: str) -> str:
+    """Return the beginning of what a server said, as one line."""
+    line = " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    return line if len(line) <= 200 else f"{line[:200]} …"
