@@ -276,3 +276,23 @@ def timings() -> None:
         for name in ("scenes", "negatives", "scores")
     ]
     put("timings.jsonl", rows, Path("work"))
+
+
+def tracked() -> None:
+    """Two stores of runs, the second without the runs of the first."""
+    import mlflow
+
+    from caramel.running import tracking
+    from caramel.running.tracking_store import store_in
+
+    Path("data/other").mkdir(parents=True)
+    store_in(Path("data/other"))
+    shutil.copytree("data/other", "data/mlruns")
+    client = mlflow.MlflowClient(store_in(Path("data/mlruns")))
+    experiment = client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id
+    for n in range(3):
+        run = client.create_run(experiment, run_name=f"n{n}").info.run_id
+        client.log_param(run, "lr", n)
+        client.log_metric(run, "loss", n, step=n)
+        client.log_text(run, caption(n), "notes/text.txt")
+        client.set_terminated(run)

@@ -47,6 +47,7 @@ SELECT = "select data/mine.csv --out out --scorer length --folds 2"
 EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootstrap 100"
 METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
 COMPARE = "compare data/a data/b --out out --bootstrap 100"
+COPY = "tracking copy data/mlruns data/other"
 TABLE = "table data/a --benchmark sugarcrepe --out out.md --bootstrap 100"
 
 
@@ -207,6 +208,7 @@ def _projects() -> list[Target]:
     params = ("params/*.yaml", "params.yaml")
     data = ("data/**/*", "dvc.lock", "params.yaml")
     pins = ("data/**/*", "pins/*")
+    copied = {"rewrites": ("data/mlruns/", "data/other/")}
     named, believed = only_what_the_lock_names_is_pinned, a_changed_pin_is_refused
     return [
         _target("profile", projects.params, "profile mine", params_stay_valid, files=params, **config),
@@ -224,6 +226,8 @@ def _projects() -> list[Target]:
         _target("pin options", projects.made, "pin v2", files=NOTHING, options=True),
         _target("verify", projects.pinned, "verify v1", believed, files=pins, weight=4),
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
+        _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),
+        _target("tracking options", projects.tracked, COPY, files=NOTHING, options=True, **copied),
         _target("timings", projects.timings, "timings", files=("work/timings.jsonl",), weight=2),
     ]
 

@@ -12,7 +12,7 @@ import io
 import click
 
 from caramel.cli import auditing as quality
-from caramel.cli import comparing, evaluation, project, refinement, studying
+from caramel.cli import comparing, evaluation, project, refinement, studying, tracked_runs
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -71,5 +71,6 @@ for _command in (
     project.verify,
     project.ui,
     project.timings,
+    tracked_runs.tracking,
 ):
     cli.add_command(_command)

@@ -1,0 +1,44 @@
+"""Commands on the history of tracked runs."""
+
+from __future__ import annotations
+
+import click
+
+from caramel.cli.saying import say
+from caramel.errors import DataError, shown
+
+
+@click.group()
+def tracking() -> None:
+    """Move the history of tracked runs.
+
+    \b
+    Example:
+      caramel tracking copy mlruns http://tracking.example.org:5000
+    """
+
+
+@tracking.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+def copy(source: str, target: str) -> None:
+    """Copy all tracked runs FROM one store TO another: an mlruns/ folder, or the address of an MLflow server.
+
+    Experiments, runs, parameters, metrics with steps and times, tags, inputs and artifacts are copied where TO lacks
+    them, so that a second call goes on where the first was stopped. Nothing is removed. Artifacts are found beside the
+    database also where the folder was moved.
+
+    \b
+    Example:
+      caramel tracking copy mlruns http://tracking.example.org:5000
+      caramel tracking copy http://tracking.example.org:5000 mlruns
+    """
+    from caramel.running.tracking_copy import copy_history
+
+    done = copy_history(source, target)
+    say(f"{done.runs} runs: {done.made} copied, {done.mended} had something added, the others were whole.")
+    if done.lost:
+        raise DataError(
+            f"Artifacts of these runs were not copied, since there is no folder\n{shown(done.lost)}\nPut it there, or beside "
+            f"the database as `artifacts`, and run this again."
+        )

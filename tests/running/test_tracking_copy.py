@@ -1,0 +1,174 @@
+"""A history is copied whole, to a server and back, and a second call copies only what is missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tracking_servers import PASSWORD, USER, Served
+
+from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.running import tracking, tracking_copy
+from caramel.running.tracking_copy import ORIGIN, STATE, copy_history
+from caramel.running.tracking_store import store_in
+
+
+@pytest.fixture
+def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An ``mlruns`` folder with a finished run, one that failed and one that still runs."""
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    root = tmp_path / "first"
+    root.mkdir()
+    (root / "dvc.lock").write_text(
+        "schema: '2.0'\nstages:\n  s:\n    cmd: x\n    outs:\n    - path: data/s\n      md5: "
+        + "0" * 32
+        + ".dir\n"
+    )
+    for name in ("done", "failed"):
+        write(root, name)
+    tracking.plan("waiting", key="waiting", params={"a": "é"}, root=root)
+    return root / "mlruns"
+
+
+def write(root: Path, name: str) -> None:
+    """Log a run with all that a run can have."""
+    import mlflow
+    from mlflow.entities import Metric
+
+    with tracking.run(
+        name, key=name, params={"lr": 0.1}, data=["data/s"], tags={"stage": "x"}, root=root, workspace=root
+    ) as run:
+        client = mlflow.MlflowClient()
+        points = [Metric("loss/train", 1.0 / (n + 1), 1000 + n, n) for n in range(1200)]
+        points += [Metric("odd", value, 7, 3) for value in (1.0, 2.0, float("nan"))]
+        client.log_batch(run.info.run_id, metrics=points)
+        mlflow.log_dict({"x": name}, "config/deep/x.json")
+        mlflow.log_text(name, "note.txt")
+    if name == "failed":
+        client.set_terminated(run.info.run_id, "FAILED")
+
+
+def told(place: str, run_id: str | None = None) -> dict[str, Any]:
+    """Return all that a store holds of each run, by its name."""
+    import mlflow
+
+    client = mlflow.MlflowClient(place if "://" in place else store_in(Path(place)))
+    found = {}
+    experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
+    for run in client.search_runs([experiment.experiment_id]):
+        files = {
+            path: Path(client.download_artifacts(run.info.run_id, path)).read_bytes()
+            for path, _ in tracking_copy._files(client, run.info.run_id)
+        }
+        history = {
+            key: sorted(
+                (m.step, m.timestamp, str(m.value)) for m in client.get_metric_history(run.info.run_id, key)
+            )
+            for key in run.data.metrics
+        }
+        inputs = [
+            (i.dataset.name, i.dataset.digest, i.dataset.source, [t.value for t in i.tags])
+            for i in run.inputs.dataset_inputs
+        ]
+        tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE)}
+        info = (run.info.status, run.info.start_time, run.info.end_time)
+        found[run.info.run_name] = (info, run.data.params, tags, history, inputs, files)
+    return found
+
+
+def test_a_history_is_copied_whole_and_a_second_call_copies_nothing(history: Path, tmp_path: Path) -> None:
+    target = tmp_path / "second"
+    assert copy_history(str(history), str(target)) == (3, 3, 0, [])
+    assert told(str(target)) == told(str(history))
+    assert len(told(str(target))["done"][3]["loss/train"]) == 1200
+    assert copy_history(str(history), str(target)) == (3, 0, 0, [])
+    shutil.rmtree(history)
+    assert told(str(target))["done"][5]["note.txt"] == b"done"
+
+
+def test_a_copy_that_was_stopped_goes_on_and_what_was_logged_since_is_added(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target, copied = str(tmp_path / "second"), tracking_copy._copy_artifacts
+
+    def killed(*arguments: Any) -> None:
+        copied(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tracking_copy, "_copy_artifacts", killed)
+    with pytest.raises(KeyboardInterrupt):
+        copy_history(str(history), target)
+    monkeypatch.setattr(tracking_copy, "_copy_artifacts", copied)
+    assert copy_history(str(history), target) == (3, 2, 1, [])
+    assert told(target) == told(str(history))
+    write(history.parent, "waiting")
+    assert copy_history(str(history), target) == (3, 0, 1, [])
+    assert told(target) == told(str(history))
+
+
+def test_what_is_copied_back_is_the_run_that_it_came_from(history: Path, tmp_path: Path) -> None:
+    target = tmp_path / "second"
+    copy_history(str(history), str(target))
+    before = told(str(history))
+    assert copy_history(str(target), str(history)) == (3, 0, 0, [])
+    assert told(str(history)) == before
+    third = tmp_path / "third"
+    copy_history(str(target), str(third))
+    assert copy_history(str(history), str(third)) == (3, 0, 0, [])
+
+
+def test_runs_that_go_on_after_they_were_copied_go_on_in_the_copy(history: Path, tmp_path: Path) -> None:
+    target = tmp_path / "second" / "mlruns"
+    target.parent.mkdir()
+    copy_history(str(history), str(target))
+    with tracking.run("done", key="done", params={"lr": 0.1}, root=target.parent):
+        pass
+    assert len(told(str(target))) == 3
+
+
+def test_artifacts_that_are_not_there_are_named_and_copied_by_a_later_call(
+    history: Path, tmp_path: Path
+) -> None:
+    target, hidden = tmp_path / "second", tmp_path / "hidden"
+    (history / "artifacts").rename(hidden)
+    done = copy_history(str(history), str(target))
+    assert (done.made, done.lost) == (3, [(history / "artifacts").as_uri()])
+    hidden.rename(history / "artifacts")
+    assert copy_history(str(history), str(target)) == (3, 0, 3, [])
+    assert told(str(target)) == told(str(history))
+
+
+def test_what_cannot_be_copied_is_told(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("caramel.running.tracking_server.PAUSES", ())
+    with pytest.raises(DataError, match=r"no store of runs to copy in '.*nowhere'.*Give an mlruns/ folder"):
+        copy_history(str(tmp_path / "nowhere"), str(history))
+    with pytest.raises(ConfigError, match="are the same store"):
+        copy_history(str(history), f"{history}/../mlruns")
+    with pytest.raises(ConfigError, match="'htp://h' is no address"):
+        copy_history(str(history), "htp://h")
+    with pytest.raises(ResourceError, match=r"The MLflow server at 'http://127.0.0.1:9' cannot be used now"):
+        copy_history(str(history), "http://127.0.0.1:9")
+
+
+def test_a_history_goes_to_a_server_and_back(
+    history: Path, tmp_path: Path, tracking_servers: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
+    moved = tmp_path / "moved"
+    shutil.move(history, moved)
+    url = tracking_servers.server.url
+    assert copy_history(str(moved), url)[1:] == (3, 0, [])
+    mine = told(str(moved))
+    there = told(url)
+    assert {name: there[name] for name in mine} == mine
+    assert copy_history(str(moved), url)[1:] == (0, 0, [])
+    back = tmp_path / "back"
+    copy_history(url, str(back))
+    again = told(str(back))
+    assert {name: again[name] for name in mine} == mine
+    assert copy_history(url, str(moved))[1] == len(again) - 3
