@@ -176,6 +176,41 @@ def test_workers_elsewhere_get_what_reaches_the_server_and_nothing_else(
     assert environment() == {NAME: "http://h:1", "MLFLOW_TRACKING_PASSWORD": "p"}
 
 
+def test_an_answer_that_broke_off_is_asked_for_again_with_the_whole_file(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from mlflow.utils import rest_utils
+    from mlflow.utils.rest_utils import MlflowHostCreds, http_request
+
+    seen: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            seen.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(200)
+            self.send_header("Content-Length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}" if len(seen) > 1 else b"{")
+            self.close_connection = True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(
+        rest_utils, "_get_http_response_with_retries", rest_utils._get_http_response_with_retries
+    )
+    monkeypatch.setattr(tracking_server, "PAUSES", (0.0,))
+    tracking_server.steady()
+    tracking_server.steady()
+    (tmp_path / "f").write_bytes(b"whole")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, (tmp_path / "f").open("rb") as file:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        creds = MlflowHostCreds(f"http://127.0.0.1:{server.server_port}")
+        assert http_request(creds, "/x", "PUT", data=file).text == "{}"
+        server.shutdown()
+    assert seen == [b"whole", b"whole"]
+
+
 # With real servers.
 
 

@@ -40,6 +40,7 @@ Outputs = Mapping[str, tables.Table | None]
 QUIET = {
     "DVC_NO_ANALYTICS": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "DO_NOT_TRACK": "true",
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import ConfigError, ResourceError
 from caramel.running.dvc_state import read_lock
-from caramel.running.tracking_server import NAME, again, impatient, meaning
+from caramel.running.tracking_server import NAME, again, impatient, meaning, steady
 from caramel.running.tracking_store import EXPERIMENT, held, store_root, tracking_uri
 from caramel.running.work_folder import LOCKS
 from caramel.storage.volumes import blamed
@@ -214,6 +214,7 @@ def _clearly(name: str, uri: str, root: Path) -> Iterator[None]:
 
     # What it logs of a failure, with a traceback, it raises as well.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+    steady()
     try:
         yield
     except (MlflowException, SQLAlchemyError) as error:

@@ -20,7 +20,7 @@ from urllib.parse import unquote, urlsplit
 from tqdm import tqdm
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.running.tracking_server import again, meaning, require_server, server_at
+from caramel.running.tracking_server import again, meaning, require_server, server_at, steady
 from caramel.running.tracking_store import DATABASE, EXPERIMENT, store_in
 from caramel.storage.volumes import blamed
 
@@ -174,6 +174,7 @@ def _clearly(source: str, target: str) -> Iterator[None]:
 
     # What it logs of a failure, with a traceback, it raises as well.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
+    steady()
     try:
         yield
     except (MlflowException, SQLAlchemyError) as error:

@@ -12,7 +12,8 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from io import IOBase
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
@@ -187,6 +188,35 @@ def again(make: Callable[[], Made]) -> Made:
                 raise
             time.sleep(pause)
     return make()
+
+
+def steady() -> None:
+    """Have MLflow ask again where an answer broke off in its middle, as it does by itself where there was none.
+
+    A server that is killed has often answered a request, but not to its end. All that is asked may be asked twice.
+    """
+    from mlflow.utils import rest_utils
+
+    ask = rest_utils._get_http_response_with_retries
+    if ask.__module__ != __name__:
+        rest_utils._get_http_response_with_retries = _whole(ask)
+
+
+def _whole(ask: Callable[..., Made]) -> Callable[..., Made]:
+    """Return the function that asks again after an answer that broke off."""
+    from requests.exceptions import ChunkedEncodingError
+
+    def asked(method: str, url: str, *how: Any, **more: Any) -> Made:
+        for pause in PAUSES:
+            try:
+                return ask(method, url, *how, **more)
+            except ChunkedEncodingError:
+                time.sleep(pause)
+                if isinstance(file := more.get("data"), IOBase):
+                    file.seek(0)
+        return ask(method, url, *how, **more)
+
+    return asked
 
 
 @contextmanager
