@@ -26,7 +26,7 @@ from caramel.audit.attackers.text_tasks import P1_N, PARAPHRASED, Source
 from caramel.audit.files.inputs_of_audit import read_rows
 from caramel.audit.holes import hole_of, learned_from
 from caramel.refine.rows import repair
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 
 SETS = ("sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined")
 REFINED = "refined"

@@ -31,7 +31,7 @@ from caramel.evaluation.encoding import Run
 from caramel.evaluation.scoring import similarities
 from caramel.kinds.benchmark import Comparisons
 from caramel.running.parallel import threaded
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 

@@ -27,6 +27,7 @@ from unittest import mock
 
 import click
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import torch
 from evaluation import checkpoint, draw, fast
@@ -37,9 +38,11 @@ from caramel.evaluation import encoding
 from caramel.kinds.benchmark import Comparisons
 from caramel.models.clip import encoder
 from caramel.models.clip.checkpoints import Clip, load_checkpoint
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 from caramel.training import contrastive
-from caramel.training.methods import IN_BATCH
+from caramel.training.examples import Examples
+from caramel.training.loader import tokenized
+from caramel.training.methods.infonce import METHOD as INFONCE
 
 SIZE = 224  # pixels
 WARM = 10  # steps that are not counted
@@ -101,10 +104,27 @@ def captions(count: int, seed: int, words: tuple[int, int] = (8, 21)) -> list[st
     return [f"{' '.join(rng.choice(known, n))} {i}" for i, n in enumerate(lengths)]
 
 
-def examples(clip: Clip, words: tuple[int, int]) -> contrastive.Examples:
+class Held:
+    """Pictures in memory, in the form of ``loader.Pixels``."""
+
+    held = True
+
+    def __init__(self, pictures: npt.NDArray[np.uint8]) -> None:
+        self._pictures = pictures
+
+    def __getitem__(self, rows: Any) -> npt.NDArray[np.uint8]:
+        return self._pictures[rows]
+
+    def drawn(self, rows: Any, seed: int, step: int) -> npt.NDArray[np.uint8]:
+        """Return pictures for a step."""
+        return self[rows]
+
+
+def examples(clip: Clip, words: tuple[int, int]) -> Examples:
     """Return random pictures with captions, in memory."""
     pictures = np.random.default_rng(0).integers(0, 256, (POOL, 3, SIZE, SIZE), dtype=np.uint8)
-    return contrastive.Examples(IN_BATCH, pictures, clip.tokenize(captions(POOL, 1, words)))
+    texts, rows = tokenized(clip.tokenize, captions(POOL, 1, words)), np.arange(POOL)
+    return Examples(INFONCE, rows.astype(object), Held(pictures), rows, texts)
 
 
 def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
@@ -116,20 +136,20 @@ def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str,
         "weight_decay": 0.1,
         "checkpoint_every": 10**6,
     }
-    where = {"device": "cuda", "precision": "bf16", "scratch": scratch, "title": "gpu", "validation": []}
-    return {**common, **where, "batch": batch, "steps": steps, **changes}
+    where = {"device": "cuda", "precision": "bf16", "workers": 0, "scratch": scratch, "title": "gpu"}
+    return {**common, **where, "validation": [], "batch": batch, "steps": steps, **changes}
 
 
-def ours(clip: Clip, rows: contrastive.Examples, batch: int, steps: int) -> Span:
+def ours(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
     times: list[float] = []
-    draw_batch = contrastive.draw_batch
+    rows_of = contrastive.rows_of
 
-    def noted(*args: int) -> Any:
+    def noted(*args: Any) -> Any:
         times.append(time.perf_counter())
-        return draw_batch(*args)
+        return rows_of(*args)
 
-    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(contrastive, "draw_batch", noted):
+    with tempfile.TemporaryDirectory() as scratch, mock.patch.object(contrastive, "rows_of", noted):
         contrastive.fit(clip, rows, **settings(batch, WARM + steps, Path(scratch)))
     return Span(times[WARM], times[-1])
 
@@ -137,13 +157,14 @@ def ours(clip: Clip, rows: contrastive.Examples, batch: int, steps: int) -> Span
 class Loader:
     """A loader for open_clip's loop: normalised batches in pinned memory, one after the other; notes when it is warm."""
 
-    def __init__(self, clip: Clip, rows: contrastive.Examples, batch: int, steps: int) -> None:
+    def __init__(self, clip: Clip, rows: Examples, batch: int, steps: int) -> None:
         self.num_batches, self.num_samples = WARM + steps, batch * (WARM + steps)
         places = [np.arange(start, start + batch) for start in range(0, POOL - batch, batch)]
         pixels = [
             encoder.normalised(clip, torch.from_numpy(rows.images[part])).pin_memory() for part in places
         ]
-        self._batches = [(p, rows.texts[part].pin_memory()) for p, part in zip(pixels, places, strict=True)]
+        tokens = [torch.from_numpy(rows.texts[part]).long().pin_memory() for part in places]
+        self._batches = list(zip(pixels, tokens, strict=True))
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for number, batch in enumerate(itertools.islice(itertools.cycle(self._batches), self.num_batches)):
@@ -153,7 +174,7 @@ class Loader:
             yield batch
 
 
-def theirs(clip: Clip, rows: contrastive.Examples, batch: int, steps: int) -> Span:
+def theirs(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     """Return the time of all but one steps of open_clip's own training loop, with the same optimizer."""
     from open_clip import ClipLoss
     from open_clip_train.train import train_one_epoch
@@ -273,18 +294,18 @@ class Killed(Exception):
     """Stands for a killed process."""
 
 
-def trained(spec: str, rows: contrastive.Examples, kill_at: int | None, **how: Any) -> str:
+def trained(spec: str, rows: Examples, kill_at: int | None, **how: Any) -> str:
     """Return the hash of what is trained; killed at a step and resumed, where one is given."""
     folder = spec.partition("open_clip:")[2]
     if kill_at is not None:
-        draw_batch = contrastive.draw_batch
+        rows_of = contrastive.rows_of
 
-        def killed(seed: int, step: int, *rest: int) -> Any:
-            if step == kill_at:
+        def killed(*args: Any) -> Any:
+            if args[-1] == kill_at:
                 raise Killed
-            return draw_batch(seed, step, *rest)
+            return rows_of(*args)
 
-        with mock.patch.object(contrastive, "draw_batch", killed), suppress(Killed):
+        with mock.patch.object(contrastive, "rows_of", killed), suppress(Killed):
             contrastive.fit(load_checkpoint(folder), rows, **how)
     clip = load_checkpoint(folder)
     contrastive.fit(clip, rows, **how)

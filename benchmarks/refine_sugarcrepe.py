@@ -30,7 +30,7 @@ from caramel.audit.attackers.attack import BEST, best_blind_attacker
 from caramel.audit.files.inputs_of_audit import read_rows
 from caramel.refine import tradeoff
 from caramel.refine.rows import repair
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 
 PUBLISHED = ("ngram", "probe")
 OURS = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")

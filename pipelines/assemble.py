@@ -1,9 +1,8 @@
-"""Stage ``assemble``: the benchmark and a training set for each method."""
+"""Stage ``assemble``: the benchmark and the training set."""
 
 from caramel import tables
 from caramel.config import Config
 from caramel.images.assemble import assemble as join
-from caramel.registry import METHODS
 from caramel.running.stages import run
 from caramel.storage.image_store import referred
 
@@ -11,7 +10,7 @@ OUT = "data/assemble"
 
 
 def assemble(config: Config) -> None:
-    """Write data/assemble/{instances,instances_source,images}.parquet and training/<variant>.parquet."""
+    """Write data/assemble/{instances,instances_source,images,training}.parquet."""
     made = join(
         tables.read(tables.PAIRS, "data/refine/pairs.parquet"),
         tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
@@ -27,8 +26,7 @@ def assemble(config: Config) -> None:
     if made.source_form is not None:
         tables.write(tables.INSTANCES, made.source_form, f"{OUT}/instances_source.parquet")
     tables.write(tables.IMAGES, made.images, f"{OUT}/images.parquet")
-    for name, rows in made.training.items():
-        tables.write(tables.TRAINING, rows, f"{OUT}/training/{name}.parquet")
+    tables.write(tables.TRAINING, made.training, f"{OUT}/training.parquet")
 
 
 if __name__ == "__main__":
@@ -37,6 +35,6 @@ if __name__ == "__main__":
         images_needed={
             f"{OUT}/instances.parquet": tables.INSTANCES,
             f"{OUT}/images.parquet": tables.IMAGES,
-            **{f"{OUT}/training/{name}.parquet": tables.TRAINING for name in METHODS},
+            f"{OUT}/training.parquet": tables.TRAINING,
         },
     )

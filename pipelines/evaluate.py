@@ -21,6 +21,7 @@ def evaluate(config: Config) -> None:
         **config.evaluate.model_dump(),
         executor=config.run.executor,
         device=config.run.device,
+        gpus=config.run.gpus.evaluate,
         precision="fp32",  # figures do not depend on the processor
         folder="work/evaluate",
     )

@@ -3,37 +3,40 @@
 from pathlib import Path
 
 from caramel.config import Config
-from caramel.models.devices import compute, resolve_device
+from caramel.models.devices import compute, gpus_of
 from caramel.running.stages import run
 from caramel.running.tracking_store import store_root
 from caramel.storage.files import empty_folder
 from caramel.training import finetune as library
 
-IMAGES = "data/assemble/images.parquet"
+ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
 
 
 def finetune(config: Config) -> None:
-    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, and curves.csv."""
+    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv and mixtures.csv."""
     section = config.finetune
     out = empty_folder(Path("data/finetune"))
-    sets: dict[str, str] = {name: f"data/assemble/training/{name}.parquet" for name in section.variants}
-    fit = section.model_dump(exclude={"variants", "seeds"})
-    curves = library.finetune(
+    fit = section.model_dump(exclude={"variants", "seeds", "negatives", "weights", "mix"})
+    tuned = library.finetune(
         variants=section.variants,
         seeds=section.seeds,
         base="data/base",
-        sets=sets,
-        validation=f"data/assemble/training/{library.MEASURED_BY}.parquet",
+        rows=ROWS,
         images=IMAGES,
-        data=["data/base", *sets.values(), IMAGES],
+        data=["data/base", ROWS, IMAGES],
+        negatives=section.negatives,
+        weights=section.weights,
+        mix=section.mix,
         settings={**fit, **compute(config.run.device, config.run.precision)},
+        workers=config.run.workers,
         executor=config.run.executor,
         folder=Path("work/finetune"),
         out=out,
         root=store_root(),
-        gpus=1.0 if resolve_device(config.run.device) == "cuda" else 0.0,
+        gpus=gpus_of(config.run.gpus.finetune, config.run.device),
     )
-    curves.to_csv(out / "curves.csv", index=False)
+    tuned.curves.to_csv(out / "curves.csv", index=False)
+    tuned.mixtures.to_csv(out / "mixtures.csv", index=False)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ def pretrain(config: Config) -> None:
             images,
             [*pairs["caption"], *negatives["negative_caption"]],
             **settings,
+            workers=config.run.workers,
             scratch=Path("work/pretrain", key),
             out=out.folder,
             on_points=out.log,

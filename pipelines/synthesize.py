@@ -23,6 +23,7 @@ def synthesize(config: Config) -> None:
         "size": section.size,
         "batch": section.batch,
         "device": config.run.device,
+        "gpus": config.run.gpus.synthesize,
         "executor": config.run.executor,
         "folder": Path("work/synthesize"),
     }

@@ -45,6 +45,7 @@ def train_generator(config: Config) -> None:
             images,
             [*captions, *negatives["negative_caption"]],
             **settings,
+            workers=config.run.workers,
             size=config.synthesize.size,
             scratch=Path("work/train_generator", key),
             out=out.folder,

@@ -7,7 +7,6 @@ from pathlib import Path
 from caramel import tables
 from caramel.config import Config
 from caramel.gates import gates, suites
-from caramel.registry import METHODS
 from caramel.running.stages import run
 from caramel.storage.image_store import Pictures
 
@@ -16,12 +15,12 @@ SUMMARY = "data/validate_benchmark/summary.json"
 
 
 def validate_benchmark(config: Config) -> None:
-    """Run the suites on instances, training sets, images and blind accuracy; write what they found."""
+    """Run the suites on instances, training set, images and blind accuracy; write what they found."""
     knobs, index = config.validate_benchmark, INPUTS / "images.parquet"
     images = tables.read(tables.IMAGES, index)
     summaries = gates.validate_benchmark(
         tables.read(tables.INSTANCES, INPUTS / "instances.parquet"),
-        {name: tables.read(tables.TRAINING, INPUTS / "training" / f"{name}.parquet") for name in METHODS},
+        tables.read(tables.TRAINING, INPUTS / "training.parquet"),
         images,
         Pictures(index, images),
         tables.read(tables.SCORES, "data/refine/scores.parquet"),

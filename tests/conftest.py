@@ -16,7 +16,7 @@ from hypothesis import settings
 from tracking_servers import served
 from xdist.scheduler import LoadScopeScheduling
 
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
 # The tests are several processes on two cores: their threads would wait for each other.
@@ -35,6 +35,8 @@ PARTS = {
     "tests/pipeline/test_smoke.py": "smoke",
     "tests/running/test_cluster.py": "ray_cluster",
     "tests/running/test_parallel.py": "ray_cluster",
+    "tests/running/test_trials.py": "ray_cluster",
+    "tests/running/test_workers.py": "ray_cluster",
     "tests/running/test_tracking_copy.py": "tracking_servers",
     "tests/running/test_tracking_server.py": "tracking_servers",
     "tests/evaluation/test_evaluate.py": "ray_cluster",

@@ -139,5 +139,20 @@ def test_an_unknown_training_method_lists_those_that_there_are() -> None:
     values["finetune"]["variants"] = ["both"]
     with pytest.raises(ConfigError) as stopped:
         parse(values, "params.yaml")
-    known = "Input should be 'in_batch', 'negative_texts' or 'negative_texts_images'"
+    known = "Input should be 'infonce', 'siglip', 'negclip', 'trohn_text', 'trohn_img', 'ce_clip'"
     assert f"finetune.variants.0 = 'both': {known}" in str(stopped.value)
+
+
+def test_a_weight_that_a_method_does_not_have_is_named_with_those_that_it_has() -> None:
+    values = raw()
+    values["finetune"]["weights"] = {"ce_clip": {"imc": 0.5}}
+    assert parse(values, "params.yaml").finetune.weights == {"ce_clip": {"imc": 0.5}}
+    for weights, said in (
+        ({"ce_clip": {"icm": 0.5}}, "ce_clip has no weight 'icm'; it has: imc, cmr, margin"),
+        ({"infonce": {"scale": 1.0}}, "infonce has no weight 'scale'; it has: none"),
+        ({"ceclip": {"imc": 1.0}}, "Input should be 'infonce', 'siglip'"),
+    ):
+        values["finetune"]["weights"] = weights
+        with pytest.raises(ConfigError) as stopped:
+            parse(values, "params.yaml")
+        assert said in str(stopped.value)

@@ -13,8 +13,9 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from training_rows import training_rows
 
-from caramel import doctor
+from caramel import doctor, tables
 from caramel.config import Config, load
 from caramel.profile import write_profile
 
@@ -89,6 +90,24 @@ def test_params_are_read_and_their_mistakes_told(project: Path) -> None:
     path = project / "params.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace("profile:", "profil:"), encoding="utf-8")
     assert "did you mean 'profile'" in doctor.params(project).text
+
+
+def test_data_that_a_method_lacks_is_told_before_it_trains(
+    project: Path, world: object, files: dict[str, bytes], clip_folder: Path
+) -> None:
+    found = doctor.methods(project, config(project))
+    assert (found.state, found.text) == (
+        doctor.OK,
+        "infonce, trohn_text, trohn_img; pairs and model are not made yet",
+    )
+    shutil.copytree(clip_folder, project / "data" / "base")
+    (project / "data" / "assemble").mkdir()
+    rows = training_rows(world, list(files), 8).assign(caption2=None)
+    tables.write(tables.TRAINING, rows, project / "data" / "assemble" / "training.parquet")
+    assert doctor.methods(project, config(project)).text.endswith("their data is there")
+    found = doctor.methods(project, config(project, finetune__variants="[infonce, clic]"))
+    assert found.state == doctor.FAIL
+    assert "None of 8 rows has a caption2, a paraphrase, which method 'clic' trains on" in found.text
 
 
 def test_an_unknown_backend_is_told_before_a_stage_runs(project: Path) -> None:
@@ -227,6 +246,6 @@ def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: p
     config(project)
     names = [finding.name for finding in doctor.examine(project)]
     assert names == [
-        "python", "packages", "disk", "memory", "cores", "params", "backends",
+        "python", "packages", "disk", "memory", "cores", "params", "backends", "methods",
         "gpu", "ray", "hub", "dvc", "dvc.lock", "mlflow",
     ]  # fmt: skip

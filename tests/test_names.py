@@ -97,5 +97,5 @@ def test_the_published_refinement_by_two_models_can_be_asked_for(
 
 
 def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path) -> None:
-    models = ["a=open_clip:data/base", "data/finetune/in_batch-11", "chat:model@http://127.0.0.1:9/v1"]
+    models = ["a=open_clip:data/base", "data/finetune/infonce-11", "chat:model@http://127.0.0.1:9/v1"]
     assert list(unmet(config(evaluate__models=models))) == []

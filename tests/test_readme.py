@@ -31,10 +31,10 @@ def examples() -> list[str]:
 
 def pinned(root: Path) -> None:
     """Pin a small project as v1.0, as if DVC had made its one table."""
-    path = root / "data" / "training" / "in_batch.parquet"
+    path = root / "data" / "assemble" / "training.parquet"
     rows = [{"id": "a", "stage": "refine", "reason": "surplus", "text": "x"}]
     tables.write(tables.REJECTS, tables.frame(tables.REJECTS, rows), path)
-    out = {"path": "data/training", "md5": pins.dvc_hash(path.parent)}
+    out = {"path": "data/assemble", "md5": pins.dvc_hash(path.parent)}
     lock = {"schema": "2.0", "stages": {"make": {"cmd": "make", "outs": [out]}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
     (root / "params.yaml").write_text("profile: smoke\n", encoding="utf-8")

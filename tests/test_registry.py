@@ -38,8 +38,8 @@ CALLED = {
 }
 # What a stage passes on of the params, beside what the Protocol names.
 SETTINGS = {
-    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "size"} - {"backend"},
-    "BASES": {*Pretrain.model_fields, "device", "precision"} - {"backend"},
+    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "workers", "size"} - {"backend"},
+    "BASES": {*Pretrain.model_fields, "device", "precision", "workers"} - {"backend"},
 }
 
 

@@ -28,7 +28,10 @@ def example(table: tables.Table, n: int = 3) -> pd.DataFrame:
     """Return n rows that keep the contract, with a null wherever one may be in the last row."""
     rows = []
     for i in range(n):
-        row = {c: (v.choices[0] if v.choices else EXAMPLE[v.type]) for c, v in table.columns.items()}
+        row = {c: EXAMPLE[v.type] for c, v in table.columns.items()}
+        for c, v in table.columns.items():
+            if v.choices:
+                row[c] = [*v.choices[:2]] if v.type == tables.TEXTS else v.choices[0]
         row[table.key[0]] = f"k{i}"
         rows.append({c: None if v.null and i == n - 1 else row[c] for c, v in table.columns.items()})
     return tables.frame(table, rows)

@@ -40,6 +40,17 @@ Subtype = Literal[
     "only_obj",
 ]
 MOST = 2**31 - 1  # of whole numbers
+
+
+def _share_of_gpus(number: float) -> float:
+    """Refuse what Ray does not give: a GPU and a part of another one."""
+    if number > 1 and number != int(number):
+        raise PydanticCustomError(
+            "gpus", "a number of GPUs is whole, or less than one where several workers share one"
+        )
+    return number
+
+
 # Scikit-learn takes 32 bits, and some stages add a little to theirs.
 Seed = Annotated[int, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=0, le=MOST)]
@@ -47,9 +58,12 @@ Positive = Annotated[int, Field(gt=0, le=MOST)]
 Several = Annotated[int, Field(ge=2, le=MOST)]
 Nested = Annotated[int, Field(ge=1, le=9)]  # seeds of a kind within one draw of the scenes
 Share = Annotated[float, Field(ge=0, le=1)]
+GpuShare = Annotated[float, Field(gt=0, le=MOST), AfterValidator(_share_of_gpus)]
 LearningRate = Annotated[float, Field(gt=0, le=1)]
 Guidance = Annotated[float, Field(ge=0, le=100)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
 WeightDecay = Annotated[float, Field(ge=0, le=100)]
+Weight = Annotated[float, Field(ge=0, le=1000)]
 Item = TypeVar("Item")
 
 
@@ -82,12 +96,22 @@ class Section(BaseModel):
     )
 
 
+class Gpus(Section):
+    """GPUs of one worker of each stage, where it runs on any."""
+
+    synthesize: GpuShare
+    finetune: GpuShare
+    evaluate: GpuShare
+
+
 class Run(Section):
-    """How to run. Device and precision change trained weights in the last bits, the executor nothing."""
+    """How to run. Device and precision change trained weights in the last bits, executor, workers and GPUs nothing."""
 
     executor: Literal["ray", "inline"]
+    workers: Count
     device: Literal["auto", "cpu", "cuda"]
     precision: Literal["auto", "fp32", "bf16"]
+    gpus: Gpus
 
 
 class Scenes(Section):
@@ -158,7 +182,7 @@ class TrainGenerator(Section):
     batch: Positive
     lr: LearningRate
     warmup: Count
-    ema: Annotated[float, Field(ge=0, lt=1)]
+    ema: Decay
     patch: Positive
     width: Annotated[Positive, Field(multiple_of=64)]
     layers: Positive
@@ -215,7 +239,7 @@ class FilterImages(Section):
 
 
 class Assemble(Section):
-    """Stage ``assemble``: the benchmark and the training sets."""
+    """Stage ``assemble``: the benchmark and the training set."""
 
     positives: Literal["source", "drawn"]
 
@@ -238,17 +262,57 @@ class ValidateBenchmark(Section):
     max_subtype_share: Share
 
 
+class Lora(Section):
+    """Corrections of low rank."""
+
+    rank: Positive
+    alpha: Annotated[float, Field(gt=0, le=1000)]
+    targets: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
+
+
 class Finetune(Section):
     """Stage ``finetune``: variants × seeds."""
 
     variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    negatives: Positive | None
+    weights: Mapping[Variant, Mapping[str, Weight]]
+    trained: Literal["all", "image", "text", "last", "lora"]
+    last_layers: Positive
+    lora: Lora
     steps: Positive
     batch: Several
+    rows_at_once: Positive | None
+    recompute: bool
     lr: LearningRate
     warmup: Count
     weight_decay: WeightDecay
+    betas: tuple[Decay, Decay]
+    eps: Annotated[float, Field(gt=0, le=1)]
+    ema: Decay | None
+    mix: Annotated[tuple[Share, ...], Distinct]
     checkpoint_every: Positive
+    patience: Positive | None
+
+    @field_validator("mix")
+    @classmethod
+    def _ascend(cls, mix: tuple[float, ...]) -> tuple[float, ...]:
+        if list(mix) != sorted(mix):
+            raise ValueError("mixing weights that ascend")
+        return mix
+
+    @field_validator("weights")
+    @classmethod
+    def _name_those_of_the_method(
+        cls, weights: Mapping[str, Mapping[str, float]]
+    ) -> Mapping[str, Mapping[str, float]]:
+        for variant, changed in weights.items():
+            known = METHODS[variant].weights
+            if unknown := sorted(set(changed) - set(known)):
+                raise ValueError(
+                    f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}"
+                )
+        return weights
 
 
 class Evaluate(Section):

@@ -64,10 +64,13 @@ def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
         )
     # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
     lenient = pa.schema([field.with_nullable(True) for field in table.schema])
-    for name in table.columns:
-        check_type(table, name, _type(rows[name], table, where), where)
+    types = {name: _type(rows[name], table, where) for name in table.columns}
+    for name, found in types.items():
+        check_type(table, name, found, where)
+    # Empty columns that pandas made numbers of could not become lists.
+    empty: dict[str, Any] = {name: "object" for name, found in types.items() if pa.types.is_null(found)}
     try:
-        arrow = pa.Table.from_pandas(rows, schema=lenient, preserve_index=False)
+        arrow = pa.Table.from_pandas(rows.astype(empty), schema=lenient, preserve_index=False)
     except pa.ArrowException as error:
         raise ContractError(f"Table {table.name!r} at {where}: {error}") from error
     check_values(table, arrow, where)
@@ -120,7 +123,8 @@ def check_values(table: Table, arrow: pa.Table, where: str) -> None:
         if column.type == FLOAT:
             empty += pc.sum(pc.is_nan(values)).as_py() or 0
         if column.type == TEXTS:
-            empty += pc.list_flatten(values).null_count
+            values = pc.list_flatten(values)
+            empty += values.null_count
         if empty and not column.null:
             raise ContractError(
                 f"Table {table.name!r} at {where}: {empty} empty values in column {name!r}, which must not be empty."

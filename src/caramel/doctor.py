@@ -67,6 +67,7 @@ def examine(root: Path) -> Iterator[Finding]:
         config = load(root / "params.yaml") if found.state != FAIL else None
         if config is not None:
             yield backends(config)
+            yield methods(root, config)
         yield gpu(config)
         yield ray(config)
         yield hub(config)
@@ -200,6 +201,21 @@ def backends(config: Config) -> Finding:
     if found:
         return Finding(FAIL, "backends", f"not there:\n{shown(found, 20)}")
     return Finding(OK, "backends", "all that the params name are there")
+
+
+def methods(root: Path, config: Config) -> Finding:
+    """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
+    from caramel.training.variants import check_data
+
+    rows, base = root / "data/assemble/training.parquet", root / "data/base"
+    names = ", ".join(config.finetune.variants)
+    if not (rows.exists() and base.exists()):
+        return Finding(OK, "methods", f"{names}; pairs and model are not made yet")
+    try:
+        check_data(config.finetune.variants, rows, base)
+    except CaramelError as error:
+        return Finding(FAIL, "methods", str(error))
+    return Finding(OK, "methods", f"{names}; their data is there")
 
 
 def gpu(config: Config | None) -> Finding:

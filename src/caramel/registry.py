@@ -221,8 +221,16 @@ BASES: Kind[Trainer] = Kind(
 METHODS: Kind[Method] = Kind(
     "method",
     {
-        "in_batch": "caramel.training.methods:IN_BATCH",
-        "negative_texts": "caramel.training.methods:NEGATIVE_TEXTS",
-        "negative_texts_images": "caramel.training.methods:NEGATIVE_TEXTS_IMAGES",
+        "infonce": "caramel.training.methods.infonce:METHOD",
+        "siglip": "caramel.training.methods.siglip:METHOD",
+        "negclip": "caramel.training.methods.negclip:METHOD",
+        "trohn_text": "caramel.training.methods.trohn_text:METHOD",
+        "trohn_img": "caramel.training.methods.trohn_img:METHOD",
+        "ce_clip": "caramel.training.methods.ce_clip:METHOD",
+        "triplet_clip": "caramel.training.methods.triplet_clip:METHOD",
+        "fsc_clip": "caramel.training.methods.fsc_clip:METHOD",
+        "degla": "caramel.training.methods.degla:METHOD",
+        "clic": "caramel.training.methods.clic:METHOD",
+        "read": "caramel.training.methods.read:METHOD",
     },
 )

@@ -182,9 +182,11 @@ TRAINING = Table(
         "pair_id": Column(TEXT, "pair that is trained on"),
         "image_id": Column(TEXT, "positive image"),
         "caption": Column(TEXT, "positive caption"),
-        "negative_caption": Column(TEXT, "hard negative text, where the set has them", null=True),
-        "negative_image_id": Column(TEXT, "hard negative image, where it has them", null=True),
-        "subtype": Column(TEXT, "subtype of the negative", null=True, choices=SUBTYPES),
+        "caption2": Column(TEXT, "paraphrase, a second true caption", null=True),
+        # Place by place, as many as there are; those with an image come first.
+        "negative_captions": Column(TEXTS, "hard negatives, each false of the image"),
+        "negative_image_ids": Column(TEXTS, "image of which each is true, where there is one", null=True),
+        "subtypes": Column(TEXTS, "subtype of each", choices=SUBTYPES),
         "split": _SPLIT,
     },
 )
@@ -331,6 +333,7 @@ def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -
         rows: pd.DataFrame = arrow.to_pandas()
         if set(table.key) <= set(wanted):
             check_key(table, rows, str(path))
+        pa.default_memory_pool().release_unused()  # of a large table hundreds of megabytes, else kept to be used again
     except DataError as error:
         raise type(error)(f"{error}\n{AGAIN}") from error
     return rows

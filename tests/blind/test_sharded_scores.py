@@ -6,8 +6,10 @@ import pytest
 
 from caramel import tables
 from caramel.blind import sharded_scores as sharded
+from caramel.blind.scorer_specs import local_scorer
 from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
+from caramel.running.carried import Local
 from caramel.storage.files import keep
 
 
@@ -99,3 +101,16 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
     )
     assert not path.exists()
     assert capsys.readouterr().err.count("made again") == 1
+
+
+def test_scorers_are_called_as_they_were_given_wherever_their_models_lie(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    assert local_scorer(f"vera:{tmp_path}/model") == Local(f"{tmp_path}/model", "vera:")
+    assert local_scorer("length") == "length"
+    rows = pd.DataFrame({"caption": ["a cat", "a red dog"], "negative_caption": ["a dog", "a dog"]})
+    rows = rows.assign(pair_id=["0", "1"], image_id=["0", "1"], type="replace", subtype="replace_obj")
+    rows.to_parquet(tmp_path / "rows.parquet")
+    found = sharded.score_shard(
+        str(tmp_path / "rows.parquet"), scorers=["length"], names=["length as given"], folds=2, seed=0
+    )
+    assert set(found["scorer"].to_pylist()) == {"length as given"}

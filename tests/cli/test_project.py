@@ -249,7 +249,7 @@ main(["benchmarks", "sugarcrepe"])
 
 
 @pytest.mark.parametrize(
-    "module", ["click", "caramel.cli.evaluation", "caramel.running.stages", "numpy", "pandas"]
+    "module", ["click", "caramel.cli.evaluation", "caramel.running.quiet", "numpy", "pandas"]
 )
 def test_ctrl_c_ends_with_one_line_while_imports_run(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPT, module], capture_output=True, text=True)

@@ -17,7 +17,7 @@ from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.evaluate import Evaluation, evaluate, missing
 from caramel.evaluation.located import Source
 from caramel.models.families.specs import open_model
-from caramel.running import parallel
+from caramel.running import parallel, trials
 
 SETTINGS = {
     "device": "cpu",
@@ -109,7 +109,7 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
     def stop(*arguments: object, **keywords: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(parallel, "tune_grid", stop)
+    monkeypatch.setattr(trials, "tune_grid", stop)
     with pytest.raises(KeyboardInterrupt):
         run(source, "a=counting:16", "b=counting:8", executor="ray")
     said = capsys.readouterr().err

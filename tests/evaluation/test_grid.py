@@ -23,11 +23,12 @@ SETTINGS = {
     "bootstrap": 100,
     "seed": 0,
     "device": "cpu",
+    "gpus": 1,
     "precision": "fp32",
     "executor": "inline",
     "folder": "work/evaluate",
 }
-TUNED = [("in_batch", 1), ("in_batch", 2)]
+TUNED = [("infonce", 1), ("infonce", 2)]
 
 
 def instance(number: int, split: str) -> dict[str, object]:
@@ -91,7 +92,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = grid.evaluate_models(TUNED, **SETTINGS)
-    assert found.similarities["model"].unique().tolist() == ["base", "in_batch-1", "in_batch-2"]
+    assert found.similarities["model"].unique().tolist() == ["base", "infonce-1", "infonce-2"]
     assert len(found.similarities) == 3 * 12
     tables.check(tables.METRICS, found.metrics, "test")
     assert tuple(found.variants.columns) == VARIANT_COLUMNS
@@ -101,10 +102,10 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
 
     mlflow.set_tracking_uri(f"sqlite:///{workspace}/mlruns/mlflow.db")
     runs = mlflow.search_runs(experiment_names=["caramel"]).set_index("tags.mlflow.runName")
-    assert sorted(runs.index) == ["evaluate base", "evaluate in_batch-1", "evaluate in_batch-2"]
-    run = runs.loc["evaluate in_batch-2"]
-    assert (run["tags.variant"], run["tags.seed"], run["status"]) == ("in_batch", "2", "FINISHED")
-    expected = overall(found.metrics[found.metrics["model"] == "in_batch-2"])
+    assert sorted(runs.index) == ["evaluate base", "evaluate infonce-1", "evaluate infonce-2"]
+    run = runs.loc["evaluate infonce-2"]
+    assert (run["tags.variant"], run["tags.seed"], run["status"]) == ("infonce", "2", "FINISHED")
+    expected = overall(found.metrics[found.metrics["model"] == "infonce-2"])
     assert run["metrics.group/all"] == pytest.approx(expected["group"], abs=1e-6)
     assert run["metrics.i2t/swap_obj"] == pytest.approx(expected["i2t"], abs=1e-6)
     assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subsets.png").exists()
@@ -123,8 +124,8 @@ def test_further_models_and_benchmarks_are_scored_but_not_compared_as_variants(
     workspace: Path,
 ) -> None:
     found = grid.evaluate_models(TUNED, **{**SETTINGS, "models": ["other=counting:8"]})
-    assert set(found.similarities["model"]) == {"base", "in_batch-1", "in_batch-2", "other"}
-    assert set(found.differences["a"]) | set(found.differences["b"]) == {"base", "in_batch"}
+    assert set(found.similarities["model"]) == {"base", "infonce-1", "infonce-2", "other"}
+    assert set(found.differences["a"]) | set(found.differences["b"]) == {"base", "infonce"}
 
 
 def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(workspace: Path) -> None:
@@ -147,5 +148,5 @@ def test_a_split_without_instances_says_so(workspace: Path) -> None:
 
 
 def test_a_missing_checkpoint_is_named(workspace: Path) -> None:
-    with pytest.raises(BackendError, match=r"'negative_texts-1'.*data/finetune/negative_texts-1"):
-        grid.evaluate_models([("negative_texts", 1)], **SETTINGS)
+    with pytest.raises(BackendError, match=r"'trohn_text-1'.*data/finetune/trohn_text-1"):
+        grid.evaluate_models([("trohn_text", 1)], **SETTINGS)

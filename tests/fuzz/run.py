@@ -43,7 +43,7 @@ def chosen(only: list[str]) -> list[Target]:
 
 def prepare() -> None:
     """Import what the commands import, so that forked processes have it, and let nothing reach a network."""
-    from caramel.running.stages import be_quiet
+    from caramel.running.quiet import be_quiet
 
     be_quiet()
     import matplotlib.pyplot  # noqa: F401

@@ -12,7 +12,7 @@ import pytest
 
 from caramel import tables
 from caramel.gates.contract_expectations import contract_expectations
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 
 SAMPLES: dict[pa.DataType, tuple[Any, Any]] = {
     tables.TEXT: ("a", "b"),
@@ -28,6 +28,8 @@ def sample(table: tables.Table, folder: Path, empty: bool = False) -> pd.DataFra
     columns = {}
     for name, column in table.columns.items():
         values = column.choices[:2] if column.choices else SAMPLES[column.type]
+        if column.choices and column.type == tables.TEXTS:
+            values = ([value] for value in values)
         columns[name] = [None, None] if column.null and empty else list(values)
     path = tables.write(table, pd.DataFrame(columns), folder / "t.parquet")
     return tables.read(table, path)

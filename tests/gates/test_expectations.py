@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 from caramel.statistics import wilson
 
 

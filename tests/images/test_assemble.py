@@ -60,6 +60,26 @@ def test_the_positives_of_the_benchmark_are_drawn_or_those_of_the_source() -> No
     assert {*source.images["image_id"]} == {f"{mark}p{n}" for mark in "ci" for n in range(3)}
 
 
+def test_a_pair_is_trained_on_with_all_its_negatives_those_with_an_image_first() -> None:
+    def in_training(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(split="train")
+
+    def two_more(rows: pd.DataFrame) -> pd.DataFrame:
+        more = rows.iloc[[1, 1]].assign(
+            negative_id=["p1:z", "p1:a"], negative_caption=["Z.", "A."], subtype=["swap_att", "add_obj"]
+        )
+        return pd.concat([rows, more], ignore_index=True)
+
+    found = joined(pairs=in_training, negatives=two_more, paraphrases=first_lost).training
+    assert found["pair_id"].tolist() == ["p0", "p1", "p2"]
+    assert found["negative_captions"].tolist() == [["A cat."], ["A cat.", "A.", "Z."], ["A cat."]]
+    assert found["negative_image_ids"].tolist() == [["cp0"], ["cp1", None, None], ["cp2"]]
+    assert found["subtypes"].tolist() == [["swap_obj"], ["swap_obj", "add_obj", "swap_att"], ["swap_obj"]]
+    assert found["image_id"].tolist() == ["cp0+", "cp1+", "cp2+"]
+    assert found["caption2"].isna().tolist() == [True, False, False]
+    assert joined().training.empty
+
+
 def first_lost(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.iloc[1:]
 

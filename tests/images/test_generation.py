@@ -40,6 +40,7 @@ def draw(world, generator_folder, folder, **changes):
         "size": 48,
         "batch": 4,
         "device": "cpu",
+        "gpus": 1,
         "executor": "inline",
         **changes,
     }
@@ -180,6 +181,7 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
         size=48,
         batch=4,
         device="cpu",
+        gpus=1,
         executor="inline",
         folder=tmp_path,
     )

@@ -21,8 +21,11 @@ class Project:
         self.environment.pop("DVC_ROOT", None)
 
     @classmethod
-    def create(cls, folder: Path) -> Project:
-        """Copy all files that git tracks or would track, and commit them."""
+    def create(cls, folder: Path, *, lock: bool = True) -> Project:
+        """Copy all files that git tracks or would track, and commit them.
+
+        Without ``dvc.lock`` where that is not what is tried: DVC writes all of it again after each stage, in a second.
+        """
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT,
@@ -31,7 +34,8 @@ class Project:
             text=True,
         ).stdout.splitlines()
         for name in listed:
-            if (ROOT / name).is_file() and not name.startswith("tests/"):
+            left_out = name.startswith("tests/") or (name == "dvc.lock" and not lock)
+            if (ROOT / name).is_file() and not left_out:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, folder / name)
         project = cls(folder)

@@ -59,7 +59,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str]:
     folder = tmp_path_factory.mktemp("gate")
     files = written(folder / "captions")
     (folder / "p").mkdir()
-    project = Project.create(folder / "p")
+    project = Project.create(folder / "p", lock=False)
     project.run("caramel", "profile", "sugarcrepe", "--set", f"scenes.files={files}")
     done = project.run("dvc", "repro", check=False)
     assert done.returncode != 0

@@ -15,7 +15,7 @@ from caramel.running.graph import rewritten
 
 ROOT = Path(__file__).parents[2]
 GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
-EXEMPT = frozenset({"run.executor"})
+EXEMPT = frozenset({"run.executor", "run.gpus", "run.workers"})
 
 
 def keys(section: type) -> list[str]:

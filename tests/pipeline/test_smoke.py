@@ -50,7 +50,10 @@ def test_a_second_repro_has_nothing_to_do(smoke) -> None:
 
 def test_no_image_stands_in_two_splits(smoke) -> None:
     instances = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
-    training = read(smoke, tables.TRAINING, "assemble/training/negative_texts_images.parquet")
+    training = read(smoke, tables.TRAINING, "assemble/training.parquet")
+    training = training.assign(negative_image_id=training["negative_image_ids"].str[0])
+    assert training["negative_image_id"].notna().all()
+    assert training["negative_captions"].str.len().max() > 1
     rows = pd.concat([instances, training])
     uses = pd.concat(
         [
@@ -94,7 +97,7 @@ def test_rows_are_kept_or_rejected_never_lost(smoke) -> None:
 
 def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
     metrics = read(smoke, tables.METRICS, "evaluate/metrics.parquet")
-    assert {"base", "in_batch-11", "negative_texts-11", "negative_texts_images-11"} == set(metrics["model"])
+    assert {"base", "infonce-11", "trohn_text-11", "trohn_img-11"} == set(metrics["model"])
     assert {"accuracy", "i2t", "t2i", "group", "i_pos2t", "t_neg2i", "itt", "tot"} <= set(metrics["metric"])
     scored = metrics.dropna(subset=["value", "ci_low"])
     assert (scored["ci_low"] <= scored["value"]).all()
@@ -110,7 +113,7 @@ def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(sm
     experiment = client.get_experiment_by_name(EXPERIMENT)
     runs = client.search_runs([experiment.experiment_id], max_results=100)
     names = sorted(run.info.run_name for run in runs)
-    models = ["base", "in_batch-11", "negative_texts-11", "negative_texts_images-11"]
+    models = ["base", "infonce-11", "trohn_text-11", "trohn_img-11"]
     tuned = [f"finetune {m}" for m in models[1:]]
     scored = [f"evaluate {m}{form}" for m in models for form in ("", " on instances_source")]
     assert names == sorted(["pretrain", "train_generator", *tuned, *scored])
@@ -122,7 +125,7 @@ def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(sm
 def test_the_report_stands_alone(smoke) -> None:
     page = (smoke.folder / "data" / "report" / "report.html").read_text().replace("<wbr>", "")
     assert not re.search(r"""(src|href)\s*=\s*["'](?!data:|#|\.\./\.\./work/data_docs/)""", page)
-    for word in ("refine", "negative_texts_images", "no relation in the caption"):
+    for word in ("refine", "trohn_img", "no relation in the caption"):
         assert word in page
 
 
@@ -147,8 +150,9 @@ def test_text_tables_are_rebuilt_to_the_same_bytes(smoke, tmp_path) -> None:
         "OPENBLAS_CORETYPE": "Haswell",
         "NPY_DISABLE_CPU_FEATURES": "AVX512F AVX512CD AVX512_SKX",
     }
-    for stage in ("scenes", "negatives", "scores", "refine"):
-        again.stage(stage)
+    stages = ("scenes", "negatives", "scores", "refine")
+    again.stages(*stages)
+    for stage in stages:
         for path in sorted((smoke.folder / "data" / stage).glob("*.parquet")):
             rebuilt = again.folder / "data" / stage / path.name
             assert rebuilt.read_bytes() == path.read_bytes(), path

@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small repository whose data DVC itself made."""
     root = tmp_path_factory.mktemp("project")
     tables.write(tables.REJECTS, rejects(3), root / "source" / "images.parquet")
-    for name in ("in_batch", "negative_texts"):
+    for name in ("infonce", "trohn_text"):
         tables.write(tables.REJECTS, rejects(5, name), root / "source" / "training" / f"{name}.parquet")
     (root / "source" / "model" / "weights").mkdir(parents=True)
     (root / "source" / "model" / "weights" / "a.bin").write_bytes(b"weights")
@@ -87,8 +87,8 @@ def test_what_was_pinned_is_verified(root: Path) -> None:
     assert pins.read_pin("v1.0", root) == pinned
     assert {path: version.rows for path, version in pinned.tables.items()} == {
         "data/images.parquet": 3,
-        "data/training/in_batch.parquet": 5,
-        "data/training/negative_texts.parquet": 5,
+        "data/training/infonce.parquet": 5,
+        "data/training/trohn_text.parquet": 5,
     }
     assert len(pinned.commit) == 40
     assert pinned.params == {"profile": "smoke"}
@@ -98,20 +98,20 @@ def test_what_was_pinned_is_verified(root: Path) -> None:
 def test_a_missing_table_is_named(root: Path) -> None:
     pins.pin("v1", root)
     (root / "data" / "images.parquet").unlink()
-    (root / "data" / "training" / "in_batch.parquet").unlink()
+    (root / "data" / "training" / "infonce.parquet").unlink()
     assert pins.verify("v1", root) == [
         "data/images.parquet: missing; run `dvc checkout` or `dvc repro`",
-        "data/training/in_batch.parquet: missing; run `dvc checkout` or `dvc repro`",
+        "data/training/infonce.parquet: missing; run `dvc checkout` or `dvc repro`",
     ]
 
 
 def test_other_rows_are_named_with_both_counts(root: Path) -> None:
     pins.pin("v1", root)
     tables.write(tables.REJECTS, rejects(4), root / "data" / "images.parquet")
-    tables.write(tables.REJECTS, rejects(5, "other"), root / "data" / "training" / "in_batch.parquet")
+    tables.write(tables.REJECTS, rejects(5, "other"), root / "data" / "training" / "infonce.parquet")
     assert pins.verify("v1", root) == [
         "data/images.parquet: other rows; 4 on disk, 3 pinned",
-        "data/training/in_batch.parquet: other rows; 5 on disk, 5 pinned",
+        "data/training/infonce.parquet: other rows; 5 on disk, 5 pinned",
     ]
 
 
@@ -119,8 +119,8 @@ def test_equal_rows_in_other_bytes_are_told_from_other_rows(root: Path) -> None:
     pins.pin("v1", root)
     path = root / "data" / "images.parquet"
     pq.write_table(pq.read_table(path), path, compression="none")
-    tables.write(tables.REJECTS, rejects(5, "in_batch").iloc[::-1], root / "data/training/in_batch.parquet")
-    for line, name, n in zip(pins.verify("v1", root), ["images", "training/in_batch"], [3, 5], strict=True):
+    tables.write(tables.REJECTS, rejects(5, "infonce").iloc[::-1], root / "data/training/infonce.parquet")
+    for line, name, n in zip(pins.verify("v1", root), ["images", "training/infonce"], [3, 5], strict=True):
         assert line.startswith(f"data/{name}.parquet: the same {n} rows in other bytes")
 
 
@@ -327,7 +327,7 @@ def test_a_pin_that_leaves_out_a_table_or_an_output_is_broken_whatever_its_hashe
         data = pin_file.combined_hash(outs, tables)
         pin_file.write_pin(pinned.model_copy(update={"outs": outs, "tables": tables, "data": data}), path)
 
-    name = "data/training/in_batch.parquet"
+    name = "data/training/infonce.parquet"
     forge(pinned.outs, {p: t for p, t in pinned.tables.items() if p != name})
     with pytest.raises(DataError, match=f"(?s)is broken.*tables: {name}: not those of data/training"):
         pins.verify("v1", root)

@@ -31,8 +31,8 @@ def test_a_pinned_table_is_read_by_its_path_or_the_end_of_it(project: Path) -> N
     for name in ("data/images.parquet", "data/images", "images"):
         found = caramel.read_pinned("v1", name, root=project)
         pd.testing.assert_frame_equal(found, rejects(3), check_dtype=False)
-    found = caramel.read_pinned("v1", "training/in_batch", root=project)
-    pd.testing.assert_frame_equal(found, rejects(5, "in_batch"), check_dtype=False)
+    found = caramel.read_pinned("v1", "training/infonce", root=project)
+    pd.testing.assert_frame_equal(found, rejects(5, "infonce"), check_dtype=False)
 
 
 def test_what_is_cited_is_read_even_where_other_rows_lie_on_disk(project: Path) -> None:

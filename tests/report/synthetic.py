@@ -19,7 +19,7 @@ from caramel.sources.world.language import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
 from caramel.storage.image_store import referred
 
-MODELS = {"base": 0.0, "in_batch": 0.02, "negative_texts": 0.1, "negative_texts_images": 0.14}
+MODELS = {"base": 0.0, "infonce": 0.02, "trohn_text": 0.1, "trohn_img": 0.14}
 
 
 def write_all(data: Path, *, per_subtype: int = 6, seeds: int = 2) -> None:

@@ -149,7 +149,7 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         examples=3,
         exempt=["add"],
         contrast={
-            "variant": "negative_texts_images",
+            "variant": "trohn_img",
             "against": "base",
             "metric": "group",
             "subset": "without_add",

@@ -42,7 +42,7 @@ def data(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return Path(shutil.copytree(written, tmp_path / "data"))
 
 
-CONTRAST = {"variant": "negative_texts_images", "against": "base", "metric": "group", "subset": "without_add"}
+CONTRAST = {"variant": "trohn_img", "against": "base", "metric": "group", "subset": "without_add"}
 
 
 def build(data: Path, **changes: Any) -> Report:
@@ -111,10 +111,10 @@ def test_every_section_has_something_to_show(page: Page) -> None:
 
 def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> None:
     rows = pd.read_csv(written / "evaluate/variants.csv").set_index(["variant", "subset", "metric"])
-    mean = 100 * rows.loc[("negative_texts", "without_add", "group"), "mean"]
+    mean = 100 * rows.loc[("trohn_text", "without_add", "group"), "mean"]
     assert f"{mean:.1f} ±" in page.sections["models"]
     differences = pd.read_csv(written / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
-    row = differences.loc[("negative_texts_images", "base", "all", "group")]
+    row = differences.loc[("trohn_img", "base", "all", "group")]
     assert f"{100 * row['difference']:+.1f}".replace("-", "−") in page.sections["differences"]
     assert "feedc0de" in page.sections["versions"]
     assert "duplicate of the caption" in page.sections["rejects"]
@@ -163,7 +163,7 @@ def test_the_claim_stands_first_in_words_and_in_the_summary(
 ) -> None:
     assert next(iter(page.sections)) == "claim"
     rows = pd.read_csv(written / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
-    row = rows.loc[("negative_texts_images", "base", "without_add", "group")]
+    row = rows.loc[("trohn_img", "base", "without_add", "group")]
     said = page.sections["claim"]
     assert f"{100 * row['difference']:+.1f} points" in said
     assert ("Not shown" in said) is not (row["p"] < 0.05)
@@ -175,9 +175,9 @@ def test_the_claim_stands_first_in_words_and_in_the_summary(
 
 
 def test_a_claim_the_other_way_round_has_the_opposite_sign(data: Path) -> None:
-    turned = {**CONTRAST, "variant": "in_batch", "against": "negative_texts_images"}
+    turned = {**CONTRAST, "variant": "infonce", "against": "trohn_img"}
     rows = pd.read_csv(data / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
-    row = rows.loc[("negative_texts_images", "in_batch", "without_add", "group")]
+    row = rows.loc[("trohn_img", "infonce", "without_add", "group")]
     found = build(data, contrast=turned).claim
     assert found is not None
     assert found["difference"] == pytest.approx(-row["difference"], abs=1e-6)
@@ -187,7 +187,7 @@ def test_a_claim_the_other_way_round_has_the_opposite_sign(data: Path) -> None:
 def test_a_claim_whose_opposite_is_shown_is_not_shown(data: Path) -> None:
     rows = pd.read_csv(data / "evaluate/differences.csv")
     claim = rows["subset"].eq("without_add") & rows["metric"].eq("group") & rows["b"].eq("base")
-    rows.loc[claim & rows["a"].eq("negative_texts_images"), ["difference", "p"]] = [-0.04, 1e-6]
+    rows.loc[claim & rows["a"].eq("trohn_img"), ["difference", "p"]] = [-0.04, 1e-6]
     rows.to_csv(data / "evaluate/differences.csv", index=False)
     report = build(data)
     assert report.claim is not None
@@ -208,10 +208,10 @@ def test_differences_are_coloured_after_holm_over_the_table_without_the_claim(da
     rows = pd.read_csv(data / "evaluate/differences.csv")
     rows["p"] = 1.0
     shown = (
-        rows["subset"].eq("all") & rows["metric"].eq("i2t") & rows["a"].eq("in_batch") & rows["b"].eq("base")
+        rows["subset"].eq("all") & rows["metric"].eq("i2t") & rows["a"].eq("infonce") & rows["b"].eq("base")
     )
     claim = rows["subset"].eq("without_add") & rows["metric"].eq("group") & rows["b"].eq("base")
-    rows.loc[claim & rows["a"].eq("negative_texts_images"), "p"] = 1e-9
+    rows.loc[claim & rows["a"].eq("trohn_img"), "p"] = 1e-9
     for p, coloured in ((0.0009, 1), (0.04, 0)):  # 41 tests, and those of Group Match
         rows.loc[shown, "p"] = p
         rows.to_csv(data / "evaluate/differences.csv", index=False)
@@ -351,7 +351,7 @@ def _drop_key(path: Path) -> None:
         (
             "evaluate/differences.csv",
             lambda p: p.write_text("\n".join(p.read_text().splitlines()[:3]) + "\n"),
-            "no row for in_batch, base, all, i2t",
+            "no row for infonce, base, all, i2t",
         ),
         ("scenes/pairs.parquet", lambda p: p.write_bytes(b"no table"), "is no Parquet file"),
         (

@@ -8,8 +8,8 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -19,7 +19,8 @@ import pytest
 from caramel.errors import CaramelError, ResourceError
 from caramel.running import cluster
 from caramel.running.cluster import guard_token
-from caramel.running.parallel import sharded_map, tune_grid
+from caramel.running.parallel import sharded_map
+from caramel.running.trials import tune_grid
 from caramel.storage.files import kept
 
 NOISE = 8  # lines that may stand before the message
@@ -40,7 +41,7 @@ def slow_trial(point: dict[str, int], scratch: str, *, seconds: float) -> dict[s
 
 def drive(kind: str, folder: str, executor: str = "ray") -> None:
     """Run four shards or trials, on a cluster of its own; the first of them ends at once."""
-    from caramel.running.stages import be_quiet
+    from caramel.running.quiet import be_quiet
 
     be_quiet()
     how = {"settings": {"seconds": 2.0}, "folder": folder, "executor": executor, "title": "test"}
@@ -94,6 +95,21 @@ def wait_for_one(kind: str, folder: Path, process: subprocess.Popen[str]) -> Non
         time.sleep(0.1)
 
 
+@contextmanager
+def at_work_on(kind: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], list[psutil.Process]]]:
+    """Yield a started ``drive`` that has finished one of its parts, and all that it started; end them all after the block."""
+    process = start(kind, folder / "work", folder)
+    family: list[psutil.Process] = []
+    try:
+        wait_for_one(kind, folder / "work", process)
+        family = psutil.Process(process.pid).children(recursive=True)
+        yield process, family
+    finally:
+        for member in [process, *family]:  # Ray's agents stay for a while
+            with suppress(psutil.NoSuchProcess):
+                member.kill()
+
+
 def wait_for_raylet(process: subprocess.Popen[str]) -> psutil.Process:
     """Return the raylet as soon as it is there, which is before Ray has started."""
     while process.poll() is None:
@@ -111,17 +127,9 @@ def wait_for_raylet(process: subprocess.Popen[str]) -> psutil.Process:
 def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_kept(
     tmp_path: Path, kind: str
 ) -> None:
-    process = start(kind, tmp_path / "work", tmp_path)
-    family: list[psutil.Process] = []
-    try:
-        wait_for_one(kind, tmp_path / "work", process)
-        family = psutil.Process(process.pid).children(recursive=True)
+    with at_work_on(kind, tmp_path) as (process, family):
         next(member for member in family if member.name() == "raylet").kill()
         said, _ = process.communicate(timeout=120)
-    finally:
-        for member in [process, *family]:
-            with suppress(psutil.NoSuchProcess):
-                member.kill()
     assert process.returncode == 1, said
     assert "Ray's process 'raylet' on this machine was killed" in said
     assert "Traceback" not in said
@@ -135,20 +143,15 @@ def test_a_killed_raylet_ends_the_run_with_what_to_do_and_what_was_finished_is_k
 def test_workers_end_with_a_driver_that_is_killed_alone_and_the_next_run_goes_on(
     tmp_path: Path, kind: str
 ) -> None:
-    process = start(kind, tmp_path / "work", tmp_path)
-    family: list[psutil.Process] = []
-    try:
-        wait_for_one(kind, tmp_path / "work", process)
-        family = psutil.Process(process.pid).children(recursive=True)
-        at_work = [member for member in family if "_run_shard" in title(member) or "train" in title(member)]
-        assert at_work
+    with at_work_on(kind, tmp_path) as (process, _):
+        at_work: list[psutil.Process] = []
+        while not at_work:  # none is for a moment, when one part has ended and the next has not begun
+            assert process.poll() is None
+            members = psutil.Process(process.pid).children(recursive=True)
+            at_work = [each for each in members if "ShardWorker.run" in title(each) or "train" in title(each)]
         process.kill()
         process.wait()
         assert not psutil.wait_procs(at_work, timeout=60)[1], "still at work"
-    finally:
-        for member in [process, *family]:  # Ray's agents stay for a while
-            with suppress(psutil.NoSuchProcess):
-                member.kill()
     before = {path: path.stat().st_mtime_ns for path in kept_files(kind, tmp_path / "work")}
     assert 1 <= len(before) < 4
     drive(kind, str(tmp_path / "work"), executor="inline")

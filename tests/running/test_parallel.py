@@ -1,8 +1,6 @@
 import errno
 import os
-import shutil
 import signal
-from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +10,9 @@ import ray
 
 from caramel.errors import CaramelError, DataError, ResourceError
 from caramel.running import parallel
-from caramel.running.parallel import fingerprint, sharded_map, threaded, tune_grid
-from caramel.storage.files import file_hash, keep
+from caramel.running.carried import Local
+from caramel.running.parallel import fingerprint, sharded_map, threaded
+from caramel.running.workers import AHEAD
 
 
 def square(shard: list[int], *, log: str, kill: str = "") -> pa.Table:
@@ -36,19 +35,6 @@ def refuse(shard: list[int], *, log: str) -> pa.Table:
 def full(shard: list[int], *, log: str) -> pa.Table:
     """Fail as on a full disk."""
     raise OSError(errno.ENOSPC, "No space left on device", log)
-
-
-def trial(point: dict, scratch: str, *, log: str, kill: str = "", bad: int = -1) -> dict:
-    """Return the point doubled, like ``square``."""
-    if point["n"] == bad:
-        raise CaramelError(f"bad point {point['n']}")
-    if kill and point["n"] == 1 and not Path(kill).exists():
-        Path(kill).touch()
-        os.kill(os.getpid(), signal.SIGKILL)
-    with Path(log).open("a") as stream:
-        stream.write(f"{point['n']}\n")
-    Path(scratch, "table").write_text(str(point["n"]))
-    return {"n": point["n"], "double": 2 * point["n"]}
 
 
 SHARDS = [[n, n + 1] for n in range(0, 12, 2)]
@@ -134,7 +120,6 @@ def test_a_file_where_the_folder_of_results_belongs_is_a_clear_error(tmp_path) -
 
 def test_progress_writes_nothing_into_a_log(tmp_path, capsys) -> None:
     run(tmp_path)
-    grid(tmp_path, "inline")
     assert capsys.readouterr().err == ""
 
 
@@ -143,8 +128,7 @@ def test_other_settings_inputs_or_code_do_not_reuse_shards(tmp_path, monkeypatch
     other = sharded_map(
         square,
         SHARDS,
-        settings={"log": str(tmp_path / "log")},
-        inputs=["changed"],
+        settings={"log": str(tmp_path / "log"), "kill": ""},
         folder=tmp_path / "shards",
         executor="inline",
         title="test",
@@ -187,17 +171,48 @@ def test_a_killed_worker_loses_nothing(tmp_path, ray_cluster) -> None:
 
 
 @pytest.mark.slow
-def test_more_shards_than_are_sent_at_a_time_all_come_in_order(tmp_path, ray_cluster, monkeypatch) -> None:
-    monkeypatch.setattr(parallel, "PER_CORE", 1)
-    sent: list[int] = []
-    wait = ray.wait
-    monkeypatch.setattr(ray, "wait", lambda refs, **how: sent.append(len(refs)) or wait(refs, **how))
+def test_no_more_shards_are_brought_than_the_workers_can_have(tmp_path, ray_cluster, monkeypatch) -> None:
+    brought: list[int] = []
     asked: list[int] = []
     resources = ray.cluster_resources
     monkeypatch.setattr(ray, "cluster_resources", lambda: asked.append(1) or resources())
-    assert results(run(tmp_path, "ray")) == [n * n for n in range(12)]
-    assert max(sent) == 2  # the cluster's cores
+
+    def bring(shard: list[int]) -> list[int]:
+        brought.append(shard[0])
+        return [10 * n for n in shard]
+
+    how = {"settings": {"log": str(tmp_path / "log")}, "folder": tmp_path / "shards", "title": "test"}
+    monkeypatch.setattr(
+        parallel,
+        "_kept",
+        lambda path, table, keep=parallel._kept: ahead.append(len(brought)) or keep(path, table),
+    )
+    ahead: list[int] = []
+    found = sharded_map(square, SHARDS, executor="ray", bring=bring, **how)
+    assert results(found) == [100 * n * n for n in range(12)]
+    assert ahead[0] <= 2 * AHEAD + 1  # the cluster has two cores
     assert len(asked) == 1, "a call that may not return once Ray is gone"
+
+
+def read(shard: int, *, path: str) -> pa.Table:
+    """Return what a file holds."""
+    return pa.table({"x": [f"{shard}{Path(path).read_text()}"]})
+
+
+def test_a_file_counts_by_its_content_wherever_it_lies(tmp_path) -> None:
+    def found(folder: str, text: str) -> list[Path]:
+        place = tmp_path / folder / "file"
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+        settings = {"path": Local(str(place))}
+        return sharded_map(
+            read, [1], settings=settings, folder=tmp_path / "shards", executor="inline", title="test"
+        )
+
+    first = found("one", "a")
+    assert results(first) == ["1a"]
+    assert found("two", "a") == first
+    assert results(found("one", "b")) == ["1b"]
 
 
 @pytest.mark.slow
@@ -211,117 +226,6 @@ def test_an_error_of_the_system_in_a_worker_keeps_its_number_and_file(tmp_path, 
 def test_an_error_in_a_worker_reaches_the_user_as_itself(tmp_path, ray_cluster) -> None:
     with pytest.raises(CaramelError, match="bad shard"):
         run(tmp_path, "ray", work=refuse)
-
-
-def grid(folder: Path, executor: str, again=lambda result: False, **settings) -> list[dict]:
-    return tune_grid(
-        trial,
-        [{"n": n} for n in range(3)],
-        again=again,
-        settings={"log": str(folder / "log"), **settings},
-        folder=folder / "trials",
-        executor=executor,
-        title="test",
-    )
-
-
-EXPECTED = [{"n": n, "double": 2 * n} for n in range(3)]
-
-
-def test_a_grid_gives_results_in_order_and_a_second_run_computes_nothing(tmp_path) -> None:
-    assert grid(tmp_path, "inline") == EXPECTED
-    assert grid(tmp_path, "inline") == EXPECTED
-    assert calls(tmp_path) == 3
-
-
-def trials(folder: Path, suffix: str) -> list[Path]:
-    return sorted(path for path in (folder / "trials").glob("*") if path.suffix == suffix)
-
-
-def test_a_result_and_the_files_beside_it_are_one_whole(tmp_path, capsys) -> None:
-    assert grid(tmp_path, "inline") == EXPECTED
-    scratch = trials(tmp_path, "")[0]
-    damages = [
-        lambda: flip(trials(tmp_path, ".json")[0]),
-        lambda: trials(tmp_path, ".json")[0].write_text("{}"),
-        lambda: flip(scratch / "table"),
-        lambda: (scratch / "table").unlink(),
-        lambda: (shutil.rmtree(scratch), scratch.write_text("a file")),
-    ]
-    before = file_hash(scratch)
-    for number, damage in enumerate(damages, 4):
-        damage()
-        capsys.readouterr()
-        assert grid(tmp_path, "inline") == EXPECTED
-        assert "made again" in capsys.readouterr().err
-        assert calls(tmp_path) == number, "not that trial alone was run again"
-        assert file_hash(scratch) == before
-
-
-def test_a_result_that_is_not_to_be_kept_is_given_and_made_again(tmp_path) -> None:
-    found = [grid(tmp_path, "inline", again=lambda result: result["n"] == 1) for _ in range(2)]
-    assert found == [EXPECTED, EXPECTED]
-    assert (tmp_path / "log").read_text().split() == ["0", "1", "2", "1"]
-
-
-def test_results_that_vanish_while_a_grid_runs_are_a_clear_error(tmp_path, monkeypatch) -> None:
-    run_trial = parallel._run_trial
-
-    def removed(trial, point, scratch, settings):
-        run_trial(trial, point, scratch, settings)
-        if point["n"] == 1:
-            Path(scratch, "table").unlink()  # as another process would that makes it again
-
-    monkeypatch.setattr(parallel, "_run_trial", removed)
-    with pytest.raises(ResourceError, match=r"1 of 3 trials of 'test' .* another process"):
-        grid(tmp_path, "inline")
-
-
-def overflow(point: dict, scratch: str) -> dict:
-    """Write more than the volume holds, as a library that has its own words for it."""
-
-    def write(path: Path) -> None:
-        try:
-            path.write_bytes(bytes(point["mebibytes"] * 2**20))
-        except OSError:
-            raise RuntimeError("PytorchStreamWriter failed writing file") from None
-
-    keep(Path(scratch, "step.pt"), write)
-    return {"n": 0}
-
-
-def fill_up(point: dict, scratch: str) -> dict:
-    """Leave the volume full, as others may."""
-    with suppress(OSError):
-        Path(scratch).with_name("others").write_bytes(bytes(point["mebibytes"] * 2**20))
-    raise RuntimeError("disk I/O error")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("trial", [overflow, fill_up])
-def test_a_volume_that_fills_in_a_tune_trial_is_named(tmp_path, mount, ray_cluster, trial) -> None:
-    place = mount(tmp_path / "work", 40)
-    points, how = [{"mebibytes": 60}], {"executor": "ray", "title": "test", "settings": {}}
-    with pytest.raises(ResourceError, match=f"its volume {place} has 0 MiB free"):
-        tune_grid(trial, points, folder=place, **how)
-
-
-@pytest.mark.slow
-def test_a_tune_trial_whose_worker_is_killed_starts_again_and_says_so_in_a_line(
-    tmp_path, ray_cluster, capfd
-) -> None:
-    assert grid(tmp_path, "ray", kill=str(tmp_path / "killed")) == EXPECTED
-    assert (tmp_path / "killed").exists()
-    said = capfd.readouterr().err
-    assert "The worker of trial {'n': 1} died; the trial goes on from what it left." in said
-    assert "Traceback" not in said
-
-
-@pytest.mark.slow
-def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ray_cluster) -> None:
-    with pytest.raises(ResourceError, match=r"1 of 3 trials.*bad point 2"):
-        grid(tmp_path, "ray", bad=2)
-    assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]
 
 
 def test_threaded_keeps_the_order_and_raises_what_the_function_raises() -> None:

@@ -132,31 +132,6 @@ def test_a_run_that_is_planned_is_opened_by_its_id_alone(project) -> None:
     assert (found.data.params, found.data.metrics) == ({"a": "1", "b": "2"}, {"m": 1.0})
 
 
-def test_of_two_runs_that_were_made_for_one_key_the_first_stays(project) -> None:
-    import mlflow
-
-    first = tracking.plan("n", key="k", params={})
-    client = mlflow.MlflowClient(first.uri)
-    experiment = client.get_run(first.run_id).info.experiment_id
-    calls = []
-
-    class Twice:
-        """A client whose request to make a run arrives twice."""
-
-        def __getattr__(self, name):
-            return getattr(client, name)
-
-        def create_run(self, *arguments, **keywords):
-            made = [client.create_run(*arguments, **keywords) for _ in range(2)]
-            calls.append([run.info.run_id for run in made])
-            return made[1]
-
-    stays = tracking._the_run(Twice(), experiment, "other", dict)
-    assert stays in calls[0]
-    left = [run.info.run_id for run in runs(project)]
-    assert sorted(left) == sorted([first.run_id, stays])
-
-
 def fill(folder) -> None:
     with (folder / "filling").open("wb", buffering=0) as stream, suppress(OSError):
         while True:

@@ -15,21 +15,30 @@ from caramel.running.tracking_copy import ORIGIN, STATE, copy_history
 from caramel.running.tracking_store import store_in
 
 
-@pytest.fixture
-def history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ``mlruns`` folder with a finished run, one that failed and one that still runs."""
-    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    root = tmp_path / "first"
-    root.mkdir()
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a finished run, one that failed and one that still runs; tests copy it."""
+    root = tmp_path_factory.mktemp("logged")
     (root / "dvc.lock").write_text(
         "schema: '2.0'\nstages:\n  s:\n    cmd: x\n    outs:\n    - path: data/s\n      md5: "
         + "0" * 32
         + ".dir\n"
     )
-    for name in ("done", "failed"):
-        write(root, name)
-    tracking.plan("waiting", key="waiting", params={"a": "é"}, root=root)
-    return root / "mlruns"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("CARAMEL_TRACKING_URI", raising=False)
+        for name in ("done", "failed"):
+            write(root, name)
+        tracking.plan("waiting", key="waiting", params={"a": "é"}, root=root)
+    return root
+
+
+@pytest.fixture
+def history(logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder ``mlruns`` of a copy, with its artifacts."""
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    mlruns = Path(shutil.copytree(logged, tmp_path / "first")) / "mlruns"
+    store_in(mlruns)  # which writes into its database where the artifacts are now
+    return mlruns
 
 
 def write(root: Path, name: str) -> None:
@@ -172,3 +181,25 @@ def test_a_history_goes_to_a_server_and_back(
     again = told(str(back))
     assert {name: again[name] for name in mine} == mine
     assert copy_history(url, str(moved))[:2] == (there_now, there_now - 3)
+
+
+def test_a_run_is_copied_one_time_where_the_answer_to_its_making_breaks_off(
+    history: Path, tracking_servers: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
+    write(history.parent, "new to the server")
+    gate = tracking_servers.gate
+    gate.break_off(b"/runs/create")
+    url = f"http://127.0.0.1:{gate.port}"
+    assert copy_history(str(history), url).made >= 1
+    assert gate.broken == b"/runs/create"
+    client = mlflow.MlflowClient(url)
+    experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
+    origins = [run.info.run_id for run in mlflow.MlflowClient(store_in(history)).search_runs(["1"])]
+    assert len(origins) == 4
+    for origin in origins:
+        wanted, every = f"tags.`{ORIGIN}` = '{origin}'", mlflow.entities.ViewType.ALL
+        assert len(client.search_runs([experiment.experiment_id], wanted, run_view_type=every)) == 1

@@ -13,7 +13,8 @@ import pytest
 from tracking_servers import PASSWORD, USER, Served, free_port
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.running import tracking, tracking_server
+from caramel.running import tracking, tracking_calls, tracking_server
+from caramel.running.tracking_calls import again
 from caramel.running.tracking_server import NAME, environment, named_server, require_server
 from caramel.training.tracked import log_curve
 
@@ -176,41 +177,6 @@ def test_workers_elsewhere_get_what_reaches_the_server_and_nothing_else(
     assert environment() == {NAME: "http://h:1", "MLFLOW_TRACKING_PASSWORD": "p"}
 
 
-def test_an_answer_that_broke_off_is_asked_for_again_with_the_whole_file(
-    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    from mlflow.utils import rest_utils
-    from mlflow.utils.rest_utils import MlflowHostCreds, http_request
-
-    seen: list[bytes] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            seen.append(self.rfile.read(int(self.headers["Content-Length"])))
-            self.send_response(200)
-            self.send_header("Content-Length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}" if len(seen) > 1 else b"{")
-            self.close_connection = True
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setattr(
-        rest_utils, "_get_http_response_with_retries", rest_utils._get_http_response_with_retries
-    )
-    monkeypatch.setattr(tracking_server, "PAUSES", (0.0,))
-    tracking_server.steady()
-    tracking_server.steady()
-    (tmp_path / "f").write_bytes(b"whole")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server, (tmp_path / "f").open("rb") as file:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        creds = MlflowHostCreds(f"http://127.0.0.1:{server.server_port}")
-        assert http_request(creds, "/x", "PUT", data=file).text == "{}"
-        server.shutdown()
-    assert seen == [b"whole", b"whole"]
-
-
 # With real servers.
 
 
@@ -242,7 +208,7 @@ def test_a_data_set_that_eight_runs_log_at_once_is_one_input_of_each(served: Ser
 
     def log(run_id: str) -> None:
         for _ in range(2):
-            tracking_server.again(lambda: client.log_inputs(run_id, datasets=[entry]))
+            again(lambda: client.log_inputs(run_id, datasets=[entry]))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(log, made))
@@ -317,3 +283,36 @@ def test_a_server_that_does_not_come_back_ends_the_run_with_what_to_do(
         ResourceError, match=r"Run 'n' cannot be tracked. The MLflow server at .* cannot be used now: .*St"
     ):
         away()
+
+
+def test_a_run_is_made_one_time_where_the_answer_to_its_making_breaks_off(served: Served) -> None:
+    import mlflow
+
+    served.gate.break_off(b"/runs/create")
+    planned = tracking.plan("n", key="broken", params={"a": 1})
+    assert served.gate.broken == b"/runs/create"
+    client = mlflow.MlflowClient(planned.uri)
+    experiment = client.get_run(planned.run_id).info.experiment_id
+    every = mlflow.entities.ViewType.ALL
+    (found,) = client.search_runs([experiment], "tags.`caramel.key` = 'broken'", run_view_type=every)
+    assert (found.info.run_id, found.info.status) == (planned.run_id, "SCHEDULED")
+    assert found.data.params == {"a": "1"}
+
+
+def test_what_is_logged_is_there_one_time_where_each_answer_breaks_off_once(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.setattr(tracking_calls, "PAUSES", (0.0,))
+    with tracking.run("n", key="each", params={}):
+        for step, request in enumerate((b"/runs/log-batch", b"/runs/get")):
+            served.gate.break_off(request)
+            log_curve([(step, "m", float(step))])
+            mlflow.get_run(mlflow.active_run().info.run_id)
+            assert served.gate.broken == request
+        served.gate.break_off(b"PUT ")
+        mlflow.log_text("whole", "note.txt")
+        assert served.gate.broken == b"PUT "
+        assert mlflow.artifacts.load_text(mlflow.get_artifact_uri("note.txt")) == "whole"
+    assert logged("each") == [(0, 0.0), (1, 1.0)]

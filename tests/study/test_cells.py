@@ -53,7 +53,7 @@ def test_no_two_cells_are_fine_tuned_with_one_seed() -> None:
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ({"finetune__variants": "[in_batch]"}, "negative_texts_images"),
+        ({"finetune__variants": "[infonce]"}, "trohn_img"),
         ({"pretrain__backend": "pretrained"}, "pretrain.backend"),
         ({"scenes__source": "files"}, "scenes.source"),
     ],
@@ -76,7 +76,7 @@ def test_a_layout_that_is_none_is_refused(draws: str) -> None:
         config(study__draws=draws)
 
 
-@pytest.mark.parametrize("against", ["negative_texts_images", "nobody"])
+@pytest.mark.parametrize("against", ["trohn_img", "nobody"])
 def test_a_contrast_is_against_the_base_or_another_variant(against: str) -> None:
     with pytest.raises(ConfigError, match=r"report\.contrast\.against"):
         config(report__contrast__against=against)

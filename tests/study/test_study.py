@@ -20,7 +20,7 @@ from caramel.study.cells import Cell, cells
 from caramel.study.study import Ran, figure, figures, plan, summary
 
 ROOT = Path(__file__).parents[2]
-VARIANTS = ("base", "in_batch", "negative_texts", "negative_texts_images")
+VARIANTS = ("base", "infonce", "trohn_text", "trohn_img")
 COLUMNS = [(m, "without_add") for m in ("accuracy", "i2t", "t2i", "group")] + [
     ("group", "seen"),
     ("group", "unseen"),
@@ -62,18 +62,18 @@ def value(rows: pd.DataFrame, **where: object) -> float:
 
 def test_a_comparison_pairs_runs_of_one_cell_and_seed_and_the_base_with_all_of_its_cell() -> None:
     rows = runs()
-    for against in ("base", "in_batch"):
-        found = figure(rows, "negative_texts_images", against, "group", "seen").values
+    for against in ("base", "infonce"):
+        found = figure(rows, "trohn_img", against, "group", "seen").values
         assert len(found) == 8 * 2
         for key, difference in found.items():
             cell = dict(zip(Cell._fields, key, strict=False)) | {"metric": "group", "subset": "seen"}
             tuned = "" if against == "base" else key[3]
-            mine = value(rows, variant="negative_texts_images", finetune=key[3], **cell)
+            mine = value(rows, variant="trohn_img", finetune=key[3], **cell)
             assert difference == pytest.approx(mine - value(rows, variant=against, finetune=tuned, **cell))
 
 
 def test_the_interval_and_the_test_are_those_of_the_means_of_the_draws() -> None:
-    found = figure(runs(), "negative_texts_images", "base", "group", "without_add")
+    found = figure(runs(), "trohn_img", "base", "group", "without_add")
     means = [np.mean([v for key, v in found.values.items() if key[0] == draw]) for draw in range(4)]
     wanted = stats.ttest_1samp(means, 0)
     assert found.p == pytest.approx(wanted.pvalue)
@@ -84,12 +84,12 @@ def test_the_interval_and_the_test_are_those_of_the_means_of_the_draws() -> None
 def test_the_contrast_stands_first_and_once_and_all_pairs_follow() -> None:
     found = figures(runs(), config().report.contrast)
     keys = [(f.variant, f.against, f.metric, f.subset) for f in found]
-    assert keys[0] == ("negative_texts_images", "base", "group", "without_add")
+    assert keys[0] == ("trohn_img", "base", "group", "without_add")
     assert len(set(keys)) == len(keys) == 6 * len(COLUMNS)
 
 
 def test_a_contrast_that_is_named_the_other_way_round_is_compared_once_and_has_its_compounds() -> None:
-    turned = config(report__contrast__variant="in_batch", report__contrast__against="negative_texts_images")
+    turned = config(report__contrast__variant="infonce", report__contrast__against="trohn_img")
     found = figures(runs(), turned.report.contrast)
     pairs = [(frozenset((f.variant, f.against)), f.metric, f.subset) for f in found]
     assert len(set(pairs)) == len(pairs) == 6 * len(COLUMNS)
@@ -100,14 +100,12 @@ def test_a_difference_below_0_does_not_show_the_claim() -> None:
     found = summary(ran(runs(lift=-0.05, noise=0.002)), config(), "c0ffee")
     assert found["contrast"]["p"] < 0.05
     assert found["contrast"]["shown"] is False
-    assert claim(found).startswith(
-        "The opposite is shown: negative_texts_images over base, Group on without_add, −5"
-    )
+    assert claim(found).startswith("The opposite is shown: trohn_img over base, Group on without_add, −5")
     assert "opposite is shown" in study_page(found)
 
 
 def test_draws_that_do_not_differ_at_all_show_nothing() -> None:
-    assert figure(runs(noise=0.0), "negative_texts_images", "base", "group", "seen").p == 1
+    assert figure(runs(noise=0.0), "trohn_img", "base", "group", "seen").p == 1
 
 
 def test_where_no_number_is_enough_the_page_says_how_many_were_looked_at() -> None:
@@ -152,7 +150,7 @@ def test_the_models_figures_are_means_of_draws_and_differ_as_the_comparisons_say
 def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float, verdict: str) -> None:
     found = summary(ran(runs(lift=lift, noise=noise, seed=3)), config(), "c0ffee")
     assert found["contrast"]["shown"] is (verdict == "Shown") is (found["contrast"]["p"] < 0.05)
-    assert claim(found).startswith(f"{verdict}: negative_texts_images over base, Group on without_add,")
+    assert claim(found).startswith(f"{verdict}: trohn_img over base, Group on without_add,")
     page = study_page(found).replace("<wbr>", "")
     for text in (claim(found).split(",")[0], "Variance components", "seeds of fine-tuning", "Holm", "c0ffee"):
         assert text in page
@@ -168,8 +166,8 @@ def test_nothing_is_bold_without_a_test_that_shows_it() -> None:
 def test_a_figure_that_a_cell_lacks_is_an_error() -> None:
     rows = runs()
     rows.loc[rows["finetune"] == "12", "value"] = np.nan
-    with pytest.raises(DataError, match="group on unseen of negative_texts_images over base"):
-        figure(rows, "negative_texts_images", "base", "group", "unseen")
+    with pytest.raises(DataError, match="group on unseen of trohn_img over base"):
+        figure(rows, "trohn_img", "base", "group", "unseen")
 
 
 def test_the_plan_of_the_profile_has_eight_cells_of_four_draws() -> None:

@@ -84,6 +84,13 @@ if name == "evaluate":
 else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
 """
+# What a shell starts in the background ignores Ctrl-C, and so does all that it starts.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from caramel.cli import main
+main()
+"""
 ALL = ["scenes", "pretrain", "train_generator", "evaluate"]
 
 
@@ -106,7 +113,7 @@ class Study:
         command = [
             sys.executable,
             "-c",
-            "from caramel.cli import main; main()",
+            INTERRUPTIBLE,
             "study",
             "--set",
             f"study.draws={draws}",

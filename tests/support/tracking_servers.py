@@ -178,10 +178,14 @@ class Storage:
 
 
 class Gate:
-    """A port that hands what comes on to another port, until it is shut; then it refuses."""
+    """A port that hands what comes on to another port, until it is shut; then it refuses.
+
+    ``broken`` is what the request had whose answer was broken off last (``break_off``).
+    """
 
     def __init__(self, target: int) -> None:
         self.target, self.port, self.shut = target, free_port(), threading.Event()
+        self.broken, self._wanted = b"", b""
         self._listener = socket.create_server(("127.0.0.1", self.port))
         self._links: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
@@ -195,8 +199,35 @@ class Gate:
                     continue
                 outside = socket.create_connection(("127.0.0.1", self.target))
                 self._links += [inside, outside]
-                for source, sink in ((inside, outside), (outside, inside)):
-                    threading.Thread(target=_pump, args=(source, sink), daemon=True).start()
+                broken = threading.Event()
+                asked, answered = (inside, outside, broken), (outside, inside, broken)
+                threading.Thread(target=self._ask, args=asked, daemon=True).start()
+                threading.Thread(target=self._answer, args=answered, daemon=True).start()
+
+    def break_off(self, request: bytes) -> None:
+        """Break off the answer to the next request that has this in its head, before its last byte."""
+        self.broken, self._wanted = b"", request
+
+    def _ask(self, client: socket.socket, server: socket.socket, broken: threading.Event) -> None:
+        with suppress(OSError):
+            while data := client.recv(65536):
+                if self._wanted and self._wanted in data:
+                    self.broken, self._wanted = self._wanted, b""
+                    broken.set()
+                server.sendall(data)
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+
+    def _answer(self, server: socket.socket, client: socket.socket, broken: threading.Event) -> None:
+        with suppress(OSError):
+            while data := server.recv(65536):
+                if broken.is_set() and not data.endswith(b"\r\n\r\n"):  # which is the end of its head
+                    client.sendall(data[:-1])
+                    break
+                client.sendall(data)
+        for end in (client, server):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def closed(self) -> Iterator[None]:
@@ -247,14 +278,6 @@ def served(folder: Path) -> Iterator[Served]:
         server.kill()
         if postgres:
             postgres.remove()
-
-
-def _pump(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        while data := source.recv(65536):
-            sink.sendall(data)
-    with suppress(OSError):
-        sink.shutdown(socket.SHUT_RDWR)
 
 
 def _until(done: Callable[[], bool], process: subprocess.Popen[bytes], name: str) -> None:

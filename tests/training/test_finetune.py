@@ -2,63 +2,157 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tiny_clips
+import torch
 from stored_images import stored
+from training_rows import training_rows
 
 from caramel import tables
+from caramel.errors import BackendError, DataError
+from caramel.models.clip.checkpoints import load_checkpoint, save_checkpoint
 from caramel.running import tracking
-from caramel.training.finetune import MEASURED_BY, finetune
+from caramel.training.finetune import finetune
 
 SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
 
 
 @pytest.fixture
-def sets(drawn_world: Any, world: Any, tmp_path: Path) -> dict[str, str]:
-    """Paths of a training table with all negatives, which two variants take; the images lie beside it."""
-    source, written = world
+def rows(drawn_world: Any, world: Any, tmp_path: Path) -> str:
+    """Path of a training table; the images lie beside it."""
     taken = drawn_world[1]
-    negatives = written.negatives[written.negatives["subtype"] == "replace_obj"]
-    rows = source.pairs.merge(negatives, on="pair_id").head(24)
-    others = list(taken.files)[-len(rows) :]
-    rows = rows.assign(negative_image_id=others, split=["train"] * 20 + ["val"] * 4)
-    tables.write(
-        tables.TRAINING, tables.frame(tables.TRAINING, rows.to_dict("records")), tmp_path / "set.parquet"
+    rows = training_rows(world, list(taken.files), 24).assign(
+        split=["train"] * 20 + ["val"] * 4, caption2=None
     )
+    tables.write(tables.TRAINING, rows, tmp_path / "set.parquet")
     images = [{**row, "data": taken.files[row["image_id"]]} for row in taken.rows]
     stored(tmp_path / "images.parquet", images)
-    return {name: str(tmp_path / "set.parquet") for name in ("in_batch", MEASURED_BY)}
+    return str(tmp_path / "set.parquet")
+
+
+def changed(path: str, change: Any) -> None:
+    tables.write(tables.TRAINING, change(tables.read(tables.TRAINING, path)), path)
+
+
+def tuned(variants: list[str], rows: str, base: Path, folder: Path, **changes: Any) -> Any:
+    return finetune(
+        variants=variants,
+        seeds=[3],
+        base=str(base),
+        rows=rows,
+        images=str(folder / "images.parquet"),
+        data=[],
+        **{"negatives": None, "weights": {}, "mix": [], **changes},
+        settings={**SETTINGS, "device": "cpu", "precision": "fp32"},
+        workers=0,
+        executor="inline",
+        folder=folder / "trials",
+        out=folder / "out",
+        root=folder,
+    )
 
 
 def test_each_trial_logs_to_the_run_that_was_made_before_it(
-    sets: dict[str, str], clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    curves = finetune(
-        variants=["in_batch", MEASURED_BY],
-        seeds=[3],
-        base=str(clip_folder),
-        sets=sets,
-        validation=sets[MEASURED_BY],
-        images=str(tmp_path / "images.parquet"),
-        data=[],
-        settings={**SETTINGS, "device": "cpu", "precision": "fp32"},
-        executor="inline",
-        folder=tmp_path / "trials",
-        out=tmp_path / "out",
-        root=tmp_path,
+    weights = {"ce_clip": {"imc": 0.7}}
+    curves, mixtures = tuned(
+        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, weights=weights
     )
-    assert set(curves["model"]) == {"in_batch-3", f"{MEASURED_BY}-3"}
+    assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
+    assert mixtures.empty
     client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
     found = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
-    assert set(found) == {"finetune in_batch-3", f"finetune {MEASURED_BY}-3"}
+    assert set(found) == {"finetune trohn_img-3", "finetune ce_clip-3"}
     for run in found.values():
         assert run.info.status == "FINISHED"
         assert {"seed": "3", "steps": "2", "train_rows": "20"}.items() <= run.data.params.items()
         assert {"loss", "group", "kept_step"} <= set(run.data.metrics)
         assert {"stage": "finetune", "seed": "3"}.items() <= run.data.tags.items()
+    params = found["finetune ce_clip-3"].data.params
+    assert {"negatives": "2", "weight_imc": "0.7", "weight_cmr": "0.2"}.items() <= params.items()
+
+
+@pytest.mark.parametrize(
+    ("variant", "change", "said"),
+    [
+        (
+            "read",
+            lambda t: t,
+            r"None of 20 rows has a caption2, .*'read'.*Leave 'read' out of finetune.variants",
+        ),
+        (
+            "trohn_img",
+            lambda t: t.assign(
+                negative_image_ids=[
+                    names if row > 6 else [None] * len(names)
+                    for row, names in enumerate(t["negative_image_ids"])
+                ]
+            ),
+            r"(?s)7 of 20 rows have no negative_image_ids, which method 'trohn_img' trains on:.*Leave 'trohn_img' out",
+        ),
+        (
+            "degla",
+            lambda t: t.assign(subtypes=[["add_obj"], *t["subtypes"][1:]]),
+            r"(?s)1 of 20 rows have not as many entries in each of negative_captions, .*Give them, empty",
+        ),
+        ("infonce", lambda t: t.assign(split="val"), "no row to train on"),
+    ],
+)
+def test_rows_that_lack_what_a_variant_trains_on_are_an_error_before_the_first_trial(
+    variant: str, change: Any, said: str, rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    changed(rows, change)
+    with pytest.raises(DataError, match=said):
+        tuned(["siglip", variant], rows, clip_folder, tmp_path)
+    assert not (tmp_path / "trials").exists()
+
+
+def test_a_base_without_patches_is_no_base_for_a_method_on_patches(rows: str, tmp_path: Path) -> None:
+    config = {"model_cfg": tiny_clips.CONFIGS["resnet"]}
+    folder = save_checkpoint(
+        tmp_path / "base", tiny_clips.build("resnet"), config=config, vocabulary=None, card={}
+    )
+    with pytest.raises(
+        BackendError, match=r"'fsc_clip' trains on patches .*image tower \(ModifiedResNet\) is no plain"
+    ):
+        tuned(["fsc_clip"], rows, folder, tmp_path)
+
+
+def test_without_negative_images_the_weights_are_kept_by_accuracy(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    changed(rows, lambda t: t.assign(negative_image_ids=[[None] * len(s) for s in t["subtypes"]]))
+    curves, mixtures = tuned(["siglip"], rows, clip_folder, tmp_path)
+    assert set(curves["metric"]) == {"loss", "retrieval", "accuracy"}
+    assert mixtures.empty
+    card = json.loads((tmp_path / "out" / "siglip-3" / "caramel.json").read_text())
+    assert card["kept"] == "best accuracy on val"
+    model = load_checkpoint(tmp_path / "out" / "siglip-3").model
+    assert model.logit_bias.item() == pytest.approx(-10, abs=0.1)
+    assert model.logit_scale.exp().item() == pytest.approx(10, rel=0.01)
+
+
+def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    mix = [0.0, 0.5, 1.0]
+    _, mixtures = tuned(["trohn_img"], rows, clip_folder, tmp_path, mix=mix)
+    assert list(mixtures) == ["model", "alpha", "metric", "value", "kept"]
+    groups = mixtures[mixtures["metric"] == "group"]
+    assert groups["alpha"].tolist() == mix
+    (kept,) = groups.loc[groups["kept"], "alpha"]
+    assert kept == groups["alpha"].iloc[int(groups["value"].argmax())]
+    card = json.loads((tmp_path / "out" / "trohn_img-3" / "caramel.json").read_text())
+    assert card["mixed"] == kept
+    base, found = (load_checkpoint(f).model for f in (clip_folder, tmp_path / "out" / "trohn_img-3"))
+    same = all(torch.equal(v, found.state_dict()[n]) for n, v in base.state_dict().items())
+    assert same == (kept == 0.0)

@@ -7,7 +7,14 @@ import pytest
 import torch
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.training.loop import Training, kept_step, learning_rate, train, weight_decay_groups
+from caramel.training.loop import (
+    Training,
+    kept_step,
+    learning_rate,
+    out_of_patience,
+    train,
+    weight_decay_groups,
+)
 
 
 class Killed(Exception):
@@ -24,7 +31,9 @@ def training(model: torch.nn.Module, kill_at: int | None = None, factor: float =
         return found * factor if step == kill_at else found
 
     optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.1), lr=0.01)
-    return Training({"model": model}, optimizer, loss, steps=30, warmup=5, checkpoint_every=10)
+    return Training(
+        {"model": model}, optimizer, lambda step: step, loss, steps=30, warmup=5, checkpoint_every=10
+    )
 
 
 def fresh() -> torch.nn.Module:
@@ -216,6 +225,31 @@ def test_a_step_that_does_not_fit_into_memory_says_what_to_lower(tmp_path, error
         train(run, scratch=tmp_path, title="t")
 
 
+def test_the_share_of_time_that_is_waited_for_batches_is_told_and_is_no_part_of_the_curve(
+    tmp_path, monkeypatch
+) -> None:
+    clock, told = [0.0], []
+    monkeypatch.setattr("caramel.training.loop.time.perf_counter", lambda: clock[0])
+    run = training(fresh())
+    loss = run.loss
+
+    def passes(seconds: float, made):
+        clock[0] += seconds
+        return made
+
+    run.batch = lambda step: passes(3.0 if step < 10 else 1.0, step)
+    run.loss = lambda step: passes(1.0, loss(step))
+    run.measure = lambda: passes(100.0, {"group": 0.5})
+    run.on_points = told.extend
+    curve = train(run, scratch=tmp_path, title="t")
+    assert [point for point in told if point in curve] == curve
+    assert [point for point in told if point not in curve] == [
+        (10, "waiting_share", 30 / 40),
+        (20, "waiting_share", 40 / 60),
+        (30, "waiting_share", 50 / 80),
+    ]
+
+
 def test_training_lowers_the_loss(tmp_path) -> None:
     curve = train(training(fresh()), scratch=tmp_path, title="t")
     losses = [value for _, name, value in curve if name == "loss"]
@@ -236,3 +270,37 @@ def test_gains_biases_and_scales_are_not_decayed() -> None:
     assert [p.ndim for p in decayed["params"]] == [2]
     assert all(p.ndim < 2 for p in free["params"])
     assert free["weight_decay"] == 0.0
+
+
+def test_patience_ends_where_so_many_measurements_in_a_row_were_not_better() -> None:
+    curve = [(step, "group", value) for step, value in enumerate((0.1, 0.3, 0.2, 0.3))]
+    assert [out_of_patience(curve[:n], "group", 2) for n in range(5)] == [False, False, False, False, True]
+    assert not out_of_patience(curve, "group", 3)
+    assert not out_of_patience(curve, "group", None)
+    assert not out_of_patience(curve, "accuracy", 1)
+
+
+@pytest.mark.parametrize("kill_at", [None, 15])
+def test_a_training_that_ran_out_of_patience_ends_there_also_if_it_was_killed(tmp_path, kill_at) -> None:
+    def run(kill: int | None) -> Training:
+        found = training(fresh(), kill)
+        values = {1: 0.5, 2: 0.4, 3: 0.9}
+        found.measure = lambda: {"group": values[len(found.curve) // 2 + 1]}
+        found.select, found.patience = "group", 1
+        return found
+
+    if kill_at is not None:
+        with pytest.raises(Killed):
+            train(run(kill_at), scratch=tmp_path, title="t")
+    curve = train(run(None), scratch=tmp_path, title="t")
+    assert [step for step, name, _ in curve if name == "group"] == [10, 20]
+    assert train(run(None), scratch=tmp_path, title="t") == curve
+
+
+def test_a_training_that_stops_names_the_rows_of_the_batch(tmp_path) -> None:
+    run = training(fresh(), 17, math.nan)
+    run.rows = lambda step: [f"row {step}.{place}" for place in range(9)]
+    with pytest.raises(
+        ConfigError, match=r"(?s)The rows of its batch:.*row 17\.0.*row 17\.4\n.*4 more\nLower `lr`"
+    ):
+        train(run, scratch=tmp_path, title="t")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 import torch
+from training_rows import training_rows
 
 from caramel.errors import ResourceError
 from caramel.evaluation.live_models import device_of, undisturbed
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training import contrastive
-from caramel.training.contrastive import fit, load_examples
+from caramel.training.contrastive import fit
+from caramel.training.examples import load_examples
+from caramel.training.objective import with_bias
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 HOW = {
@@ -31,30 +34,30 @@ class Killed(Exception):
 
 @pytest.fixture
 def rows(world, files) -> pd.DataFrame:
-    source, written = world
-    joined = source.pairs.merge(written.negatives, on="pair_id").drop_duplicates("pair_id").head(40)
-    return joined.assign(negative_image_id=list(files)[-len(joined) :])
+    return training_rows(world, list(files), 40)
 
 
 def trained(clip_folder, rows, files, scratch, precision, method, kill_at=None, **changes):
     """Return the weights after training on the GPU; killed at a step, and started again, where one is given."""
     while True:
         clip = load_checkpoint(clip_folder)
+        clip = with_bias(clip) if METHODS[method].bias else clip
         examples = load_examples(clip, rows, files, method=METHODS[method])
-        draw_batch = contrastive.draw_batch
+        rows_of = contrastive.rows_of
 
-        def killed(seed, step, *rest, at=kill_at, draw=draw_batch):
-            if step == at:
+        def killed(*args, at=kill_at, draw=rows_of):
+            if args[-1] == at:
                 raise Killed
-            return draw(seed, step, *rest)
+            return draw(*args)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(contrastive, "draw_batch", killed)
+            patch.setattr(contrastive, "rows_of", killed)
             try:
                 how = {
                     **HOW,
                     "device": "cuda",
                     "precision": precision,
+                    "workers": 0,
                     "scratch": scratch,
                     "title": "t",
                     **changes,
@@ -82,8 +85,8 @@ def test_a_training_on_a_gpu_repeats_bit_for_bit_killed_or_not(
 
 
 def test_a_training_on_a_gpu_learns_as_one_on_the_processor(rows, files, clip_folder, tmp_path) -> None:
-    here = trained(clip_folder, rows, files, tmp_path / "0", "fp32", "in_batch", steps=10, device="cpu")[0]
-    there = trained(clip_folder, rows, files, tmp_path / "1", "fp32", "in_batch", steps=10)[0]
+    here = trained(clip_folder, rows, files, tmp_path / "0", "fp32", "infonce", steps=10, device="cpu")[0]
+    there = trained(clip_folder, rows, files, tmp_path / "1", "fp32", "infonce", steps=10)[0]
     assert there[0] == pytest.approx(here[0], rel=1e-3)
 
 
@@ -96,7 +99,7 @@ def test_a_batch_far_too_large_for_the_gpu_says_what_to_lower(rows, files, clip_
         with pytest.raises(
             ResourceError, match=r"'t' does not fit into the memory of 'cuda:0'.* Lower `batch`"
         ):
-            trained(clip_folder, many, files, tmp_path, "fp32", "in_batch", batch=len(many))
+            trained(clip_folder, many, files, tmp_path, "fp32", "infonce", batch=len(many))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
         torch.cuda.empty_cache()

@@ -10,8 +10,9 @@ import pandas as pd
 
 from caramel.arrays import Floats, Ints
 from caramel.blind import surface
-from caramel.blind.probe import CAP, COST, counted, learn, words_of
+from caramel.blind.probe import CAP, COST, learn, words_of
 from caramel.blind.scorers import DECIMALS, places
+from caramel.blind.terms import Terms
 from caramel.draws import stable_keys
 from caramel.statistics import wilson
 
@@ -55,7 +56,8 @@ def giveaways(rows: pd.DataFrame, *, seed: int) -> Giveaways:
 def _terms(rows: pd.DataFrame, seed: int) -> list[dict[str, Any]]:
     names = rows["pair_id"].tolist()
     texts, sides = places(rows["caption"].tolist(), rows["negative_caption"].tolist())
-    features, terms = counted(texts, words_of)
+    terms = Terms.of(texts, words_of)
+    features = terms.of_items(np.arange(len(texts)))
     drawn = np.sort(np.argsort(stable_keys(names, seed), kind="stable")[:CAP])
     weights = learn(features, sides[:, drawn[np.lexsort((sides[1, drawn], sides[0, drawn]))]], COST, seed)
     more = (features[sides[0]] - features[sides[1]]).sign().tocsc()
@@ -65,7 +67,7 @@ def _terms(rows: pd.DataFrame, seed: int) -> list[dict[str, Any]]:
         if apart[i] > 0:
             column = more[:, [i]].toarray().reshape(-1)
             weight = round(float(weights[i]), DECIMALS)
-            found.append({"term": terms[i], "weight": weight, **_counts(column, weight, names)})
+            found.append({"term": terms.names[i], "weight": weight, **_counts(column, weight, names)})
     return found
 
 

@@ -36,11 +36,28 @@ def encoded(images: Sequence[ImageFile]) -> list[bytes]:
 
 def encoded_file(image: ImageFile) -> bytes:
     """Return the encoded file of one image; see ``encoded``."""
-    data = _present(image)
-    if image.box is None:
+    return cut(_present(image), image.box, str(image))
+
+
+def whole_files(images: Sequence[ImageFile]) -> list[bytes]:
+    """Return the encoded file of each image; of a part of an image, that of the whole.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    return threaded(_present, images)
+
+
+def cut(data: bytes, box: tuple[int, int, int, int] | None, name: str) -> bytes:
+    """Return the part of an encoded file that is meant, as PPM; without a box, the file.
+
+    Raises:
+        DataError: it cannot be cut out.
+    """
+    if box is None:
         return data
     part = io.BytesIO()
-    open_picture(data, str(image)).crop(image.box).save(part, "PPM")
+    open_picture(data, name).crop(box).save(part, "PPM")
     return part.getvalue()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.crossfit import lessons
@@ -131,30 +132,33 @@ class Corpus:
         n-grams of this order are one, the unknown one.
         """
         number: dict[str, int] = {}
-        ids, lengths = array("q"), array("q")
+        ids, lengths = array("i"), array("q")
         for text in texts:
             found = [number.setdefault(token, len(number)) for token in split(text)]
             ids.extend(found)
             lengths.append(len(found))
         return cls._packed(
-            np.array(ids, dtype=np.int64), np.array(lengths, dtype=np.int64), len(number), order
+            np.array(ids, dtype=np.int32), np.array(lengths, dtype=np.int64), len(number), order
         )
 
     @classmethod
-    def _packed(cls, ids: Ints, lengths: Ints, kinds: int, order: int) -> Corpus:
+    def _packed(cls, ids: npt.NDArray[np.int32], lengths: Ints, kinds: int, order: int) -> Corpus:
         """Return the corpus of token numbers (m,) of texts of given lengths (n,)."""
         words = SPECIAL + min(kinds, int(2 ** (62 / order)) - SPECIAL)
-        rank = np.empty(kinds, dtype=np.int64)
+        rank = np.empty(kinds, dtype=np.int32)
         rank[np.argsort(-np.bincount(ids, minlength=kinds), kind="stable")] = np.arange(kinds) + SPECIAL
         rank[rank >= words] = UNKNOWN
         ends = np.cumsum(lengths + order)
-        stream = np.full(int(lengths.sum()) + order * len(lengths), START, dtype=np.int64)
-        shift = np.repeat(ends - lengths - 1 - (np.cumsum(lengths) - lengths), lengths)
-        stream[np.arange(len(ids)) + shift] = rank[ids]
+        stream = np.full(int(lengths.sum()) + order * len(lengths), START, dtype=np.int32)
+        place = np.repeat(ends - lengths - 1 - (np.cumsum(lengths) - lengths), lengths)
+        place += np.arange(len(ids))
+        stream[place] = rank[ids]
+        del place
         stream[ends - 1] = END
         flat = np.zeros(max(0, len(stream) - order + 1), dtype=np.int64)
         for i in range(order):
-            flat = flat * words + stream[i : i + len(flat)]
+            flat *= words
+            flat += stream[i : i + len(flat)]
         inner = np.ones(len(stream), dtype=bool)
         for i in range(1, order):
             inner[ends - i] = False  # n-grams that would run into the next text

@@ -20,10 +20,12 @@ import numpy as np
 from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.crossfit import cross_fitted, sparse_pair_weights
 from caramel.blind.scorers import places
+from caramel.blind.terms import Terms
 from caramel.kinds.scorer import without_model
 from caramel.texts import tokens
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
+COUNTED = 50_000  # items whose terms are counted at a time
 COST = 1.0  # inverse strength of the L2 penalty, of words
 SHRUNK_COST = 0.02  # finds on a few hundred rows what words alone would drown in
 CHAR_COST = 0.1  # of signs, which are many and alike
@@ -171,11 +173,14 @@ def _attacked(
     taught: Bools | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
-    features, _ = counted(items.values, terms)
+    counts = Terms.of(items.values, terms)
 
     def values(learned: Ints, scored: Ints) -> Floats:
-        found: Floats = features[scored] @ learn(features, learned, cost, seed)
-        return found
+        items_learned, sides = np.unique(learned, return_inverse=True)
+        weights = learn(counts.of_items(items_learned), sides.reshape(learned.shape), cost, seed)
+        # Some at a time: the counts of millions of texts are gigabytes.
+        parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
+        return np.concatenate([np.zeros(0), *(counts.of_items(part) @ weights for part in parts)])
 
     names = [str(value) for value in items.values]
     return cross_fitted(
@@ -189,17 +194,6 @@ def _attacked(
         texts=items.text,
         taught=taught,
     )
-
-
-def counted(values: Sequence[Any], terms: Callable[[Any], list[str]]) -> tuple[Any, list[str]]:
-    """Return how often each term stands in each item, (items, terms), sparse, and the terms, sorted."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    if not values:
-        return np.zeros((0, 0)), []
-    vectorizer = CountVectorizer(analyzer=terms, dtype=np.float64)
-    features = vectorizer.fit_transform(values)
-    return features, vectorizer.get_feature_names_out().tolist()
 
 
 def learn(features: Any, sides: Ints, cost: float, seed: int) -> Floats:

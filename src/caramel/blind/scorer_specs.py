@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from pathlib import Path
 
 from caramel.blind.scorers import checked
 from caramel.errors import BackendError
 from caramel.kinds.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
+from caramel.running.carried import Local
 
 ENCODED = ("embedding_probe", "finetuned")  # what an encoder that is at hand is used for
 
@@ -39,6 +41,12 @@ def scorer(spec: str, *, both: bool = False) -> Scorer:
     if found.missing is not None and (missing := found.missing(target)):
         raise BackendError(f"Scorer {spec} cannot be loaded: {'; '.join(missing)}. {found.cure}")
     return checked(spec, found.load(target))
+
+
+def local_scorer(spec: str) -> str | Local:
+    """Return the spec as work on any machine takes it: one whose model is a folder of this one says so."""
+    name, _, target = spec.partition(":")
+    return Local(target, f"{name}:") if target and Path(target).exists() else spec
 
 
 def sees_both(spec: str) -> bool:

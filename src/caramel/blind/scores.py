@@ -45,9 +45,10 @@ def score_pairs(
         BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
         DataError: a negative's pair is missing.
     """
-    rows = joined(pairs, negatives).assign(taught=False)
+    needed = ["negative_id", "pair_id", "type", "negative_caption"]
+    rows = joined(pairs, negatives[needed]).assign(taught=False)
     if taught is not None:
-        rows = pd.concat([rows, joined(pairs, taught).assign(taught=True)], ignore_index=True)
+        rows = pd.concat([rows, joined(pairs, taught[needed]).assign(taught=True)], ignore_index=True)
     parts = [_scored(rows, name, scorer(name), folds, seed) for name in dict.fromkeys(scorers)]
     scores = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
     assert len(scores) == len(parts) * len(negatives)
@@ -60,14 +61,18 @@ def joined(pairs: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
     Raises:
         DataError: a negative's pair is missing.
     """
-    rows = negatives.merge(pairs[["pair_id", "image_id", "caption"]], "left", "pair_id", validate="m:1")
-    orphans = rows.loc[rows["caption"].isna(), "negative_id"]
+    require_pairs(pairs, negatives)
+    return negatives.merge(pairs[["pair_id", "image_id", "caption"]], "left", "pair_id", validate="m:1")
+
+
+def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
+    """Raise a DataError if a negative's pair is missing."""
+    orphans = negatives.loc[~negatives["pair_id"].isin(pairs["pair_id"]), "negative_id"]
     if len(orphans):
         raise DataError(
-            f"{len(orphans)} of {len(rows)} negatives have no pair:\n{shown([repr(n) for n in orphans])}\n"
+            f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{shown([repr(n) for n in orphans])}\n"
             f"Run the stage that made the negatives again."
         )
-    return rows
 
 
 def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int) -> pd.DataFrame:
@@ -76,7 +81,7 @@ def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int
     for kind in rows.loc[~taught, "type"].unique():
         mine = (rows["type"] == kind).to_numpy()
         here = (mine & ~taught) | (mine & taught if (mine & taught).any() else taught)
-        columns = (rows.loc[here, c].tolist() for c in ("caption", "negative_caption", "image_id"))
+        columns = (_texts(rows.loc[here, c]) for c in ("caption", "negative_caption", "image_id"))
         settings = {"folds": folds, "seed": seed} | ({"taught": taught[here]} if taught.any() else {})
         scores[:, here] = scorer(*columns, **settings)
     return pd.DataFrame(
@@ -87,6 +92,13 @@ def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int
             "negative_score": scores[1].round(DECIMALS),
         }
     )[~taught]
+
+
+def _texts(values: pd.Series[str]) -> list[str]:
+    """Return the texts; of equal ones one is in memory."""
+    number, distinct = pd.factorize(values)
+    names: list[str] = distinct.tolist()
+    return [names[i] for i in number.tolist()]
 
 
 def blind_accuracy(
@@ -106,15 +118,18 @@ def blind_accuracy(
     not independent, so the variance is that of sums over images; nor are the ``folds`` in which the
     scores were made, so it is multiplied by ``variance_factor``.
     """
-    rows = scores.merge(joined(pairs, negatives), "inner", "negative_id", validate="m:1")
-    assert len(rows) == len(scores)
-    return {
-        str(name): {
+    require_pairs(pairs, negatives)
+    image = negatives["pair_id"].map(pairs.set_index("pair_id")["image_id"])
+    known = negatives[["negative_id", "type", "subtype"]].assign(image=pd.factorize(image, sort=True)[0])
+    found: Accuracies = {}
+    for name, of_scorer in scores.groupby("scorer", sort=False):  # one by one: all would not fit into memory
+        rows = of_scorer.drop(columns="scorer").merge(known, "inner", "negative_id", validate="m:1")
+        assert len(rows) == len(of_scorer)
+        found[str(name)] = {
             subset: _figures(part, subset == "macro", variance_factor(folds))
-            for subset, part in _subsets(of_scorer)
+            for subset, part in _subsets(rows.drop(columns="negative_id"))
         }
-        for name, of_scorer in rows.groupby("scorer", sort=False)
-    }
+    return found
 
 
 def _subsets(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
@@ -136,9 +151,9 @@ def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
 
 def _figures(rows: pd.DataFrame, macro: bool, factor: float) -> dict[str, float | int]:
     gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
-    subtype = np.unique(rows["subtype"].to_numpy(dtype=str), return_inverse=True)[1]
+    subtype = pd.factorize(rows["subtype"], sort=True)[0]
     stratum = subtype if macro else np.zeros(len(rows), dtype=np.int64)
-    image = np.unique(rows["image_id"].to_numpy(dtype=str), return_inverse=True)[1]
+    image = pd.factorize(rows["image"], sort=True)[0]
     wins, ties = gap > 0, gap == 0
     accuracy, low, high = share_interval(wins + 0.5 * ties, stratum, image, factor=factor)
     strict, _, _ = share_interval(wins.astype(float), stratum, image, factor=factor)

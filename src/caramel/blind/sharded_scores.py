@@ -15,13 +15,14 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.blind.scorer_specs import scorer
+from caramel.blind.scorer_specs import local_scorer, scorer
 from caramel.blind.scores import score_pairs
 from caramel.draws import assign_folds
 from caramel.models.store import check_stores
+from caramel.running.carried import Local
 from caramel.running.parallel import Executor, sharded_map
 from caramel.running.work_folder import SCORED
-from caramel.storage.files import file_hash, write_atomically
+from caramel.storage.files import write_atomically
 
 SHARD = 100_000  # rows
 COLUMNS = ["pair_id", "image_id", "type", "subtype", "caption", "negative_caption"]
@@ -63,20 +64,23 @@ def sharded_scores(
         part = rows[shard == i]
         path = Path(folder) / "rows" / f"{i:05}.parquet"
         write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
-        parts.append([str(path.resolve()), file_hash(path)])
+        parts.append(Local(str(path)))
     if executor == "ray":
         check_stores(SCORED)
-    settings = {"scorers": list(scorers), "folds": folds, "seed": seed}
+    placed = [local_scorer(name) for name in scorers]
+    settings = {"scorers": placed, "names": list(scorers), "folds": folds, "seed": seed}
     return sharded_map(
         score_shard, parts, settings=settings, folder=folder, executor=executor, title="blind scores"
     )
 
 
-def score_shard(shard: Sequence[str], *, scorers: Sequence[str], folds: int, seed: int) -> pa.Table:
-    """Return table ``scores`` of the rows in one file, given with its hash."""
-    rows = pq.read_table(shard[0]).to_pandas()
+def score_shard(
+    shard: str, *, scorers: Sequence[str], names: Sequence[str], folds: int, seed: int
+) -> pa.Table:
+    """Return table ``scores`` of the rows in one file; scorers, as they are found here, are called by their names."""
+    rows = pq.read_table(shard).to_pandas()
     negatives = rows[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=rows["pair_id"])
     pairs = rows[["pair_id", "image_id", "caption"]]
-    return pa.Table.from_pandas(
-        score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed), preserve_index=False
-    )
+    found = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)
+    called = found["scorer"].map(dict(zip(scorers, names, strict=True)))
+    return pa.Table.from_pandas(found.assign(scorer=called), preserve_index=False)

@@ -8,9 +8,9 @@ image says, and excludes the old one as far as the lists go. What cannot be made
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -24,6 +24,7 @@ Rng = np.random.Generator
 Item = TypeVar("Item")
 Rule = Callable[[Sentence, Rng], list[Edit] | str]  # the edits, or the reason why there are none
 NAME = "lexicon"
+PAIRS = 20_000  # whose negatives are written at a time
 
 NO_NOUN = "no known noun in the caption"
 NO_ATTRIBUTE = "no known attribute in the caption"
@@ -224,6 +225,14 @@ def lexicon_negatives(
         unused: what the world needs.
     """
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
+    # Some at a time: rows that are not in a frame yet take three times the memory.
+    starts = range(0, max(1, len(pairs)), PAIRS)
+    parts = [_written(pairs.iloc[start : start + PAIRS], captions, seed) for start in starts]
+    return Written(*(pd.concat(of_parts, ignore_index=True) for of_parts in zip(*parts, strict=True)))
+
+
+def _written(pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int) -> Written:
+    """Return what is written of some pairs. captions: of all images."""
     negatives, paraphrases, rejects = [], [], []
     for pair_id, image_id, caption in zip(pairs["pair_id"], pairs["image_id"], pairs["caption"], strict=True):
         known, name = sentence(caption, captions[image_id]), zlib.crc32(pair_id.encode())

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from caramel.cli.options import FOLDER, SEED, acceptances, listing
+from caramel.cli.options import FOLDER, SEED, acceptances, folded, listing
 from caramel.cli.saying import say
 from caramel.errors import DataError
 from caramel.storage.files import keep_inputs
@@ -79,9 +79,7 @@ def _scorers() -> list[str]:
 )
 @acceptances
 @click.option("--max-defects", type=click.IntRange(0), help="Exit with code 1 if more rows have a defect.")
-@click.option(
-    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
-)
+@folded
 @click.option("--seed", default=3, show_default=True, type=SEED, help="Of folds and draws.")
 def audit(
     path: Path,

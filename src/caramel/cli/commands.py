@@ -12,7 +12,7 @@ import io
 import click
 
 from caramel.cli import auditing as quality
-from caramel.cli import comparing, evaluation, project, refinement, studying, tracked_runs
+from caramel.cli import comparing, evaluation, nodes, project, refinement, studying, tracked_runs
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -50,7 +50,7 @@ def cli() -> None:
 
     `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
     """
-    from caramel.running.stages import be_quiet
+    from caramel.running.quiet import be_quiet
 
     be_quiet()
 
@@ -72,5 +72,6 @@ for _command in (
     project.ui,
     project.timings,
     tracked_runs.tracking,
+    nodes.cluster,
 ):
     cli.add_command(_command)

@@ -19,6 +19,16 @@ bootstraps = click.option(
     type=click.IntRange(100, MOST_RESAMPLES),
     help="Resamples of the intervals.",
 )
+folded = click.option(
+    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
+)
+gridded = click.option(
+    "--within",
+    default="subtype",
+    show_default=True,
+    type=click.Choice(["subtype", "all"]),
+    help="A grid per subtype, or one over all rows as published.",
+)
 seeded = click.option("--seed", default=0, show_default=True, type=SEED, help="Seed of the resamples.")
 acceptances = click.option(
     "--acceptance",

@@ -65,7 +65,8 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
 
 @click.command()
 @click.option("--fix", is_flag=True, help="First mend what a killed process left of DVC's files.")
-def doctor(fix: bool) -> None:
+@click.option("--cluster", is_flag=True, help="Look at each node of the cluster at RAY_ADDRESS instead.")
+def doctor(fix: bool, cluster: bool) -> None:
     """Check this machine and this project: one line per finding, with what to do.
 
     Makes no network call, but for the cluster at RAY_ADDRESS and the tracking server at
@@ -75,12 +76,14 @@ def doctor(fix: bool) -> None:
     Example:
       caramel doctor
       caramel doctor --fix
+      RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
     """
+    from caramel.cluster_doctor import examine_cluster
     from caramel.doctor import FAIL, examine, mend
 
     for done in mend(Path()) if fix else ():
         say(f"fixed {done}.")
-    findings = list(examine(Path()))
+    findings = list(examine_cluster() if cluster else examine(Path()))
     for finding in findings:
         say(str(finding))
     if any(finding.state == FAIL for finding in findings):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from caramel.cli.options import FOLDER, SEED, acceptances
+from caramel.cli.options import FOLDER, SEED, acceptances, folded, gridded
 from caramel.cli.saying import say
 from caramel.storage.files import keep_inputs
 
@@ -51,16 +51,8 @@ if TYPE_CHECKING:
     type=click.FloatRange(0, 1, min_open=True),
     help="Side of a grid cell, repeatable; 0.02 is the published one.  [default: 1, 0.25, 0.1, 0.02]",
 )
-@click.option(
-    "--within",
-    default="subtype",
-    show_default=True,
-    type=click.Choice(["subtype", "all"]),
-    help="A grid per subtype, or one over all rows as published.",
-)
-@click.option(
-    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
-)
+@gridded
+@folded
 @click.option("--seed", default=4, show_default=True, type=SEED, help="Of folds and draws.")
 def refine(
     path: Path,
@@ -168,16 +160,8 @@ def refine(
     type=click.FloatRange(0, 1, min_open=True),
     help="Side of a cell of the grid on which differences of score are balanced.",
 )
-@click.option(
-    "--within",
-    default="subtype",
-    show_default=True,
-    type=click.Choice(["subtype", "all"]),
-    help="A grid per subtype, or one over all rows as published.",
-)
-@click.option(
-    "--folds", default=5, show_default=True, type=click.IntRange(2), help="Of the cross-validation."
-)
+@gridded
+@folded
 @click.option("--seed", default=4, show_default=True, type=SEED, help="Of shards, folds and draws.")
 def select(
     path: Path,

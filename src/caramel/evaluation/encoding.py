@@ -5,20 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 
-from caramel.benchmarks.image_files import encoded
+from caramel.benchmarks.image_files import cut, whole_files
 from caramel.errors import BackendError
 from caramel.evaluation.item_scores import Dual, Encoded, OfPairs, OfTexts, Pairs, checked
 from caramel.kinds.benchmark import ImageFile, Index
 from caramel.kinds.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
-from caramel.models.families.specs import open_model, parse_spec
+from caramel.models.families.specs import local, open_model, parse_spec
 from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
-from caramel.running.parallel import Executor
+from caramel.running.parallel import Executor, threaded
 from caramel.storage.keys import pair_key, text_key
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
@@ -35,6 +36,7 @@ class Run:
         batch: items per forward pass; None: found automatically.
         store: folder of the embedding store.
         executor: ray or inline.
+        gpus: of one worker.
     """
 
     model: str
@@ -43,18 +45,17 @@ class Run:
     batch: int | None
     store: str
     executor: Executor
+    gpus: float = 0.0
 
     @property
     def settings(self) -> dict[str, Any]:
         """What a worker needs."""
-        return {k: getattr(self, k) for k in ("model", "device", "precision", "batch")}
-
-    @property
-    def gpus(self) -> float:
-        """GPUs of one task."""
-        from caramel.models.devices import resolve_device
-
-        return 1.0 if resolve_device(self.device).startswith("cuda") else 0.0
+        return {
+            "model": local(self.model),
+            "device": self.device,
+            "precision": self.precision,
+            "batch": self.batch,
+        }
 
 
 def code_of(model: str) -> str:
@@ -132,16 +133,17 @@ def _texts(store: Store, texts: Sequence[str], run: Run) -> Embeddings:
 
 def _images(store: Store, images: Mapping[bytes, ImageFile], run: Run) -> Embeddings:
     """Return the embeddings of distinct images, (n, d)."""
-    items = [[key.hex(), *_packed(image)] for key, image in images.items()]
+    keys = list(images)
 
-    def shards(todo: list[int]) -> list[list[list[Any]]]:
-        return chunks([items[i] for i in todo], IMAGES_PER_SHARD)
+    def shards(todo: list[int]) -> list[list[str]]:
+        return chunks([keys[i].hex() for i in todo], IMAGES_PER_SHARD)
 
     return store.vectors(
         "images",
-        list(images),
+        keys,
         encode_images,
         shards,
+        bring=lambda shard: [[key, *file] for key, file in zip(shard, _files(images, shard), strict=True)],
         settings=run.settings,
         executor=run.executor,
         title=f"{run.model}: images",
@@ -161,30 +163,39 @@ def _matched(
     """Return a matcher's scores of the distinct pairs among the rows."""
     pairs = np.unique(image_of * len(texts) + text_of)  # by image, so that a shard opens few
     names = list(images)
-    items = [(int(i), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
-    keys = [pair_key(names[i], text) for i, text in items]
+    items = [(names[i].hex(), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
 
     def shards(todo: list[int]) -> list[list[list[Any]]]:
-        parts = chunks([items[k] for k in todo], PAIRS_PER_SHARD)
         return [
             [
-                [names[i].hex(), [text for _, text in of_image], *_packed(images[names[i]])]
-                for i, of_image in itertools.groupby(chunk, key=lambda item: item[0])
+                [image, [text for _, text in of_image]]
+                for image, of_image in itertools.groupby(chunk, key=itemgetter(0))
             ]
-            for chunk in parts
+            for chunk in chunks([items[k] for k in todo], PAIRS_PER_SHARD)
         ]
+
+    def bring(shard: list[list[Any]]) -> list[list[Any]]:
+        files = _files(images, [image for image, _ in shard])
+        return [[*item, *file] for item, file in zip(shard, files, strict=True)]
 
     scores = store.vectors(
         "pairs",
-        keys,
+        [pair_key(bytes.fromhex(image), text) for image, text in items],
         match_pairs,
         shards,
+        bring=bring,
         settings=run.settings,
         executor=run.executor,
         title=f"{run.model}: pairs",
         gpus=run.gpus,
     ).vectors
     return OfPairs(pairs, np.array(scores[:, 0]), len(texts), place)
+
+
+def _files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[list[Any]]:
+    """Return the encoded file of each image, the part of it that is meant, and what it is called in messages."""
+    found = [images[bytes.fromhex(key)] for key in keys]
+    return [[data, image.box, str(image)] for data, image in zip(whole_files(found), found, strict=True)]
 
 
 def encode_texts(shard: list[str], *, model: str, device: str, precision: str, batch: int | None) -> pa.Table:
@@ -199,8 +210,8 @@ def encode_texts(shard: list[str], *, model: str, device: str, precision: str, b
 def encode_images(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
 ) -> pa.Table:
-    """Return keys and embeddings of one shard of images."""
-    files = encoded([_unpacked(item[1:]) for item in shard])
+    """Return keys and embeddings of one shard of images: key, and what ``cut`` takes, of each."""
+    files = threaded(lambda item: cut(*item[1:]), shard)
     vectors = cast(DualEncoder, open_model(model, device, precision)).encode_images(files, batch)
     return vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
 
@@ -208,11 +219,11 @@ def encode_images(
 def match_pairs(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch: int | None
 ) -> pa.Table:
-    """Return keys and scores of one shard: images, each with its texts."""
+    """Return keys and scores of one shard: images, each with its texts: key, texts, and what ``cut`` takes."""
     pairs = [(place, text) for place, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
     scores = cast(Matcher, open_model(model, device, precision)).match(
-        encoded([_unpacked(item[2:]) for item in shard]),
+        threaded(lambda item: cut(*item[2:]), shard),
         list(numbers),
         np.array([place for place, _ in pairs], np.int64),
         np.array([numbers[text] for _, text in pairs], np.int64),
@@ -220,15 +231,6 @@ def match_pairs(
     )
     keys = [pair_key(bytes.fromhex(shard[place][0]), text) for place, text in pairs]
     return vector_table(keys, np.asarray(scores, np.float64)[:, None])
-
-
-def _packed(image: ImageFile) -> list[Any]:
-    return [image.path, image.row, image.column, list(image.box) if image.box else None, image.name]
-
-
-def _unpacked(item: list[Any]) -> ImageFile:
-    path, row, column, box, name = item
-    return ImageFile(path, row, column, tuple(box) if box else None, name)
 
 
 def chunks(items: list[Any], size: int) -> list[list[Any]]:

@@ -24,11 +24,19 @@ from caramel.evaluation.logged import log_run
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import similarities
 from caramel.kinds.benchmark import Task
+from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
 from caramel.models.store import check_stores
 from caramel.registry import BENCHMARKS
-from caramel.running import parallel, tracking
+from caramel.running import parallel, tracking, trials
+from caramel.running.cluster import named_cluster
 from caramel.running.tracking_server import require_server
+
+WRITTEN = {  # what a trial writes: metrics, and one of the others
+    "similarities.parquet": tables.SIMILARITIES,
+    "answers.parquet": tables.ANSWERS,
+    "metrics.parquet": tables.METRICS,
+}
 
 
 class Evaluation(NamedTuple):
@@ -52,13 +60,15 @@ def evaluate(
     executor: parallel.Executor,
     store: str | Path,
     folder: str | Path,
+    gpus: float = 1.0,
     limit: int | None = None,
     tags: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Evaluation:
     """Score every model on every benchmark; each is a trial and an MLflow run.
 
     All captions are read and all images decoded before any model is loaded; models that are shown no image need
-    none. With Ray, several trials are a Ray Tune experiment; a single one spreads its own shards over the cluster.
+    none. With Ray on this machine, several trials are a Ray Tune experiment. A single one, or each in turn on a cluster
+    whose nodes share no disk, spreads its own shards over all processors.
 
     Args:
         models: specs; see ``models/families/specs.py``.
@@ -72,6 +82,7 @@ def evaluate(
         store: folder of the embedding store.
         folder: of the trials' results; a trial that is done is not run again, unless questions of a chat model
             failed in it.
+        gpus: of one worker, where the device is a GPU.
         limit: number of instances of each benchmark; None: all.
         tags: by model name, further tags of its MLflow runs.
 
@@ -85,7 +96,6 @@ def evaluate(
     twice = _twice(models, sources)
     if twice:
         raise ConfigError("\n".join(twice))
-    gpus = Run("", device, precision, batch, "", executor).gpus
     contents, rejects = _contents(models, sources, limit)
     weights = {model: content_of(model) for model in models}
     points = [
@@ -99,10 +109,10 @@ def evaluate(
         for model in models
         for source in sources
     ]
-    alone = executor == "inline" or len(points) == 1
+    alone = executor == "inline" or len(points) == 1 or bool(named_cluster())
     if not alone:
         check_stores(store, {code_of(model) for model in models})
-    results = parallel.tune_grid(
+    found = trials.tune_grid(
         evaluate_model,
         points,
         settings={
@@ -111,26 +121,26 @@ def evaluate(
             "batch": batch,
             "bootstrap": bootstrap,
             "seed": seed,
-            "store": str(Path(store).resolve()),
             "limit": limit,
-            "executor": executor if alone else "inline",
         },
         folder=folder,
         executor="inline" if alone else executor,
         title="evaluate",
-        gpus=gpus,
+        gpus=gpus_of(gpus, device),
         again=lambda result: result["failed"] > 0,  # the next run asks those questions again
-        plan=lambda point, scratch: _planned(point, scratch, precision=precision, batch=batch, limit=limit),
+        plan=lambda point, name: {
+            "planned": _planned(point, name, precision=precision, batch=batch, limit=limit),
+            "executor": executor if alone else "inline",
+            "gpus": gpus_of(gpus, device),
+            "store": str(Path(store).resolve()),
+        },
     )
-    scored = [tables.read(tables.SIMILARITIES, r["similarities"]) for r in results if r["similarities"]]
-    answered = [tables.read(tables.ANSWERS, r["answers"]) for r in results if r["answers"]]
-    judged = [tables.read(tables.METRICS, r["metrics"]) for r in results]
-    return Evaluation(
-        _joined(tables.SIMILARITIES, scored),
-        _joined(tables.ANSWERS, answered),
-        _joined(tables.METRICS, judged),
-        rejects,
+    folders = [trial.folder for trial in found]
+    scored, answered, judged = (
+        _joined(table, [tables.read(table, place / name) for place in folders if (place / name).exists()])
+        for name, table in WRITTEN.items()
     )
+    return Evaluation(scored, answered, judged, rejects)
 
 
 def evaluate_model(
@@ -146,6 +156,7 @@ def evaluate_model(
     store: str,
     limit: int | None,
     executor: parallel.Executor,
+    gpus: float,
 ) -> dict[str, Any]:
     """Score one model on one benchmark, write its tables into ``scratch`` and log one MLflow run.
 
@@ -162,10 +173,10 @@ def evaluate_model(
         store: folder of the embedding store.
         limit: number of instances; None: all.
         executor: of the shards.
+        gpus: of one worker of theirs.
 
     Returns:
-        ``similarities``, ``answers`` and ``metrics``: paths of the tables, None for one that there is not;
-        ``failed``: number of questions without an answer; and every metric over all instances.
+        ``failed``: number of questions without an answer; and every metric over all instances. The tables are ``WRITTEN``.
     """
     from caramel.evaluation.choices import answers
     from caramel.evaluation.results.answers import summarise_answers
@@ -175,28 +186,26 @@ def evaluate_model(
     found = BENCHMARKS[source.benchmark]
     task = read_task(source, limit)
     keys = keys_of(task, family_of(point["model"]).looks_at_images)
-    run = Run(point["model"], device, precision, batch, store, executor)
+    device = resolve_device(device)  # here: nodes of a cluster may have another one
+    run = Run(point["model"], device, precision, batch, store, executor, gpus)
     model = open_model(run.model, device, precision)
-    paths: dict[str, str | None] = {"similarities": None, "answers": None}
     failed = 0
     if isinstance(model, Chooser):
         said = answers(task, keys, run, benchmark=source.benchmark)
         failed = int((said["outcome"] == "failed").sum())
-        paths["answers"] = str(tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet")))
+        tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet"))
         metrics = summarise_answers(said, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     else:
         rows = similarities(task, keys, run, benchmark=source.benchmark)
-        paths["similarities"] = str(
-            tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
-        )
+        tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
         metrics = summarise(rows, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
-    path = tables.write(tables.METRICS, metrics, Path(scratch, "metrics.parquet"))
+    tables.write(tables.METRICS, metrics, Path(scratch, "metrics.parquet"))
     log_run(metrics, planned)
-    return {**overall(metrics), **paths, "metrics": str(path), "failed": failed}
+    return {**overall(metrics), "failed": failed}
 
 
 def _planned(
-    point: dict[str, Any], scratch: str, *, precision: str, batch: int | None, limit: int | None
+    point: dict[str, Any], trial: str, *, precision: str, batch: int | None, limit: int | None
 ) -> tracking.Planned:
     """Return the MLflow run of a model on a benchmark."""
     source = Source(**point["source"])
@@ -215,7 +224,7 @@ def _planned(
     }
     return tracking.plan(
         f"evaluate {parse_spec(point['model']).name}{of_what}",
-        key=parallel.fingerprint(__name__, scratch),
+        key=parallel.fingerprint(__name__, trial),
         params=params,
         data=source.dvc,
         tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},

@@ -41,6 +41,7 @@ def evaluate_models(
     bootstrap: int,
     seed: int,
     device: str,
+    gpus: float,
     precision: str,
     executor: parallel.Executor,
     folder: str | Path,
@@ -58,6 +59,7 @@ def evaluate_models(
         bootstrap: resamples of the intervals.
         seed: of the bootstrap.
         device: auto, cpu or cuda.
+        gpus: of one worker, where the device is a GPU.
         precision: auto, fp32, bf16 or fp16.
         executor: ray or inline.
         folder: of the trials' results and the embedding store.
@@ -80,6 +82,7 @@ def evaluate_models(
         [*specs, *models],
         sources,
         device=device,
+        gpus=gpus,
         precision=precision,
         batch=batch,
         bootstrap=bootstrap,

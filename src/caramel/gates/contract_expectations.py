@@ -43,7 +43,7 @@ def _of_columns(table: Table) -> Iterator[dict[str, Any]]:
             yield _typed(name, column, says)
         if not column.null:
             yield _part("expect_column_values_to_not_be_null", says, column=name)
-        if column.choices is not None:
+        if column.choices is not None and column.type in TYPES:
             yield _part(
                 "expect_column_values_to_be_in_set", says, column=name, value_set=list(column.choices)
             )

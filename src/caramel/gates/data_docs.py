@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +38,21 @@ OUTSIDE = ("<script.*?</script>", "<link[^>]*>", "<style.*?</style>", "<nav.*?</
 def write_page(result: Any, page: Path) -> None:
     """Write the data docs of one validation to ``page``; it loads nothing from elsewhere, and its values are text."""
     from great_expectations.render.renderer import ValidationResultsPageRenderer
-    from great_expectations.render.view import DefaultJinjaPageView
 
-    text = DefaultJinjaPageView().render(ValidationResultsPageRenderer().render(_inert_result(result)))
+    text = _view().render(ValidationResultsPageRenderer().render(_inert_result(result)))
     for outside in OUTSIDE:
         text = re.sub(outside, "", text, flags=re.DOTALL)
     text = text.replace("</head>", f"<style>{STYLE}</style></head>", 1)
     text = text.translate({stand_in: f"&#{sign};" for sign, stand_in in STAND_INS.items()})
     write_atomically(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+@cache
+def _view() -> Any:
+    """Return the view, one for all pages: each compiles its templates."""
+    from great_expectations.render.view import DefaultJinjaPageView
+
+    return DefaultJinjaPageView()
 
 
 def _inert_result(result: Any) -> Any:

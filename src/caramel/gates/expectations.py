@@ -33,8 +33,10 @@ expectations. Texts are compared by their words in order: case, white space and 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+import numpy as np
 import pandas as pd
 from great_expectations.execution_engine import PandasExecutionEngine
 from great_expectations.expectations.expectation import ColumnPairMapExpectation
@@ -45,7 +47,7 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 
 from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
 from caramel.statistics import wilson
-from caramel.texts import words_only
+from caramel.texts import same_words, words_only
 
 __all__ = [
     "ExpectBlindAccuracyToBeAtMost",
@@ -71,12 +73,24 @@ def form(text: str) -> tuple[bool, str, bool]:
     return text.lstrip()[:1].islower(), "" if end.isalnum() else end, text != " ".join(text.split())
 
 
+def _rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:
+    """Return whether the condition holds of each row; of no more than one are the words in memory."""
+    found = (holds(a, b) for a, b in zip(column_A, column_B, strict=True))
+    return pd.Series(np.fromiter(found, bool, len(column_A)), index=column_A.index)
+
+
+def _other_words(caption: str, negative: str) -> bool:
+    """Return whether the words are others, or in the same order: which another expectation looks for."""
+    a, b = words_only(caption), words_only(negative)
+    return sorted(a) != sorted(b) or a == b
+
+
 class _TextsDiffer(ColumnPairMapMetricProvider):
     condition_metric_name = "column_pair_values.caramel_texts_differ"
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return column_A.map(words_only) != column_B.map(words_only)
+        return _rows(column_A, column_B, lambda a, b: words_only(a) != words_only(b))
 
 
 class _InOneSplit(ColumnPairMapMetricProvider):
@@ -92,8 +106,7 @@ class _OtherWords(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        a, b = column_A.map(words_only), column_B.map(words_only)
-        return (a.map(sorted) != b.map(sorted)) | (a == b)
+        return _rows(column_A, column_B, _other_words)
 
 
 class _StandsOnce(ColumnPairMapMetricProvider):
@@ -101,9 +114,8 @@ class _StandsOnce(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return ~pd.DataFrame({"a": column_A.map(words_only), "b": column_B.map(words_only)}).duplicated(
-            keep=False
-        )
+        said = {"a": column_A.map(same_words), "b": column_B.map(same_words)}
+        return ~pd.DataFrame(said).duplicated(keep=False)
 
 
 class _FormattedAlike(ColumnPairMapMetricProvider):
@@ -111,7 +123,7 @@ class _FormattedAlike(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return column_A.map(form) == column_B.map(form)
+        return _rows(column_A, column_B, lambda a, b: form(a) == form(b))
 
 
 class _ShareAtMost(ColumnPairMapMetricProvider):

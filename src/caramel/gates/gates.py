@@ -79,7 +79,7 @@ def validate_captions(
 
 def validate_benchmark(
     instances: pd.DataFrame,
-    training: Mapping[str, pd.DataFrame],
+    training: pd.DataFrame,
     images: pd.DataFrame,
     pictures: Pictures,
     scores: pd.DataFrame,
@@ -96,11 +96,11 @@ def validate_benchmark(
     folder: Path,
     docs_folder: Path,
 ) -> list[Summary]:
-    """Return what the suites on the benchmark and its training sets in ``folder`` found.
+    """Return what the suites on the benchmark and its training set in ``folder`` found.
 
     Args:
         instances: the benchmark.
-        training: training sets by name.
+        training: its training set.
         images: every image that they name.
         pictures: the files of these.
         scores: of the blind scorers, for the instances' ids at least.
@@ -121,12 +121,12 @@ def validate_benchmark(
         DataError: a shard of the images is missing, or holds another file than the one that its SHA-256 says.
     """
     named = instances.assign(negative_id=instances["instance_id"])
-    sets = [rows.assign(training_set=name) for name, rows in training.items()]
+    trained = one_per_negative(training)
     opened = images_that_open(images, pictures)
     looked_at = {
         "instances": instances,
-        "training": pd.concat(sets, ignore_index=True),
-        "image_uses": image_uses(instances, training, images),
+        "training": trained,
+        "image_uses": image_uses(instances, trained, images),
         "images": opened,
         "equal_pictures": equal_pictures(opened),
         "blind_benchmark": with_scores(named, scores, exempt=blind_exempt),
@@ -180,15 +180,23 @@ def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**of_pair, missing_pair=rows["pair_id"].mask(rows["pair_id"].isin(known.index)))
 
 
-def image_uses(
-    instances: pd.DataFrame, training: Mapping[str, pd.DataFrame], images: pd.DataFrame
-) -> pd.DataFrame:
+def one_per_negative(training: pd.DataFrame) -> pd.DataFrame:
+    """Return a training set with a row for each negative, with its ``place`` from 0; of no negative at all, one that is empty."""
+    rows = training.explode(["negative_captions", "negative_image_ids", "subtypes"], ignore_index=True)
+    return rows.assign(place=rows.groupby("pair_id").cumcount())
+
+
+def image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
     """Return one row per distinct use of an image: image_id, split, used_in, missing_image."""
     uses = [images[["image_id", "split"]].assign(used_in="images")]
-    for name, rows in {"instances": instances, **training}.items():
-        for column in ("image_id", "negative_image_id"):
-            use = rows[[column, "split"]].rename(columns={column: "image_id"})
-            uses.append(use.dropna(subset="image_id").assign(used_in=f"{name}.{column}"))
+    for name, rows, column in (
+        ("instances", instances, "image_id"),
+        ("instances", instances, "negative_image_id"),
+        ("training", trained, "image_id"),
+        ("training", trained, "negative_image_ids"),
+    ):
+        use = rows[[column, "split"]].rename(columns={column: "image_id"})
+        uses.append(use.dropna(subset="image_id").assign(used_in=f"{name}.{column}"))
     table = pd.concat(uses, ignore_index=True).drop_duplicates(ignore_index=True)
     known = table["image_id"].isin(images["image_id"])
     return table.assign(missing_image=table["image_id"].mask(known))

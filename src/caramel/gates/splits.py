@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pandas as pd
 
 from caramel.sources.world.language import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
-from caramel.texts import words_only
+from caramel.texts import same_words
 
 CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
 
@@ -37,14 +35,15 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
     uses = uses.assign(
         split=uses["pair_id"].map(of_pair["split"]), scene_known=uses["pair_id"].isin(worlds)
     ).dropna(subset=["text", "split"])
-    words = {text: words_only(text) for text in uses["text"].unique()}
-    content = {text: " ".join(sorted(CONTENT.intersection(said))) for text, said in words.items()}
+    words = uses["text"].map(same_words)
+    content = words.where(uses["scene_known"]).map(
+        lambda said: " ".join(sorted(CONTENT.intersection(said.split()))), na_action="ignore"
+    )
     # Reading is slow, and who says the same has the same words of content: most texts need not be read.
-    read_these = uses["scene_known"] & elsewhere(uses, "text", content).notna()
-    meanings = {text: meaning(text) for text in uses.loc[read_these, "text"].unique()}
+    read_these = uses["text"].where(elsewhere(uses, "text", content).notna())
     return uses.assign(
-        same_words_in=elsewhere(uses, "text", {text: " ".join(said) for text, said in words.items()}),
-        same_meaning_in=elsewhere(uses[uses["scene_known"]], "text", meanings),
+        same_words_in=elsewhere(uses, "text", words),
+        same_meaning_in=elsewhere(uses, "text", read_these.map(meaning, na_action="ignore")),
     )
 
 
@@ -57,17 +56,20 @@ def meaning(text: str) -> str | None:
     return None if said is None else repr(said.whole.canonical())
 
 
-def elsewhere(uses: pd.DataFrame, column: str, keys: Mapping[str, str | None]) -> pd.Series:
+def elsewhere(uses: pd.DataFrame, column: str, keys: pd.Series) -> pd.Series:
     """Return "SPLIT: WHAT" of the first use in another split of what has an equal key, null where there is none.
 
     Args:
         uses: rows with ``split`` and what is used in it.
         column: what is used.
-        keys: of what is used; None is equal to nothing.
+        keys: of each use; null is equal to nothing.
     """
-    keyed = uses[["split", column]].assign(key=uses[column].map(keys)).dropna(subset="key")
-    keyed = keyed.rename_axis("use").reset_index()
+    key, split = pd.factorize(keys)[0], pd.factorize(uses["split"])[0]
+    of_key = pd.Series(split).groupby(key)
+    # Of millions of texts few stand in two splits: only these are put together.
+    met = (key >= 0) & (of_key.transform("min") != of_key.transform("max")).to_numpy()
+    keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
     firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
-    met = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
-    found = met[met["split"] != met["split_there"]].drop_duplicates("use")
+    there = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
+    found = there[there["split"] != there["split_there"]].drop_duplicates("use")
     return (found["split_there"] + ": " + found[column]).set_axis(found["use"]).reindex(uses.index)

@@ -22,7 +22,7 @@ from caramel import tables
 from caramel.errors import DataError, GateError, shown
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.gates.data_docs import write_page
-from caramel.running.stages import be_quiet
+from caramel.running.quiet import be_quiet
 from caramel.storage.files import write_atomically
 
 EXAMPLES = 5

@@ -1,26 +1,24 @@
-"""The benchmark (two images × two captions) and the training sets, from what was kept."""
+"""The benchmark (two images × two captions) and the training set, from what was kept."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError, shown
-from caramel.registry import METHODS
 
 
 class Assembled(NamedTuple):
-    """The benchmark, the training set of each method, and the rows of all images that they name.
+    """The benchmark, the training set, and the rows of all images that they name.
 
     Where the positives of the benchmark are drawn, ``source_form`` is the benchmark with those of the source instead.
     """
 
     instances: pd.DataFrame
     source_form: pd.DataFrame | None
-    training: dict[str, pd.DataFrame]
+    training: pd.DataFrame
     images: pd.DataFrame
 
 
@@ -34,11 +32,11 @@ def assemble(
     *,
     positives: Literal["source", "drawn"],
 ) -> Assembled:
-    """Return instances and training sets of all negatives that have a chosen image.
+    """Return instances and the training set of all negatives that have a chosen image.
 
     Rows of the train split train, rows of val choose and watch, rows of test are the benchmark:
-    ``instances`` holds val and test, the training sets train and val. The training sets hold the same
-    pairs, so that they differ in nothing but the negatives that their methods (``METHODS``) train on.
+    ``instances`` holds val and test, the training set train and val. All methods train on its pairs: of each a method takes the
+    negatives that it is made for, first of all the one with an image; behind it stand the pair's other hard negatives.
 
     Args:
         pairs, negatives, paraphrases: tables of those names, as refined.
@@ -46,7 +44,7 @@ def assemble(
         images: positive images of the source; table ``images``, as the index of these has it (``image_store.referred``).
         negative_images: pictures of the chosen candidates, and the positives that were drawn with them; in the same form.
         positives: source: as the source has them; drawn: by the same process as the negative images, so that nothing
-            but what they show tells the two apart. Training sets are of the same form.
+            but what they show tells the two apart. The training set is of the same form.
 
     Raises:
         DataError: a negative has two chosen images, or a chosen image has no negative, no pair or no picture: the
@@ -70,7 +68,7 @@ def assemble(
         source_form = tables.frame(tables.INSTANCES, rows[in_benchmark])
         rows = rows.assign(image_id=rows["positive_image_id"])
         named |= {*rows["image_id"]}
-    training = {name: _training_set(rows[in_training], METHODS[name].negatives) for name in METHODS}
+    training = _training_set(rows[in_training], negatives)
     everything = pd.concat([images, negative_images], ignore_index=True)
     kept = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
     instances = tables.frame(tables.INSTANCES, rows[in_benchmark])
@@ -109,11 +107,23 @@ def _without(names: pd.Series, known: pd.Series) -> pd.Series:
     return names[~names.isin(known)]
 
 
-def _training_set(rows: pd.DataFrame, negatives: Sequence[str]) -> pd.DataFrame:
-    """Return the rows with only those negatives that a method trains on."""
-    out = rows.copy()
-    for column, others in (("negative_caption", ["subtype"]), ("negative_image_id", [])):
-        if column not in negatives:
-            out[[column, *others]] = None
-    assert out[list(negatives)].notna().all(axis=None), "a row lacks its negative"
-    return tables.frame(tables.TRAINING, out)
+def _training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows, each with its negative first and the other negatives of its pair behind it, in the order of their names."""
+    others = negatives[~negatives["negative_id"].isin(rows["instance_id"])].sort_values("negative_id")
+    behind = others.groupby("pair_id")[["negative_caption", "subtype"]].agg(list)
+
+    def listed(column: str) -> list[list[str]]:
+        further = rows["pair_id"].map(behind[column])
+        return [
+            [first, *(more if isinstance(more, list) else [])]
+            for first, more in zip(rows[column], further, strict=True)
+        ]
+
+    captions = listed("negative_caption")
+    images = [
+        [image] + [None] * (len(texts) - 1)
+        for image, texts in zip(rows["negative_image_id"], captions, strict=True)
+    ]
+    columns: dict[str, Any] = {"negative_captions": captions, "negative_image_ids": images}
+    columns["subtypes"] = listed("subtype")
+    return tables.frame(tables.TRAINING, rows.assign(**columns))

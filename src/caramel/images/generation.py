@@ -21,10 +21,11 @@ from caramel.captions.formatting import suffixed
 from caramel.errors import DataError
 from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.kinds.source import Put
-from caramel.models.devices import resolve_device
+from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import JUDGES
-from caramel.running.parallel import Executor, sharded_map, tune_grid
-from caramel.storage.files import file_hash
+from caramel.running.carried import Local
+from caramel.running.parallel import Executor, sharded_map
+from caramel.running.trials import tune_grid
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
@@ -199,6 +200,7 @@ def synthesize(
     size: int,
     batch: int,
     device: str,
+    gpus: float,
     executor: Executor,
     folder: Path,
     put: Put,
@@ -211,13 +213,14 @@ def synthesize(
         generator: generator folder.
         shard: captions per shard, the unit of resuming.
         guidance, steps, size, device: how the pipeline is called.
+        gpus: of one worker, where the device is a GPU.
         batch: pictures per call of the pipeline.
         folder: where finished shards lie.
         put: called with each picture in turn; a pair of them stands together, the negative first.
         candidates, seed, executor: as their names say.
     """
     settings = {
-        "generator": str(Path(generator).resolve()),
+        "generator": Local(generator),
         "candidates": candidates,
         "seed": seed,
         "guidance": guidance,
@@ -230,11 +233,10 @@ def synthesize(
         draw_shard,
         [list(asked[start : start + shard]) for start in range(0, len(asked), shard)],
         settings=settings,
-        inputs=[file_hash(generator)],
         folder=folder,
         executor=executor,
         title="synthesize",
-        gpus=1.0 if settings["device"] == "cuda" else 0.0,
+        gpus=gpus_of(gpus, device),
     )
     how = f"guidance={guidance:g} steps={steps}"
     rows = []
@@ -290,6 +292,7 @@ def choose_settings(
     size: int,
     batch: int,
     device: str,
+    gpus: float,
     executor: Executor,
     folder: Path,
 ) -> dict[str, Any]:
@@ -304,28 +307,28 @@ def choose_settings(
         judge: name of the judge's backend.
         judge_checkpoint: checkpoint folder, for a judge that is a model.
         further_objects: a caption may leave out objects that its picture shows.
-        generator, seed, size, batch, device, executor, folder: as in ``synthesize``.
+        generator, seed, size, batch, device, gpus, executor, folder: as in ``synthesize``.
     """
     points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
-    results = tune_grid(
+    trials = tune_grid(
         grid_trial,
         points,
         settings={
             "captions": asked,
-            "generator": str(Path(generator).resolve()),
+            "generator": Local(generator),
             "judge": judge,
-            "judge_checkpoint": str(Path(judge_checkpoint).resolve()),
+            "judge_checkpoint": Local(judge_checkpoint),
             "further_objects": further_objects,
             "seed": seed,
             "size": size,
             "batch": batch,
             "device": resolve_device(device),
         },
-        inputs=[file_hash(generator), file_hash(judge_checkpoint)],
         folder=folder,
         executor=executor,
         title="generation settings",
-        gpus=1.0 if resolve_device(device) == "cuda" else 0.0,
+        gpus=gpus_of(gpus, device),
     )
+    results = [trial.result for trial in trials]
     best = max(results, key=lambda r: r["fit"])
     return {"chosen": {k: best[k] for k in ("guidance", "steps")}, "grid": results}

@@ -1,16 +1,71 @@
-"""What a way to train a CLIP contrastively is."""
+"""What a way to train a CLIP contrastively is, and what its loss is given."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
-Negative = Literal["negative_caption", "negative_image_id"]
-Loss = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor"], "torch.Tensor"]
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a step encodes, once: n rows with up to K negatives each, in d dimensions; vectors are of unit length.
+
+    What a method does not ask for is None. Rows are the first dimension of all but ``scale``, ``bias`` and ``state``.
+
+    Attributes:
+        images: (n, d), the positive images x.
+        texts: (n, d), their captions y.
+        image_of: (n,) whole numbers, equal where rows show one image: their captions are no negatives of each other.
+        scale: inverse temperature s, a scalar.
+        bias: of the logits, a scalar (SigLIP).
+        negative_texts: (n, K, d), the hard negatives h.
+        there: (n, K) truth values: which of the negatives a row has; the others hold anything finite.
+        kinds: (n, K) whole numbers from 0: the subtype of each negative.
+        negative_images: (n, K, d), images x' of which the negatives are true.
+        negative_image_of: (n, K), as ``image_of`` and in the same numbers.
+        paraphrases: (n, d), second captions p.
+        paraphrased: (n,) truth values: which rows have one.
+        patches: (n, P, d), patches of the positive images, projected and of any length.
+        words: (n, 1 + K, L, d), tokens of the captions and of their negatives behind them, as ``patches``.
+        is_word: (n, 1 + K, L) truth values: neither start nor padding.
+        teacher: the same of the teacher, without gradient.
+        state: what the method carries from step to step.
+    """
+
+    images: torch.Tensor
+    texts: torch.Tensor
+    image_of: torch.Tensor
+    scale: torch.Tensor
+    bias: torch.Tensor | None = None
+    negative_texts: torch.Tensor | None = None
+    there: torch.Tensor | None = None
+    kinds: torch.Tensor | None = None
+    negative_images: torch.Tensor | None = None
+    negative_image_of: torch.Tensor | None = None
+    paraphrases: torch.Tensor | None = None
+    paraphrased: torch.Tensor | None = None
+    patches: torch.Tensor | None = None
+    words: torch.Tensor | None = None
+    is_word: torch.Tensor | None = None
+    teacher: Encoded | None = None
+    state: torch.Tensor | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """What a method carries from step to step: one tensor.
+
+    Attributes:
+        start: number of kinds of negatives -> the tensor before the first step.
+        after: (what a step encoded, the method's weights) -> the tensor for the next step; no gradient flows through it.
+    """
+
+    start: Callable[[int], torch.Tensor]
+    after: Callable[[Encoded, Mapping[str, float]], torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -18,15 +73,33 @@ class Method:
     """A way to train.
 
     Attributes:
-        name: as in ``finetune.variants``, and of its set in ``data/assemble/training``.
+        name: as in ``finetune.variants``.
         help: what it does with the negatives, in words, as the README says it.
-        negatives: columns of table ``training`` that each row of its set must have; the others no row has.
-        loss: (images, texts, scale) -> scalar. images, texts: unit vectors (n, d) of n pairs, or (2n, d) where the
-            method has negatives of that sort: those of the positives, then those of the negatives; scale: inverse
-            temperature.
+        source: who published it, and the settings there.
+        loss: (encoded, the step's number from 0, **weights) -> scalar.
+        weights: keyword arguments of the loss, as published.
+        negatives: hard negative texts of a row that it takes, as published; 0: none.
+        images: whether each negative must have its image.
+        drawn: whether a row's negatives are drawn anew at each visit, where it has more than are taken; else the first are.
+        neighbours: nearest images of a row, one of which is drawn as a further row of its batch; 0: none.
+        paraphrases: whether it takes second captions.
+        parts: whether it takes patches and words.
+        bias: whether its logits have a bias.
+        teacher: decay of the weights' average by which a teacher follows, in [0, 1]; None: there is none.
+        state: what it carries from step to step.
     """
 
     name: str
     help: str
-    negatives: tuple[Negative, ...]
-    loss: Loss
+    source: str
+    loss: Callable[..., torch.Tensor]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    negatives: int = 0
+    images: bool = False
+    drawn: bool = False
+    neighbours: int = 0
+    paraphrases: bool = False
+    parts: bool = False
+    bias: bool = False
+    teacher: float | None = None
+    state: State | None = None

@@ -40,8 +40,8 @@ class Trainer(Protocol):
             out: folder of the pipeline and its card (``images.pipelines``), or of the checkpoint
                 (``models.clip.checkpoints``).
             on_points: called with the new points of the curve, for tracking.
-            settings: the other keys of the stage's section in the params, ``device`` and ``precision``, and ``size`` of
-                the pictures that are generated. Who trains takes them by name and says what they do.
+            settings: the other keys of the stage's section in the params, ``device``, ``precision`` and ``workers``, and
+                ``size`` of the pictures that are generated. Who trains takes them by name and says what they do.
 
         Raises:
             BackendError: the architecture, or the model to adopt, is missing or broken.

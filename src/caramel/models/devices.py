@@ -30,6 +30,11 @@ def resolve_device(device: str) -> str:
     return ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
 
 
+def gpus_of(share: float, device: str) -> float:
+    """Return how many GPUs a worker needs on a device: none on a processor."""
+    return share if resolve_device(device).startswith("cuda") else 0.0
+
+
 def resolve_precision(precision: str, device: str) -> str:
     """Return ``bf16`` for ``auto`` where the device multiplies bf16 faster than fp32, else ``fp32``.
 

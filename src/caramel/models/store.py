@@ -70,6 +70,7 @@ class Store:
         work: Callable[..., pa.Table],
         shards: Callable[[list[int]], list[Any]],
         *,
+        bring: Callable[[Any], Any] = lambda shard: shard,
         settings: Mapping[str, Any],
         executor: Executor,
         title: str,
@@ -82,7 +83,7 @@ class Store:
             keys: name of each item, ``KEY_BYTES`` long, all different.
             work: top-level function ``work(shard, **settings)`` -> table of ``key`` and ``vector``.
             shards: places of the items to be made -> JSON-like shards of them.
-            settings: of ``work``.
+            bring, settings: as in ``sharded_map``.
             executor: ray or inline.
             title: of the progress bar.
             gpus: that one task needs.
@@ -106,6 +107,7 @@ class Store:
                 executor=executor,
                 title=title,
                 gpus=gpus,
+                bring=bring,
             )
         return Stored(self._gathered(files, wanted), len(todo))
 

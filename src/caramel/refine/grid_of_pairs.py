@@ -14,11 +14,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.arrays import Ints
-from caramel.blind.scores import joined, score_pairs
+from caramel.blind.scores import require_pairs, score_pairs
 from caramel.captions.formatting import format_caption
 from caramel.errors import ConfigError
 from caramel.refine.balance import UNIT, balanced
-from caramel.texts import words_only
+from caramel.texts import same_words
 
 STAGE = "refine"
 
@@ -138,7 +138,7 @@ def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Dat
 def _same_texts(found: Sequence[pd.DataFrame], came: Sequence[pd.DataFrame]) -> bool:
     """Return whether formatting changed no caption and no negative."""
     return all(
-        np.array_equal(new[text].to_numpy(dtype=str), old[text].to_numpy(dtype=str))
+        bool(np.all(new[text].array == old[text].array))
         for new, old, text in zip(found, came, TEXTS, strict=False)
     )
 
@@ -152,26 +152,25 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
     Raises:
         DataError: a negative's pair is missing.
     """
-    rows = joined(pairs, negatives)
-    everything = {*pairs["caption"], *negatives["negative_caption"], *paraphrases["caption2"]}
-    words = {text: " ".join(words_only(text)) for text in everything}
-    said, caption = rows["negative_caption"].map(words), rows["caption"].map(words)
-    second = rows["pair_id"].map(paraphrases.set_index("pair_id")["caption2"]).map(words)
-    said2 = paraphrases["caption2"].map(words)
-    first = paraphrases["pair_id"].map(pairs.set_index("pair_id")["caption"]).map(words)
+    require_pairs(pairs, negatives)
+    of_pairs = pairs["caption"].map(same_words)
+    said, said2 = negatives["negative_caption"].map(same_words), paraphrases["caption2"].map(same_words)
+    first_of = of_pairs.set_axis(pairs["pair_id"])
+    caption, first = (rows["pair_id"].map(first_of) for rows in (negatives, paraphrases))
+    second = negatives["pair_id"].map(said2.set_axis(paraphrases["pair_id"]))
     of_negatives = _first_that_holds(
         {
             NO_PAIR: caption == "",
             NO_WORDS: said == "",
             SAME_AS_CAPTION: said == caption,
             SAME_AS_PARAPHRASE: said == second,
-            DUPLICATE: _stands_elsewhere(rows["negative_id"], caption, said),
+            DUPLICATE: _stands_elsewhere(negatives["negative_id"], caption, said),
         }
     )
     of_paraphrases = _first_that_holds(
         {NO_PAIR: first.isna() | (first == ""), NO_WORDS: said2 == "", SAME_AS_CAPTION: said2 == first}
     )
-    return _first_that_holds({NO_WORDS: pairs["caption"].map(words) == ""}), of_negatives, of_paraphrases
+    return _first_that_holds({NO_WORDS: of_pairs == ""}), of_negatives, of_paraphrases
 
 
 def _first_that_holds(faults: Mapping[str, pd.Series[bool]]) -> Reasons:

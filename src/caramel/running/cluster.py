@@ -19,9 +19,11 @@ from typing import Any
 
 import psutil
 
-from caramel.errors import ResourceError
+from caramel.errors import ConfigError, ResourceError
+from caramel.running.quiet import passed_on
 from caramel.running.tracking_server import environment
 
+SOURCES = Path(__file__).parents[1]  # the package, as it is sent to other nodes
 SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
 LOOK = 2.0  # seconds between looks whether they run
 # Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
@@ -29,6 +31,8 @@ LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
 # Ray counts those that its memory monitor ended by themselves, and would retry them without end.
 BOUNDED = {"RAY_task_oom_retries": str(RETRIES)}
+# A worker that asks for no GPU sees none: models of several would not fit into one, and scores would depend on the node.
+UNSEEN = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 
 
 def named_cluster() -> str:
@@ -61,6 +65,11 @@ def one_session() -> Iterator[None]:
             _OPEN.pop()
 
 
+def in_one_session() -> bool:
+    """Return whether this is in the block of ``one_session``."""
+    return bool(_OPEN)
+
+
 @contextmanager
 def ray_session() -> Iterator[Callable[[], None]]:
     """Join or start a cluster for the time of the block, or of ``one_session``; or use the one that this process is in.
@@ -72,7 +81,9 @@ def ray_session() -> Iterator[Callable[[], None]]:
         ResourceError: the cluster cannot be joined or started.
     """
     ours = not named_cluster()
-    for name, value in (BOUNDED | (LOOPBACK if ours else {})).items():  # Ray reads it when it is imported
+    for name, value in (
+        BOUNDED | UNSEEN | (LOOPBACK if ours else {})
+    ).items():  # Ray reads it when it is imported
         os.environ.setdefault(name, value)
     import ray
 
@@ -98,11 +109,13 @@ def _join() -> None:
     said = unreachable(place) if place else None  # Ray itself would try for minutes
     if said is None:
         refusals = (ConnectionError, RayError, *((ValueError, RuntimeError) if address else ()))
-        # Workers elsewhere have not this process's environment; they log to the same server.
-        variables = {"env_vars": environment()} if address else None
+        # Nodes elsewhere have neither this process's environment nor its code; they log to the same server.
+        elsewhere = (
+            {"env_vars": environment() | passed_on(), "py_modules": [str(SOURCES)]} if address else None
+        )
         try:
             ray.init(
-                log_to_driver=False, logging_level="error", include_dashboard=False, runtime_env=variables
+                log_to_driver=False, logging_level="error", include_dashboard=False, runtime_env=elsewhere
             )
         except refusals as error:
             said = str(error).partition("\n")[0]
@@ -116,12 +129,31 @@ def _join() -> None:
         else:
             # Ray itself prints dozens of lines of its own log, twice, with some of them.
             ray._private.worker.print_to_stdstream = _print_first_line
+            _refuse_unnamed(address)
             return
     where = f"at RAY_ADDRESS={address!r}" if address else "that was started on this machine"
     raise ResourceError(
         f"Ray's cluster {where} cannot be joined: {said}. Is it running, and is its token in ~/.ray/auth_token (or "
         f"in the file that RAY_AUTH_TOKEN_PATH names)? RAY_ADDRESS=local starts Ray on this machine instead."
     )
+
+
+def _refuse_unnamed(address: str) -> None:
+    """Raise if this machine is one of several of a cluster that was not named: they would look for its files on their disks.
+
+    Raises:
+        ConfigError: it is.
+    """
+    import ray
+
+    others = [node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]]
+    if not address and len(others) > 1:
+        found = ray.get_runtime_context().gcs_address
+        ray.shutdown()
+        raise ConfigError(
+            f"Ray runs on this machine as a part of a cluster of {len(others)} nodes. Set RAY_ADDRESS={found} to use them all, or "
+            f"RAY_ADDRESS=local to use this machine alone."
+        )
 
 
 def _print_first_line(data: Mapping[str, Any], **how: Any) -> None:

@@ -24,6 +24,7 @@ from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
 from caramel.running.cluster import named_cluster, one_session
+from caramel.running.quiet import be_quiet
 from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
@@ -34,36 +35,6 @@ IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
 SAMPLE = 0.5  # seconds between samples of the memory in use
 Outputs = Mapping[str, tables.Table | None]
-
-# Nothing phones home, and nothing waits for a network that may not be there. Who names a hub model
-# sets HF_HUB_OFFLINE=0.
-QUIET = {
-    "DVC_NO_ANALYTICS": "1",
-    "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    "DO_NOT_TRACK": "true",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_CHDIR_TO_TRIAL_DIR": "0",
-    "RAY_AIR_NEW_OUTPUT": "0",
-    "RAY_AUTH_MODE": "token",
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "AWS_EC2_METADATA_DISABLED": "true",
-    "GX_ANALYTICS_ENABLED": "false",
-    "TOKENIZERS_PARALLELISM": "false",
-    # Threads wait for each other spinning, but briefly: for long, a machine that others use too
-    # makes a training step many times slower; not at all, an idle one nearly twice as slow.
-    "GOMP_SPINCOUNT": "20000",
-}
-
-
-def be_quiet() -> None:
-    """Set the quiet, offline environment where the user has not set it otherwise."""
-    for name, value in QUIET.items():
-        os.environ.setdefault(name, value)
-    if not sys.stderr.isatty():  # a bar is one endless line in a log
-        os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
 
 
 def has_images() -> bool:

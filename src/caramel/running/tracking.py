@@ -8,24 +8,28 @@ made by the process that drives (``plan``), one after the other; workers open th
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
-from caramel.errors import ConfigError, ResourceError
+from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.running.dvc_state import read_lock
-from caramel.running.tracking_server import NAME, again, impatient, meaning, steady
+from caramel.running.tracking_calls import again, clearly, impatient, one_run
+from caramel.running.tracking_server import NAME, meaning
 from caramel.running.tracking_store import EXPERIMENT, held, store_root, tracking_uri
 from caramel.running.work_folder import LOCKS
 from caramel.storage.volumes import blamed
 
 if TYPE_CHECKING:
     import mlflow
+    from mlflow import ActiveRun
+
+Asked = ParamSpec("Asked")  # the arguments of ``plan``
+KEY = "caramel.key"  # tag: the hash of all that determines a run
 
 
 def git_commit(workspace: Path) -> str:
@@ -103,20 +107,24 @@ def plan(
     """
     root, workspace = Path(root) if root else store_root(), Path(workspace)
     uri = tracking_uri(root)
-    with _clearly(name, uri, root):
+    with clearly(lambda error: _meant(error, name, uri, root)):
         import mlflow
         from mlflow.entities import Param, RunTag
         from mlflow.tracking.context.registry import resolve_tags
 
         commit = git_commit(workspace)
-        known = {"caramel.key": key, "git.commit": commit, **(tags or {})}
+        known = {KEY: key, "git.commit": commit, **(tags or {})}
         inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
         client = mlflow.MlflowClient(uri)
         # One process at a time: to find a run and to make it are two requests.
         # The lock is not in mlruns/: where runs go to a server, that is not written.
         with held(root / LOCKS / "runs.lock"):
             experiment = again(lambda: _experiment(client))
-            run_id = _the_run(client, experiment, key, lambda: resolve_tags({"mlflow.runName": name}))
+
+            def create() -> None:
+                client.create_run(experiment, tags={**resolve_tags({"mlflow.runName": name}), KEY: key})
+
+            run_id = one_run(client, experiment, KEY, key, create)
             client.log_batch(
                 run_id,
                 params=[Param(k, str(v)) for k, v in params.items()],
@@ -140,29 +148,6 @@ def _experiment(client: mlflow.MlflowClient) -> str:
     return str(found.experiment_id)
 
 
-def _the_run(
-    client: mlflow.MlflowClient, experiment: str, key: str, tags: Callable[[], Mapping[str, str]]
-) -> str:
-    """Return the id of the one run of a key, made if there is none.
-
-    A request to make one is sent again where the answer was lost, and two hosts may send it at once: of several runs of one
-    key the first stays.
-    """
-
-    def search() -> list[str]:
-        order = ["attributes.start_time ASC", "attributes.run_id ASC"]
-        found = client.search_runs([experiment], f"tags.`caramel.key` = '{key}'", order_by=order)
-        return [run.info.run_id for run in found]
-
-    if not (found := search()):
-        made = client.create_run(experiment, tags={**tags(), "caramel.key": key}).info.run_id
-        client.update_run(made, status="SCHEDULED")
-        found = search()
-        for more in found[1:]:
-            client.delete_run(more)
-    return found[0]
-
-
 def _input(path: str, digest: str, commit: str) -> Any:
     """Return an output of DVC as an input of a run."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
@@ -175,7 +160,7 @@ def _input(path: str, digest: str, commit: str) -> Any:
 
 
 @contextmanager
-def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterator[mlflow.ActiveRun]:
+def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterator[ActiveRun]:
     """Open a run for the time of the block, and log further parameters, in this process.
 
     A server that is away is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
@@ -184,7 +169,7 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
         ConfigError: the server refuses this user.
         ResourceError: the server is away for too long, or the volume of ``mlruns/`` is full or read-only.
     """
-    with _clearly(planned.name, planned.uri, Path(planned.root)):
+    with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
         import mlflow
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -206,40 +191,26 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
         mlflow.end_run()
 
 
-@contextmanager
-def _clearly(name: str, uri: str, root: Path) -> Iterator[None]:
-    """Raise errors of the block that come from store or server as what a user can mend."""
-    from mlflow import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    # What it logs of a failure, with a traceback, it raises as well.
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    steady()
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError) as error:
-        if uri.startswith("http"):
-            found = meaning(error, uri)
-            if found is None:
-                raise
-            raise type(found)(f"Run {name!r} cannot be tracked. {found}") from error
-        if os.environ.get(NAME) or (said := blamed(error, [root / "mlruns"])) is None:
-            raise
-        raise ResourceError(f"Run {name!r} cannot be tracked: {said}") from error
+def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:
+    """Return what an error of the store or server means to who tracks a run; None if it is of another kind."""
+    if uri.startswith("http"):
+        found = meaning(error, uri)
+        return found and type(found)(f"Run {name!r} cannot be tracked. {found}")
+    if os.environ.get(NAME) or (said := blamed(error, [root / "mlruns"])) is None:
+        return None
+    return ResourceError(f"Run {name!r} cannot be tracked: {said}")
 
 
-@contextmanager
-def run(
-    name: str,
-    *,
-    key: str,
-    params: Mapping[str, Any],
-    data: Sequence[str] = (),
-    tags: Mapping[str, str] | None = None,
-    root: str | Path | None = None,
-    workspace: str | Path = ".",
-) -> Iterator[mlflow.ActiveRun]:
-    """Make and open the MLflow run of ``key``, or reopen it if an earlier process was killed in it: ``plan``, ``opened``."""
-    planned = plan(name, key=key, params=params, data=data, tags=tags, root=root, workspace=workspace)
-    with opened(planned) as active:
-        yield active
+def _at_once(plan: Callable[Asked, Planned]) -> Callable[Asked, AbstractContextManager[ActiveRun]]:
+    """Return what plans a run and opens it, here and now."""
+
+    @contextmanager
+    def run(*asked: Asked.args, **named: Asked.kwargs) -> Iterator[ActiveRun]:
+        with opened(plan(*asked, **named)) as active:
+            yield active
+
+    return run
+
+
+# Make and open the run of ``key``, or reopen it if an earlier process was killed in it; with the arguments of ``plan``.
+run = _at_once(plan)

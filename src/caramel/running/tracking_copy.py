@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from tqdm import tqdm
 
-from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.running.tracking_server import again, meaning, require_server, server_at, steady
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.running.tracking_calls import again, clearly, one_run
+from caramel.running.tracking_server import meaning, require_server, server_at
 from caramel.running.tracking_store import DATABASE, EXPERIMENT, store_in
 from caramel.storage.volumes import blamed
 
@@ -67,7 +66,7 @@ def copy_history(source: str, target: str) -> Copied:
     uris = [_uri(place) for place in (source, target)]
     if uris[0] == uris[1]:
         raise ConfigError(f"{source!r} and {target!r} are the same store. Give two.")
-    with _clearly(source, target):
+    with clearly(lambda error: _meant(error, source, target)):
         return _copy(uris[0], uris[1], None if _is_address(source) else Path(source).resolve())
 
 
@@ -166,26 +165,16 @@ def _is_inside(place: str, folder: Path | None) -> bool:
     return parts.scheme in ("", "file") and Path(unquote(parts.path)).resolve().is_relative_to(folder)
 
 
-@contextmanager
-def _clearly(source: str, target: str) -> Iterator[None]:
-    """Raise errors of the stores as what a user can mend."""
-    from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
-
-    # What it logs of a failure, with a traceback, it raises as well.
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.CRITICAL)
-    steady()
-    try:
-        yield
-    except (MlflowException, SQLAlchemyError) as error:
-        for address in filter(_is_address, (source, target)):
-            if server_at(address) and address in str(error) and (found := meaning(error, address)):
-                raise found from error
-        said = blamed(error, [Path(place) for place in (source, target) if not _is_address(place)])
-        if said is not None:
-            raise ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {said}") from error
-        text = " ".join(str(error).split())[:300]
-        raise DataError(f"The runs of {source!r} cannot be copied to {target!r}: {text}") from error
+def _meant(error: Exception, source: str, target: str) -> CaramelError:
+    """Return what an error of one of the stores means to who copies."""
+    for address in filter(_is_address, (source, target)):
+        if server_at(address) and address in str(error) and (found := meaning(error, address)):
+            return found
+    said = blamed(error, [Path(place) for place in (source, target) if not _is_address(place)])
+    if said is not None:
+        return ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {said}")
+    text = " ".join(str(error).split())[:300]
+    return DataError(f"The runs of {source!r} cannot be copied to {target!r}: {text}")
 
 
 def _experiment(client: MlflowClient, experiment: Experiment) -> str:
@@ -219,10 +208,12 @@ def _copy_run(
 
     tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE)}
     if known is None:
-        first = {**tags, ORIGIN: _origin(run)}
-        known = ours.create_run(
-            experiment, start_time=run.info.start_time, tags=first, run_name=run.info.run_name
-        )
+        origin, (start, title) = _origin(run), (run.info.start_time, run.info.run_name)
+
+        def create() -> None:
+            ours.create_run(experiment, start, {**tags, ORIGIN: origin}, title)
+
+        known = ours.get_run(one_run(ours, experiment, ORIGIN, origin, create))
     name = known.info.run_id
     params = [Param(key, value) for key, value in run.data.params.items() if key not in known.data.params]
     ours.log_batch(name, params=params, tags=[RunTag(key, value) for key, value in tags.items()])

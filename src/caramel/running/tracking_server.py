@@ -10,10 +10,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from io import IOBase
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
@@ -24,12 +20,7 @@ LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
 LOOKED_FOR = "/api/2.0/mlflow/experiments/search?max_results=1"  # asks for login and database, unlike /health
 ANSWER = 5.0  # seconds for one answer
 PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a server that starts again may be back
-RACE = (
-    "BAD_REQUEST",
-    "RESOURCE_ALREADY_EXISTS",
-)  # of two that make the same thing at once; the second try finds it
 AWAY = ("TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
-Made = TypeVar("Made")
 
 
 def named_server() -> str:
@@ -170,68 +161,6 @@ def meaning(error: Exception, address: str) -> CaramelError | None:
     if code == "PERMISSION_DENIED":
         return refused(address, 403, _body(error))
     return lost(address, _line(str(_first(error)))) if code in AWAY else None
-
-
-def again(make: Callable[[], Made]) -> Made:
-    """Return what ``make`` does, after some tries where another process makes the same thing at the same time.
-
-    MLflow asks again by itself where a server is away, but not where its database refused a row that two writers add at
-    once (a data set's, or an experiment's).
-    """
-    from mlflow.exceptions import MlflowException
-
-    for pause in (0.1, 0.5, 2.0):
-        try:
-            return make()
-        except MlflowException as error:
-            if error.error_code not in RACE:
-                raise
-            time.sleep(pause)
-    return make()
-
-
-def steady() -> None:
-    """Have MLflow ask again where an answer broke off in its middle, as it does by itself where there was none.
-
-    A server that is killed has often answered a request, but not to its end. All that is asked may be asked twice.
-    """
-    from mlflow.utils import rest_utils
-
-    ask = rest_utils._get_http_response_with_retries
-    if ask.__module__ != __name__:
-        rest_utils._get_http_response_with_retries = _whole(ask)
-
-
-def _whole(ask: Callable[..., Made]) -> Callable[..., Made]:
-    """Return the function that asks again after an answer that broke off."""
-    from requests.exceptions import ChunkedEncodingError
-
-    def asked(method: str, url: str, *how: Any, **more: Any) -> Made:
-        for pause in PAUSES:
-            try:
-                return ask(method, url, *how, **more)
-            except ChunkedEncodingError:
-                time.sleep(pause)
-                if isinstance(file := more.get("data"), IOBase):
-                    file.seek(0)
-        return ask(method, url, *how, **more)
-
-    return asked
-
-
-@contextmanager
-def impatient() -> Iterator[None]:
-    """Have MLflow ask but once in the block: what is said to a server that was given up."""
-    name = "MLFLOW_HTTP_REQUEST_MAX_RETRIES"
-    before = os.environ.get(name)
-    os.environ[name] = "0"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _first(error: BaseException) -> BaseException:

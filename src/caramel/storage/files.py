@@ -74,7 +74,7 @@ def is_whole(path: Path) -> bool:
 def check(folder: Path) -> None:
     """Remove what ``keep`` wrote into a folder and is not whole; see ``is_whole``."""
     for path in sorted(folder.glob("*")):
-        if _is_kept(path):
+        if is_kept(path):
             is_whole(path)
 
 
@@ -100,11 +100,12 @@ def empty_folder(folder: Path) -> Path:
 
 def hashes(folder: Path) -> dict[str, str]:
     """Return path in the folder -> SHA-256 of all files in it but those that ``keep`` wrote."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and not _is_kept(path))
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and not is_kept(path))
     return {str(path.relative_to(folder)): file_hash(path) for path in files}
 
 
-def _is_kept(path: Path) -> bool:
+def is_kept(path: Path) -> bool:
+    """Return whether a file has a name that ``keep`` gives."""
     digits = path.stem.rpartition(".")[2]
     return len(digits) == DIGITS and set(digits) <= set("0123456789abcdef")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar, overload
 
@@ -44,14 +44,14 @@ class Pictures(Mapping[str, bytes]):
         Raises:
             DataError: a shard would lie elsewhere than below the index's folder or the folder around that.
         """
-        self._index, folder = str(index), Path(index).absolute().parent
+        self._index = str(index)
         shard, names = pd.factorize(rows["shard"])
         if outside := [brief(name) for name in names if not _is_near(name)]:
             raise DataError(
                 f"{self._index!r} names {len(outside)} shards that are no Parquet files below its folder or the folder "
                 f"around it, and are not read:\n{shown(outside)}\nRun `dvc repro` to make it again."
             )
-        self._shards = [os.path.normpath(folder / name) for name in names]
+        self._shards = _places(index, names)
         self._number = {name: number for number, name in enumerate(rows["image_id"])}
         self._shard = shard.astype(np.int32)
         self._offset, self._length = (rows[name].to_numpy(np.int64) for name in ("offset", "length"))
@@ -142,6 +142,16 @@ def referred(rows: pd.DataFrame, of: str | Path, by: str | Path) -> pd.DataFrame
     """Return rows of the index in folder ``of`` for an index in folder ``by``: the same places in the same shards."""
     moved = {shard: Path(os.path.relpath(Path(of, shard), by)).as_posix() for shard in rows["shard"].unique()}
     return rows.assign(shard=rows["shard"].map(moved))
+
+
+def shards_of(index: str | Path, rows: pd.DataFrame) -> list[str]:
+    """Return the paths of the shards that an index refers to."""
+    return _places(index, rows["shard"].unique())
+
+
+def _places(index: str | Path, names: Iterable[str]) -> list[str]:
+    folder = Path(index).absolute().parent
+    return [os.path.normpath(folder / name) for name in names]
 
 
 def is_shard(path: Path) -> bool:

@@ -6,22 +6,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
-from caramel.errors import DataError, shown
-from caramel.kinds.method import Method
 from caramel.kinds.trainer import Curve
-from caramel.models.clip.encoder import decode, encode_text, normalised
-from caramel.models.clip.trimming import needed_columns
+from caramel.models.clip.encoder import encode_text, normalised
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.storage.image_store import OnDemand
+from caramel.training.averages import follow, frozen_copy, warmed
+from caramel.training.examples import Batch, Examples, Tokens, rows_of, take
+from caramel.training.loader import Loader, Pixels
 from caramel.training.loop import Training, train, weight_decay_groups
+from caramel.training.neighbours import nearest_rows
+from caramel.training.objective import Objective
+from caramel.training.trained import Trained, freeze, merge, plain_state, to_training_mode
 
 if TYPE_CHECKING:
     import torch
@@ -29,123 +29,24 @@ if TYPE_CHECKING:
     from caramel.models.clip.checkpoints import Clip
 
 Made = TypeVar("Made")
-LOGIT_SCALE_MAX = 4.6052  # ln 100, as in CLIP
-
-
-@dataclass(frozen=True)
-class Examples:
-    """Training rows in memory, for one method; row i of each array belongs together.
-
-    ``images`` are uint8 (n, 3, size, size), ``texts`` tokens (n, context). Negatives are there as the method names
-    them: for each row, or none.
-    """
-
-    method: Method
-    images: npt.NDArray[np.uint8]
-    texts: torch.Tensor
-    negative_texts: torch.Tensor | None = None
-    negative_images: npt.NDArray[np.uint8] | None = None
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-
-class Batch(NamedTuple):
-    """What a step trains on: (n, …), or (2n, …) where there are negatives of that sort."""
-
-    pictures: torch.Tensor  # uint8 (…, 3, size, size)
-    texts: torch.Tensor  # tokens (…, context)
-    columns: int | None  # of the tokens that are needed; None: not known
-
-
-def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method) -> Examples:
-    """Return the rows of a ``training`` table in memory.
-
-    Args:
-        clip: model whose tokenizer and preprocessing are used.
-        rows: table ``training``, or ``pairs``, which has no negatives.
-        images: encoded files by image_id.
-        method: how they are trained on, or measured: with which negatives.
-
-    Raises:
-        DataError: there are no rows, one of them lacks a negative, or an image is not there.
-    """
-    if rows.empty:
-        raise DataError("There is no row to train on: no pair of the train split was kept.")
-    for column in method.negatives:
-        _check(rows, rows[column].notna(), f"have no {column}, which this training set must have in each row")
-
-    def pixels(column: str) -> npt.NDArray[np.uint8]:
-        known = rows[column].map(images.__contains__).astype(bool)
-        _check(rows, known, f"name in {column} an image that is not in the images")
-        distinct, places = np.unique(rows[column].to_numpy(str), return_inverse=True)
-        return decode(clip, OnDemand(images.__getitem__, distinct.tolist()))[places]
-
-    texts = (
-        clip.tokenize(rows["negative_caption"].tolist()) if "negative_caption" in method.negatives else None
-    )
-    negative_images = pixels("negative_image_id") if "negative_image_id" in method.negatives else None
-    return Examples(
-        method, pixels("image_id"), clip.tokenize(rows["caption"].tolist()), texts, negative_images
-    )
-
-
-def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str) -> None:
-    """Raise a DataError that names rows which are not good, if there are any."""
-    bad = rows.loc[~good, ["image_id", "caption"]]
-    if len(bad):
-        named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
-        raise DataError(
-            f"{len(bad)} of {len(rows)} rows {problem}:\n{shown(named)}\nRun `dvc repro` to make the set again."
-        )
-
-
-def draw_batch(seed: int, step: int, rows: int, size: int) -> npt.NDArray[np.int64]:
-    """Return ``size`` different row numbers (all rows, if there are fewer), from seed and step."""
-    return np.random.default_rng([seed, step]).choice(rows, size=min(size, rows), replace=False)
-
-
-def take(clip: Clip, examples: Examples, rows: npt.NDArray[np.int64], device: str) -> Batch:
-    """Return some of the rows on the device; their negatives stand behind them."""
-    import torch
-
-    def moved(stack: torch.Tensor) -> torch.Tensor:
-        if device.startswith("cuda"):  # from pinned memory nothing waits for the copy
-            return stack.pin_memory().to(device, non_blocking=True)
-        return stack.to(device)
-
-    pictures, texts = [examples.images[rows]], [examples.texts[rows]]
-    if examples.negative_texts is not None:
-        texts.append(examples.negative_texts[rows])
-    if examples.negative_images is not None:
-        pictures.append(examples.negative_images[rows])
-    tokens = torch.cat(texts)
-    stack = torch.cat([torch.from_numpy(part) for part in pictures])
-    return Batch(moved(stack), moved(tokens), needed_columns(clip.model, tokens))
-
-
-def batch_loss(clip: Clip, method: Method, batch: Batch) -> torch.Tensor:
-    """Return the loss of one batch by a method."""
-    images = clip.model.encode_image(normalised(clip, batch.pictures), normalize=True)
-    vectors = encode_text(clip, batch.texts, batch.columns)
-    scale = clip.model.logit_scale.exp()
-    return method.loss(images.float(), vectors.float(), scale)
 
 
 @contextmanager
 def ahead(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], Made]]:
     """Give ``make`` of a step from 0 to ``steps``; in a thread it makes that of the next one meanwhile.
 
-    A GPU would wait for its batch else.
+    A GPU would wait for its batch else. The first one is made here: what it starts belongs to no thread that ends, and a
+    process that is forked by one of a pool cannot end well.
     """
     coming: dict[int, Future[Made]] = {}
     with ThreadPoolExecutor(1) as thread:
 
         def made(step: int) -> Made:
-            found = coming.pop(step, None) or thread.submit(make, step)
+            found = coming.pop(step, None)
+            batch = make(step) if found is None else found.result()
             if step + 1 < steps:
                 coming[step + 1] = thread.submit(make, step + 1)
-            return found.result()
+            return batch
 
         yield made
 
@@ -154,24 +55,25 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
     """Return validation metrics of the model on the rows, each in [0, 1].
 
     ``retrieval``: image→text recall@1 within groups of ``batch`` rows. Where the rows have
-    negatives: ``accuracy`` (caption choice) and, with negative images, ``group``.
+    negatives, one each: ``accuracy`` (caption choice) and, with negative images, ``group``. The model is left in
+    evaluation mode.
     """
     import torch
 
-    def encode(pictures: npt.NDArray[np.uint8] | None, tokens: torch.Tensor | None) -> torch.Tensor:
-        out = []
-        for start in range(0, len(examples), batch):
-            part = slice(start, start + batch)
-            if pictures is not None:
-                pixels = normalised(clip, torch.from_numpy(pictures[part]).to(device))
-                out.append(clip.model.encode_image(pixels, normalize=True).float())
-            elif tokens is not None:
-                out.append(encode_text(clip, tokens[part].to(device)).float())
-        return torch.cat(out)
+    def vectors(images: Pixels) -> torch.Tensor:
+        stacks = (torch.from_numpy(images[part]).to(device) for part in parts)
+        return torch.cat(
+            [clip.model.encode_image(normalised(clip, s), normalize=True).float() for s in stacks]
+        )
 
+    def text_vectors(texts: Tokens) -> torch.Tensor:
+        stacks = (torch.from_numpy(texts[part]).long().to(device) for part in parts)
+        return torch.cat([encode_text(clip, stack).float() for stack in stacks])
+
+    parts = [np.arange(start, min(start + batch, len(examples))) for start in range(0, len(examples), batch)]
     clip.model.eval()
     with torch.inference_mode(), autocast(device, precision):
-        i0, c0 = encode(examples.images, None), encode(None, examples.texts)
+        i0, c0 = vectors(examples.images), text_vectors(examples.texts)
         found = [
             (i0[s : s + batch] @ c0[s : s + batch].T)
             .argmax(1)
@@ -179,16 +81,15 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
             for s in range(0, len(i0), batch)
         ]
         out = {"retrieval": float(torch.cat(found).float().mean())}
-        if examples.negative_texts is not None:
-            c1 = encode(None, examples.negative_texts)
+        if examples.negatives is not None:
+            c1 = text_vectors(examples.negatives.texts)
             right = (i0 * c0).sum(1) > (i0 * c1).sum(1)
             out["accuracy"] = float(right.float().mean())
-            if examples.negative_images is not None:
-                i1 = encode(examples.negative_images, None)
+            if examples.negatives.images is not None:
+                i1 = vectors(examples.negatives.images)
                 both = right & ((i1 * c1).sum(1) > (i1 * c0).sum(1))
                 both &= ((i0 * c0).sum(1) > (i1 * c0).sum(1)) & ((i1 * c1).sum(1) > (i0 * c1).sum(1))
                 out["group"] = float(both.float().mean())
-    clip.model.train()
     return out
 
 
@@ -206,21 +107,41 @@ def fit(
     checkpoint_every: int,
     device: str,
     precision: str,
+    workers: int,
     scratch: Path,
     title: str,
+    betas: tuple[float, float] = (0.9, 0.98),
+    eps: float = 1e-6,
+    trained: Trained = "all",
+    last_layers: int = 1,
+    lora: Mapping[str, Any] | None = None,
+    ema: float | None = None,
+    rows_at_once: int | None = None,
+    recompute: bool = False,
+    patience: int | None = None,
     on_points: Callable[[Curve], None] | None = None,
     select: str = "",
 ) -> Curve:
     """Train the model in place and return its curve; resumes from ``scratch``.
 
-    AdamW with β = (0.9, 0.98), ε = 1e-6 and weight decay on matrices only (BiVLC E.3).
+    AdamW with weight decay on matrices only (BiVLC E.3). What the method carries from step to step, its teacher or
+    its state, is in the checkpoints.
 
     Args:
         clip: model to train.
         examples: training rows, with the method that they are trained on by.
         validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
-        batch: texts and images of a step together with their negatives: a set with negatives
-            draws half as many rows, as in BiVLC.
+        batch: captions of a step, with their negatives and paraphrases: the more of them a method takes, the fewer
+            rows, as in BiVLC. Which rows: ``examples.rows_of``.
+        workers: processes that read and decode pictures for the steps to come; 0: this one does. It changes nothing in
+            the weights. None are started for pictures that are held in memory.
+        betas, eps: of AdamW.
+        trained, last_layers, lora: as in ``trained.freeze``; corrections are part of the weights at the end.
+        ema: decay of an average of the weights, which is then what is measured, and what the model ends with.
+        rows_at_once: rows of a batch that are encoded at a time, in less memory and more time; the gradient is that
+            of the whole batch (``grad_cache``).
+        recompute: whether layers are computed again for their gradient, in less memory and more time.
+        patience: checkpoints without a better ``select``, after which training ends.
         on_points: called with the new points of the curve at each checkpoint, for tracking.
         select: metric of ``hits`` by which the weights that the model ends with are chosen; "" for the last ones.
         seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
@@ -230,43 +151,62 @@ def fit(
 
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
-    on_device(clip.model, device).train()
-    rows = max(2, batch // 2) if examples.method.negatives else batch
+    on_device(clip.model, device)
+    method = examples.method
+    if method.neighbours:
+        near = nearest_rows(clip, examples, method.neighbours, device, precision)
+        examples = replace(examples, neighbours=near)
+    objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once)
+    average = None if ema is None else frozen_copy(clip.model)
+    seen = clip if average is None else replace(clip, model=average)
+    freeze(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
+    if recompute:
+        clip.model.set_grad_checkpointing()
+    to_training_mode(clip.model)
     groups = weight_decay_groups([clip.model], weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), eps=1e-6)
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps)
 
     def drawn(step: int) -> Batch:
-        return take(clip, examples, draw_batch(seed, step, len(examples), rows), device)
+        return take(clip, examples, rows_of(examples, batch, seed, step), seed, step)
 
     def measure() -> dict[str, float]:
         found: dict[str, float] = {}
         for part in validation:
             if len(part):
-                found.update(hits(clip, part, device, precision))
+                found.update(hits(seen, part, device, precision))
+        to_training_mode(clip.model)
         return found
 
-    def clamp(_: int) -> None:
-        with torch.no_grad():
-            clip.model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
+    def after_step(step: int) -> None:
+        objective.after_step()
+        if average is not None and ema is not None:
+            follow(average, plain_state(clip.model), warmed(ema, step))
 
-    with ahead(drawn, steps) as batch_of:
+    def names(step: int) -> list[str]:
+        return [str(name) for name in examples.names[rows_of(examples, batch, seed, step)]]
 
-        def loss(step: int) -> torch.Tensor:
-            with autocast(device, precision):
-                return batch_loss(clip, examples.method, batch_of(step))
-
+    with (
+        Loader(drawn, steps, 0 if examples.held else workers) as load,
+        ahead(lambda step: load(step).to(device), steps) as batch_of,
+    ):
         training = Training(
-            {"model": clip.model},
+            {"model": clip.model, **objective.modules, **({} if average is None else {"average": average})},
             optimizer,
-            loss,
+            batch_of,
+            objective.loss,
             steps,
             warmup,
             checkpoint_every,
             measure,
             on_points,
-            clamp,
+            after_step,
             select,
+            names,
+            patience,
         )
         curve = train(training, scratch=scratch, title=title)
-    clip.model.eval()
+    merge(clip.model)
+    if average is not None:
+        clip.model.load_state_dict(average.state_dict())
+    clip.model.requires_grad_(True).eval()
     return curve

@@ -5,25 +5,41 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 
 from caramel import tables
-from caramel.models.clip.checkpoints import VOCABULARY, load_checkpoint, save_checkpoint
+from caramel.models.clip.checkpoints import VOCABULARY, Clip, load_checkpoint, save_checkpoint
+from caramel.models.devices import resolve_device, resolve_precision
 from caramel.registry import METHODS
 from caramel.running import tracking
-from caramel.running.parallel import Executor, fingerprint, tune_grid
+from caramel.running.carried import Local
+from caramel.running.parallel import Executor, fingerprint
+from caramel.running.trials import tune_grid
 from caramel.storage.files import file_hash
-from caramel.storage.image_store import Pictures
-from caramel.training.contrastive import fit, load_examples
+from caramel.storage.image_store import Pictures, shards_of
+from caramel.training.averages import Mix, best_mix
+from caramel.training.contrastive import fit, hits
+from caramel.training.examples import Examples, load_examples
 from caramel.training.loop import kept_step
+from caramel.training.objective import with_bias
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
+from caramel.training.variants import check_data, set_up, split_rows
 
-MEASURED_BY = (
-    "negative_texts_images"  # the method whose set has all negatives: every variant is measured on it
-)
-SELECTED_BY = "group"  # on val: the weights that are kept are those of its best step
+if TYPE_CHECKING:
+    import torch
+
+CHECKPOINT = "checkpoint"  # folder of a trial
+# On val, by the first negative of each row: the weights that are kept are those of the best step by the metric.
+MEASURED_BY = {"trohn_img": "group", "trohn_text": "accuracy"}  # the second where a row has no negative image
+
+
+class Tuned(NamedTuple):
+    """What was measured on val: curves (model, step, metric, value, kept), and mixtures (model, alpha, metric, value, kept)."""
+
+    curves: pd.DataFrame
+    mixtures: pd.DataFrame
 
 
 def finetune_trial(
@@ -31,40 +47,51 @@ def finetune_trial(
     scratch: str,
     *,
     base: str,
-    sets: Mapping[str, str],
-    validation: str,
+    rows: str,
     images: str,
+    negatives: int | None,
+    weights: Mapping[str, Mapping[str, float]],
+    mix: Sequence[float],
     settings: Mapping[str, Any],
     planned: tracking.Planned,
+    workers: int,
 ) -> dict[str, Any]:
     """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run.
 
-    The weights of the checkpoint with the best ``SELECTED_BY`` on the val rows are kept, as BiVLC does; of equal ones the
+    The weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of equal ones the
     earlier. Without val rows the last are. The checkpoint's card says which.
 
     Args:
         point: {"variant", "seed"}.
         scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
         base: checkpoint folder to start from.
-        sets: variant → path of its ``training`` table.
-        validation: path of the ``training`` table, with negatives of all kinds, whose val rows every variant is measured on.
+        rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
         images: path of the images table.
+        negatives, weights: as in ``set_up``, the latter by variant.
+        mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
+            (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
         settings: keyword arguments of ``contrastive.fit``.
         planned: the run.
+        workers: as in ``contrastive.fit``.
 
-    Returns {"variant", "seed", "checkpoint", "curve"}.
+    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept;
+    the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
     """
     import torch
 
     torch.set_num_threads(1)  # one trial per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
-    name, out = f"{variant}-{seed}", Path(scratch) / "checkpoint"
-    rows = tables.read(tables.TRAINING, sets[variant])
-    val_rows = tables.read(tables.TRAINING, validation)
+    name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
+    method = set_up(variant, negatives, weights.get(variant, {}))
+    train_rows, val_rows = split_rows(rows)
     pictures = Pictures(images, tables.read(tables.IMAGES, images))
     clip = load_checkpoint(base)
-    examples = load_examples(clip, rows[rows["split"] == "train"], pictures, method=METHODS[variant])
-    measured = val_rows[val_rows["split"] == "val"]
+    if method.bias:
+        clip = with_bias(clip)
+    examples = load_examples(clip, train_rows, pictures, method=method)
+    measured, select = _measured_by(val_rows), MEASURED_BY[_measured_by(val_rows)]
+    validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
+    before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
     with tracking.opened(planned, {"train_rows": len(examples)}):
         import mlflow
 
@@ -72,19 +99,21 @@ def finetune_trial(
         curve = fit(
             clip,
             examples,
-            [load_examples(clip, measured, pictures, method=METHODS[MEASURED_BY])] if len(measured) else [],
+            validation,
             seed=seed,
+            workers=workers,
             scratch=Path(scratch),
             title=name,
             on_points=log_curve,
-            select=SELECTED_BY,
+            select=select,
             **settings,
         )
-        kept = kept_step(curve, SELECTED_BY)
+        mixtures = mixed_with_base(clip, before, mix, validation, select, settings)
+        kept = kept_step(curve, select)
         mlflow.log_metric("kept_step", kept)
         mlflow.log_figure(curve_figure(curve, name), "learning_curve.png")
     vocabulary = Path(base) / VOCABULARY
-    chosen = f"best {SELECTED_BY} on val" if len(measured) else "last step"
+    chosen = f"best {select} on val" if len(val_rows) else "last step"
     card = {
         "name": name,
         "variant": variant,
@@ -92,12 +121,36 @@ def finetune_trial(
         "base": file_hash(base),
         "step": kept,
         "kept": chosen,
+        "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
     }
     own = vocabulary.read_bytes() if vocabulary.exists() else None
     if out.exists():  # of a trial that is run again
         shutil.rmtree(out)
     save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
-    return {"variant": variant, "seed": seed, "checkpoint": str(out), "curve": curve}
+    return {"variant": variant, "seed": seed, "curve": curve, "select": select, "mixtures": mixtures}
+
+
+def mixed_with_base(
+    clip: Clip,
+    before: Mapping[str, torch.Tensor],
+    mix: Sequence[float],
+    validation: Sequence[Examples],
+    select: str,
+    settings: Mapping[str, Any],
+) -> list[Mix]:
+    """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each."""
+    if not (mix and validation):
+        return []
+    device = resolve_device(settings["device"])
+    precision = resolve_precision(settings["precision"], device)
+    return best_mix(clip.model, before, mix, lambda: hits(clip, validation[0], device, precision), select)
+
+
+def _measured_by(val_rows: pd.DataFrame) -> str:
+    """Return the method whose data the val rows have: with the image of each row's first negative, or without."""
+    images = val_rows["negative_image_ids"]
+    has = images.map(lambda names: names is not None and len(names) > 0 and names[0] is not None)
+    return "trohn_img" if has.all() else "trohn_text"
 
 
 def finetune(
@@ -105,20 +158,21 @@ def finetune(
     variants: Sequence[str],
     seeds: Sequence[int],
     base: str,
-    sets: Mapping[str, str],
-    validation: str,
+    rows: str,
     images: str,
     data: Sequence[str],
+    negatives: int | None,
+    weights: Mapping[str, Mapping[str, float]],
+    mix: Sequence[float],
     settings: Mapping[str, Any],
+    workers: int,
     executor: Executor,
     folder: Path,
     out: Path,
     root: Path,
     gpus: float = 0.0,
-) -> pd.DataFrame:
+) -> Tuned:
     """Fine-tune all variants × seeds and copy their checkpoints to ``out/<variant>-<seed>``.
-
-    Returns the learning curves: columns model, step, metric, value, kept.
 
     Args:
         variants, seeds: the grid.
@@ -127,41 +181,53 @@ def finetune(
         gpus: GPUs per trial.
         data: DVC paths to record as the runs' inputs.
         root: folder that holds ``mlruns/``.
-        base, sets, validation, images, settings, executor: as in ``finetune_trial``.
+        base, rows, images, negatives, weights, mix, settings, workers, executor: as in ``finetune_trial``.
+
+    Raises:
+        DataError, BackendError: as in ``check_data``, before the first trial.
     """
+    check_data(variants, rows, base)
     points = [{"variant": variant, "seed": seed} for variant in variants for seed in seeds]
 
-    def plan(point: dict[str, Any], scratch: str) -> tracking.Planned:
+    def described(variant: str) -> dict[str, Any]:
+        method = set_up(variant, negatives, weights.get(variant, {}))
+        return {"negatives": method.negatives, **{f"weight_{name}": w for name, w in method.weights.items()}}
+
+    def plan(point: dict[str, Any], trial: str) -> dict[str, Any]:
         name = f"{point['variant']}-{point['seed']}"
-        return tracking.plan(
+        run = tracking.plan(
             f"finetune {name}",
-            key=fingerprint(__name__, name, scratch),
-            params={**point, **settings},
+            key=fingerprint(__name__, name, trial),
+            params={**point, **settings, "mix": mix, **described(point["variant"])},
             data=data,
             tags={"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])},
             root=root,
         )
+        return {"planned": run, "workers": workers}
 
-    results = tune_grid(
+    trials = tune_grid(
         finetune_trial,
         points,
         settings={
-            "base": str(Path(base).resolve()),
-            "sets": {name: str(Path(path).resolve()) for name, path in sets.items()},
-            "validation": str(Path(validation).resolve()),
-            "images": str(Path(images).resolve()),
+            "base": Local(base),
+            "rows": Local(rows),
+            "images": Local(images, around=tuple(shards_of(images, tables.read(tables.IMAGES, images)))),
+            "negatives": negatives,
+            "weights": {variant: dict(values) for variant, values in weights.items()},
+            "mix": list(mix),
             "settings": dict(settings),
         },
-        inputs=[file_hash(path) for path in (base, *sets.values(), validation, images)],
         folder=folder,
         executor=executor,
         title="finetune",
         gpus=gpus,
         plan=plan,
     )
-    curves = []
-    for result in results:
+    curves, mixtures = [], []
+    for result, scratch in trials:
         name = f"{result['variant']}-{result['seed']}"
-        shutil.copytree(result["checkpoint"], out / name)
-        curves.append(curve_frame(result["curve"], name, SELECTED_BY))
-    return pd.concat(curves, ignore_index=True)
+        shutil.copytree(scratch / CHECKPOINT, out / name)
+        curves.append(curve_frame(result["curve"], name, result["select"]))
+        mixtures += [(name, *mixture) for mixture in result["mixtures"]]
+    columns = ["model", *Mix._fields]
+    return Tuned(pd.concat(curves, ignore_index=True), pd.DataFrame(mixtures, columns=columns))

@@ -12,8 +12,9 @@ from caramel.errors import BackendError
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.checkpoints import assemble, build_model, save_checkpoint
 from caramel.models.clip.tokenizer import learn_merges
-from caramel.training.contrastive import fit, load_examples
-from caramel.training.methods import IN_BATCH
+from caramel.training.contrastive import fit
+from caramel.training.examples import load_examples
+from caramel.training.methods import infonce
 
 
 def pretrain_base(
@@ -32,6 +33,7 @@ def pretrain_base(
     checkpoint_every: int,
     device: str,
     precision: str,
+    workers: int,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -46,7 +48,7 @@ def pretrain_base(
         model: path of an open_clip model config (JSON).
         seed: of the initial weights and of the batches.
         scratch: where resumable state lies.
-        steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, on_points:
+        steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, workers, on_points:
             as in ``contrastive.fit``.
 
     Raises:
@@ -61,8 +63,8 @@ def pretrain_base(
     train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
     curve = fit(
         clip,
-        load_examples(clip, train_rows, images, method=IN_BATCH),
-        [load_examples(clip, val_rows, images, method=IN_BATCH)] if len(val_rows) else [],
+        load_examples(clip, train_rows, images, method=infonce.METHOD),
+        [load_examples(clip, val_rows, images, method=infonce.METHOD)] if len(val_rows) else [],
         seed=seed,
         steps=steps,
         batch=batch,
@@ -72,6 +74,7 @@ def pretrain_base(
         checkpoint_every=checkpoint_every,
         device=device,
         precision=precision,
+        workers=workers,
         scratch=scratch,
         title="pretrain",
         on_points=on_points,

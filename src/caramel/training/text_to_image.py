@@ -21,10 +21,12 @@ from caramel.images.pipelines import CallOptions, save_pipeline
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.training.loader import Loader, Pixels, batch_rows, tokenized
 from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
     import torch
+    from PIL import Image
 
 HEADS = 8
 TEXT_TOKENS = 40
@@ -58,6 +60,7 @@ def train_pixart(
     checkpoint_every: int,
     device: str,
     precision: str,
+    workers: int,
     scratch: Path,
     out: Path,
     on_points: Callable[[Curve], None] | None = None,
@@ -74,6 +77,7 @@ def train_pixart(
         ema: decay of the averaged weights, which are the ones saved.
         drop_caption: share of captions left empty, for classifier-free guidance.
         shown: share of pictures of which some patches are shown as they are, for the model to fill in the others.
+        workers: as in ``contrastive.fit``.
         scratch: where resumable state lies.
         steps, batch, lr, warmup, width, layers, checkpoint_every, device, precision, on_points:
             as their names say.
@@ -87,28 +91,27 @@ def train_pixart(
     text_encoder = on_device(make_text_encoder(tokenizer, width), device).train()
     transformer = on_device(make_transformer(size, patch, width, layers), device).train()
     rows = pairs[pairs["split"] == "train"]
-    pictures = load_pictures(rows, images, size)
-    tokens = tokenizer([*rows["caption"], ""], padding="max_length", max_length=TEXT_TOKENS, truncation=True)
-    ids = torch.tensor(tokens["input_ids"])
-    mask = torch.tensor(tokens["attention_mask"])
+    if rows.empty:
+        raise DataError("There is no picture to train on: no pair is in the train split.")
+    pictures = Pixels(images, rows["image_id"], lambda image: square(image, size), (size, size))
+    tokens = tokenized(lambda part: padded(tokenizer, part), [*rows["caption"], ""])
     averaged = torch.nn.ModuleList([copy.deepcopy(text_encoder), copy.deepcopy(transformer)])
     averaged.requires_grad_(False)
 
-    def loss(step: int) -> torch.Tensor:
+    def drawn(step: int) -> tuple[int, torch.Tensor, torch.Tensor]:
+        chosen = batch_rows(seed, step, len(rows), batch)
+        return step, torch.from_numpy(chosen), torch.from_numpy(pictures.drawn(chosen, seed, step))
+
+    def loss(made: tuple[int, torch.Tensor, torch.Tensor]) -> torch.Tensor:
+        step, chosen, shown_pictures = made
+        number = len(chosen)
         rng = np.random.default_rng([seed, step])
-        chosen = rng.integers(len(rows), size=batch)
-        said = np.where(rng.random(batch) < drop_caption, len(rows), chosen)  # last row: the empty caption
-        clean = torch.from_numpy(pictures[chosen]).to(device).float() / 127.5 - 1
+        said = np.where(rng.random(number) < drop_caption, len(rows), chosen)  # last row: the empty caption
+        ids, mask = torch.from_numpy(tokens[said]).long().to(device).unbind(1)
+        clean = shown_pictures.to(device).float() / 127.5 - 1
+        hidden = torch.from_numpy(hidden_pixels(rng, number, size, patch, shown)).to(device)
         with autocast(device, precision):
-            return flow_loss(
-                transformer,
-                text_encoder,
-                clean,
-                ids[said].to(device),
-                mask[said].to(device),
-                torch.from_numpy(hidden_pixels(rng, batch, size, patch, shown)).to(device),
-                rng,
-            )
+            return flow_loss(transformer, text_encoder, clean, ids, mask, hidden, rng)
 
     def average(step: int) -> None:
         decay = min(ema, (step + 1) / (step + 10))
@@ -120,8 +123,11 @@ def train_pixart(
         weight_decay_groups([text_encoder, transformer], 0.01), lr=lr, betas=(0.9, 0.98)
     )
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
-    training = Training(modules, optimizer, loss, steps, warmup, checkpoint_every, None, on_points, average)
-    curve = train(training, scratch=scratch, title="train_generator")
+    with Loader(drawn, steps, 0 if pictures.held else workers) as load:
+        training = Training(
+            modules, optimizer, load, loss, steps, warmup, checkpoint_every, None, on_points, average
+        )
+        curve = train(training, scratch=scratch, title="train_generator")
     options = CallOptions(CALL_OPTIONS)
     save_pipeline(make_pipeline(tokenizer, averaged[0], averaged[1]), options, out)
     return curve
@@ -178,15 +184,17 @@ def hidden_pixels(
     return patches.repeat(patch, axis=2).repeat(patch, axis=3)
 
 
-def load_pictures(rows: pd.DataFrame, images: Mapping[str, bytes], size: int) -> Any:
-    """Return the rows' pictures as uint8, shape (n, 3, size, size)."""
-    from caramel.storage.pictures import pixels
+def square(image: Image.Image, size: int) -> Image.Image:
+    """Return the picture's centre square, (size, size) pixels."""
+    from PIL import Image, ImageOps
 
-    if rows.empty:
-        raise DataError("There is no picture to train on: no pair is in the train split.")
-    distinct, places = np.unique(rows["image_id"].to_numpy(str), return_inverse=True)
-    stack = np.stack([pixels(images[name], name, size) for name in distinct.tolist()])
-    return stack.transpose(0, 3, 1, 2)[places]
+    return ImageOps.fit(image, (size, size), Image.Resampling.BICUBIC)
+
+
+def padded(tokenizer: Any, texts: list[str]) -> npt.NDArray[np.int64]:
+    """Return tokens and mask of texts, (n, 2, tokens)."""
+    found = tokenizer(texts, padding="max_length", max_length=TEXT_TOKENS, truncation=True)
+    return np.stack([found["input_ids"], found["attention_mask"]], axis=1)
 
 
 def make_tokenizer(vocabulary: Path, folder: Path) -> Any:

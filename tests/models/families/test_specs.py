@@ -14,10 +14,12 @@ from caramel.models.families.specs import (
     ModelSpec,
     content_of,
     families_help,
+    local,
     missing_of,
     open_model,
     parse_spec,
 )
+from caramel.running.carried import Local, here
 from caramel.storage.files import file_hash
 
 
@@ -199,3 +201,29 @@ def test_auto_is_resolved_and_the_last_model_is_kept(dual) -> None:
     assert open_model("dual:a", "auto", "fp32") is one
     open_model("dual:b", "auto", "fp32")
     assert open_model("dual:a", "auto", "fp32") is not one
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("open_clip:{}/model", "{}/model"),
+        ("name=open_clip:./model", "./model"),
+        ("name=open_clip:x//model", "x//model"),
+        ("ViT-B-32:quick?quick_gelu=false", "quick"),
+        ("open_clip:ViT-B-32:quick?quick_gelu=true", "quick"),
+    ],
+)
+def test_the_file_or_folder_of_a_spec_is_found_where_it_stands_however_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path / "model", tmp_path / "x" / "model"):
+        folder.mkdir(parents=True)
+        write_json(folder / "open_clip_config.json", {})
+    (tmp_path / "quick").write_bytes(b"weights")
+    text, path = text.format(tmp_path), path.format(tmp_path)
+    found = local(text)
+    assert isinstance(found, Local)
+    assert found.path == path
+    assert here(found) == text
+    assert local("ViT-B-32-quickgelu:openai") == "ViT-B-32-quickgelu:openai"

@@ -16,7 +16,8 @@ import numpy as np
 
 from caramel.arrays import Bools, Floats, Ints
 from caramel.blind.crossfit import cross_fitted
-from caramel.blind.probe import CAP, Items, counted, learn
+from caramel.blind.probe import CAP, Items, learn
+from caramel.blind.terms import Terms
 from caramel.texts import tokens
 
 ODD = "odd_one_out"
@@ -45,7 +46,7 @@ def odd_one_out(
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[item] for item in side] for side in (positives, negatives)], dtype=np.int64)
     places = Items.of(items, [text for text, _, _ in items], sides)
-    features, _ = counted(items, terms_among)
+    features = Terms.of(items, terms_among).of_items(np.arange(len(items)))
 
     def values(learned: Ints, scored: Ints) -> Floats:
         found: Floats = features[scored] @ learn(features, learned, COST, seed)

@@ -24,6 +24,7 @@ from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Ta
 from caramel.registry import BENCHMARKS
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief
+from caramel.storage.handed_frames import FRAME, named_only
 from caramel.tables import SUBTYPES
 
 COLUMNS = (
@@ -38,7 +39,6 @@ COLUMNS = (
     "negative_image",
 )
 NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
-FRAME = "The data frame"  # what messages call it
 OTHER = "other"  # subtype of rows that belong to none, where others do
 PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
 MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
@@ -122,16 +122,10 @@ def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
         DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, or an
             image lies outside of the folder.
     """
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"Rows must be a pandas DataFrame, not {type(frame).__name__}.")
-    names = [name for name in frame.columns if isinstance(name, str)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"{FRAME} has several columns {twice[0]!r}. Leave one.")
-    plain = frame[names].astype(object)
+    plain = named_only(frame).astype(object)
     records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
     places = [f"{FRAME}, row {label!r}" for label in frame.index]
-    rows = completed(names, list(zip(places, records, strict=True)), FRAME)
+    rows = completed(list(plain.columns), list(zip(places, records, strict=True)), FRAME)
     located, files = _located(rows, images) if images else (rows.assign(image=None, negative_image=None), {})
     return AuditRows(_checked(located, FRAME), NAMED, files)
 

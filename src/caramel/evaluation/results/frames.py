@@ -13,8 +13,7 @@ from caramel.evaluation.results.other_files import scored
 from caramel.evaluation.results.published_files import judged_models
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
-
-FRAME = "The data frame"
+from caramel.storage.handed_frames import FRAME, named_only
 
 
 def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int) -> pd.DataFrame:
@@ -105,15 +104,10 @@ def _several(side: pd.DataFrame | Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
 
 def _frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the columns of a frame that have a name, rows numbered."""
-    if not isinstance(frame, pd.DataFrame):
-        raise DataError(f"Rows must be a pandas DataFrame, not {type(frame).__name__}.")
-    names = [name for name in frame.columns if isinstance(name, str)]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise DataError(f"{FRAME} has several columns {twice[0]!r}. Leave one.")
+    named = named_only(frame)
     if frame.empty:
         raise DataError(f"{FRAME} holds no row.")
-    return frame[names].reset_index(drop=True)
+    return named.reset_index(drop=True)
 
 
 def _of(rows: pd.DataFrame, name: str) -> pd.DataFrame:

@@ -45,21 +45,53 @@ def text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -
         place = _end(tower, tokens)
         x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
     x = tower.transformer(x, attn_mask=mask)
-    pooled = tower.ln_final(x[torch.arange(len(x), device=x.device), place])
+    return normalize(_projected(tower, x[torch.arange(len(x), device=x.device), place]), dim=-1)
+
+
+def text_parts(
+    model: Any, tokens: torch.Tensor, columns: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return what ``text_vectors`` does, the words (n, columns, d) as they are projected, and which columns are words
+    (n, columns).
+
+    Neither the start token nor padding is one; the end token is. The model's tower pools there (``parts.without_parts``).
+    """
+    import torch
+    from torch.nn.functional import normalize
+
+    tower = _causal_tower(model)
+    place = _end(tower, tokens)
+    x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
+    words = _projected(tower, tower.transformer(x, attn_mask=mask))
+    column = torch.arange(x.shape[1], device=x.device)
+    is_word = (column > 0) & (column <= place[:, None])
+    return normalize(words[torch.arange(len(x), device=x.device), place], dim=-1), words, is_word
+
+
+def pools_at_the_end(model: Any) -> bool:
+    """Return whether the text tower is causal, and a text's vector that of its end token."""
+    tower = _causal_tower(model)
+    return tower is not None and getattr(tower, "cls_emb", None) is None
+
+
+def _projected(tower: Any, x: torch.Tensor) -> torch.Tensor:
+    """Return columns (…, width) after the last norm and the projection, (…, d)."""
+    import torch
+
+    x = tower.ln_final(x)
     projection = tower.text_projection
     if isinstance(projection, torch.nn.Linear):
-        pooled = projection(pooled)
+        x = projection(x)
     elif projection is not None:
-        pooled = pooled @ projection
-    return normalize(pooled, dim=-1)
+        x = x @ projection
+    return x
 
 
 def needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
     """Return after how many columns the batch is cut; None where the end tokens do not say it."""
-    tower = _causal_tower(model)
-    if tower is None or getattr(tower, "cls_emb", None) is not None:
+    if not pools_at_the_end(model):
         return None
-    return int(_end(tower, tokens).max()) + 1
+    return int(_end(_causal_tower(model), tokens).max()) + 1
 
 
 def _causal_tower(model: Any) -> Any:

@@ -35,6 +35,7 @@ from caramel.errors import BackendError
 from caramel.kinds.model import Family, Model
 from caramel.models.clip.activations import OPTION
 from caramel.registry import FAMILIES
+from caramel.running.carried import Local
 from caramel.storage.files import file_hash
 
 CONFIG = "open_clip_config.json"
@@ -135,21 +136,30 @@ def content_of(text: str) -> str:
     Of a file, the config beside it counts as well.
     """
     target = parse_spec(text).target
-    path = _local_path(target)
-    if path is None:
+    part = _local_part(target)
+    if part is None:
         return target
+    path = Path(part)
     beside = path.with_name(CONFIG)
     parts = [path, beside] if path.is_file() and beside.is_file() else [path]
     return " ".join([target, *map(file_hash, parts)])
 
 
-def _local_path(target: str) -> Path | None:
-    """Return the file or folder that a target names, as a whole or after its first colon."""
+def _local_part(target: str) -> str | None:
+    """Return what of a target names a file or folder: the whole or what follows its first colon, without an option."""
     plain = target if Path(target).exists() else target.partition("?")[0]
-    for part in (plain, plain.partition(":")[2]):
-        if part and Path(part).exists():
-            return Path(part)
-    return None
+    return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)
+
+
+def local(text: str) -> str | Local:
+    """Return the spec as work on any machine takes it: one that names a file or folder of this one says so."""
+    target = parse_spec(text).target
+    part = _local_part(target)
+    if part is None:
+        return text
+    start, beside = len(text) - len(target) + target.index(part), Path(part).with_name(CONFIG)
+    around = (str(beside),) if Path(part).is_file() and beside.is_file() else ()
+    return Local(part, text[:start], text[start + len(part) :], around)
 
 
 def missing_of(text: str) -> list[str]:

@@ -1,0 +1,280 @@
+"""A resumable grid of trials: a Ray Tune experiment whose results this process keeps.
+
+A trial's result is kept as JSON beside its folder, by the same hash as a shard's, with the hashes of the files in that
+folder. A trial whose driver, worker or node died is started again and goes on from what it kept in its folder; on a node
+other than the driver's the folder is mirrored (``disk.mirrored``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.running.carried import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
+from caramel.running.cluster import RETRIES, named_cluster, ray_session
+from caramel.running.disk import PART, asked, driver_disk, mirrored
+from caramel.running.node import be_at_home, called, differences, home, versions
+from caramel.running.parallel import Executor, names_of, results_in
+from caramel.running.tracking_server import NAME, named_server
+from caramel.running.workers import end_workers, sent
+from caramel.storage.files import check, discard, hashes, keep, kept
+from caramel.storage.volumes import blamed
+
+
+class Finished(NamedTuple):
+    """A trial that has ended."""
+
+    result: dict[str, Any]
+    folder: Path  # what it wrote
+
+
+def tune_grid(
+    trial: Callable[..., dict[str, Any]],
+    points: Sequence[Mapping[str, Any]],
+    *,
+    settings: Mapping[str, Any],
+    folder: str | Path,
+    executor: Executor,
+    title: str,
+    gpus: float = 0.0,
+    again: Callable[[dict[str, Any]], bool] = lambda result: False,
+    plan: Callable[[dict[str, Any], str], dict[str, Any]] = lambda point, name: {},
+) -> list[Finished]:
+    """Return what ``trial`` gave and wrote at each point of a grid, in the grid's order.
+
+    Args:
+        trial: top-level function ``trial(point, scratch, **settings)`` that returns JSON-like
+            results; ``scratch`` is a folder of its own that outlives a crash.
+        points: JSON-like points of the grid.
+        settings: JSON-like keyword arguments of ``trial``, the same for all points; files that it reads are ``Local``.
+        folder: where the trials' folders and results lie.
+        executor: ``inline`` runs in this process, ``ray`` as a Ray Tune experiment.
+        title: name of the experiment.
+        gpus: GPUs that one trial needs.
+        again: says of a result that it is not to be kept: the next call runs that trial again.
+        plan: called here with point and name of each trial that is to be run, before it is; what it returns are
+            further keyword arguments of the trial, and no part of its key. A tracked run is made so: of two hosts each
+            would make one.
+
+    Raises:
+        ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
+    """
+    folder = results_in(folder)
+    names = names_of(trial, settings, [dict(point) for point in points])
+    done = _finished(folder, {*names})
+    todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
+    each = {n: {**settings, **plan(point, n)} for n, point in todo.items()}
+    if executor == "inline":
+        for name, point in tqdm(todo.items(), desc=title, unit="trial", disable=None):
+            placed = replaced(each[name], Local, here)
+            _keep(folder / name, _run_trial(trial, point, folder / name, placed))
+    elif todo:
+        for name in todo:
+            check(folder / name)  # here, since nobody sees what a worker says
+        _run_on_tune(trial, todo, each, folder, title, gpus)
+    done |= _finished(folder, {*todo})
+    for result, path in done.values():
+        if again(result):
+            path.unlink(missing_ok=True)
+    if lost := {*names} - {*done}:
+        raise ResourceError(
+            f"Results of {len(lost)} of {len({*names})} trials of {title!r} in {str(folder)!r} were changed or removed "
+            f"before they were read. Does another process work in that folder? Wait for it, then run this again."
+        )
+    return [Finished(done[name][0], folder / name) for name in names]
+
+
+def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
+    """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
+    found = {}
+    for name, path in kept(folder, ".json", names).items():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["files"] == hashes(folder / name):
+            found[name] = content["result"], path
+        else:
+            discard(path, f"files in {str(folder / name)!r} are not as they were written with it")
+    return found
+
+
+def _run_trial(
+    trial: Callable[..., dict[str, Any]], point: Mapping[str, Any], place: Path, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run one trial in its folder; return its result and the hashes of what it wrote."""
+    if place.is_file():
+        discard(place, "it is a file where a trial's folder belongs")
+    place.mkdir(parents=True, exist_ok=True)
+    result = trial(dict(point), str(place), **settings)
+    return {"result": result, "files": hashes(place)}
+
+
+def _keep(place: Path, content: Mapping[str, Any]) -> None:
+    """Keep what ``_run_trial`` returned, beside the trial's folder."""
+    text = json.dumps(content, sort_keys=True)
+    keep(place.with_suffix(".json"), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _run_on_tune(
+    trial: Callable[..., dict[str, Any]],
+    points: Mapping[str, dict[str, Any]],
+    settings: Mapping[str, dict[str, Any]],
+    folder: Path,
+    title: str,
+    gpus: float,
+) -> None:
+    """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
+
+    The first error is raised after all have ended.
+    """
+    with ray_session() as look:
+        from ray import tune
+
+        end_workers()
+        if any("planned" in each for each in settings.values()):
+            _require_tracking()
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
+        for part in folder.glob(f".*{PART}"):  # what a node sent that died
+            part.unlink(missing_ok=True)
+        given = {name: sent(each) for name, each in settings.items()}
+        where = Driver.here()
+
+        def trainable(config: dict[str, Any]) -> None:
+            name = config["name"]
+            try:
+                found = _on_its_node(trial, config["point"], folder / name, given[name], where)
+            except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
+                tune.report({"error": _said(error, folder / name)})
+            else:
+                shown = {k: v for k, v in found["result"].items() if isinstance(v, int | float)}
+                tune.report({**shown, "found": json.dumps(found), "error": ""})
+
+        watch, unkept = _watch(folder, look)
+        tuner = tune.Tuner(
+            tune.with_resources(trainable, {"cpu": 1, "gpu": gpus}),
+            param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
+            # A trial is a function of its arguments alone: the next one needs no process of its own, which would
+            # import torch again.
+            tune_config=tune.TuneConfig(reuse_actors=True),
+            run_config=tune.RunConfig(
+                name=title,
+                storage_path=str(folder / "tune"),
+                verbose=int(sys.stdout.isatty()),
+                progress_reporter=tune.CLIReporter(max_report_frequency=30),
+                callbacks=[watch],
+                failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
+            ),
+        )
+        try:
+            grid = tuner.fit()
+        except Exception:
+            if unkept:  # Tune's own error is a traceback of it
+                raise unkept[0] from None
+            raise
+    missing = len(points) - len(kept(folder, ".json", points))
+    if missing:
+        said = [result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")]
+        said += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
+        raise ResourceError(
+            f"{missing} of {len(points)} trials of {title!r} failed; the first said: "
+            f"{(said or ['the experiment was interrupted'])[0]}\n"
+            f"Finished trials are kept in {folder}; run `dvc repro` to go on."
+        )
+
+
+def _require_tracking() -> None:
+    """Return if the runs of trials can be tracked from all nodes.
+
+    Raises:
+        ConfigError: they would go to a database on this machine's disk.
+    """
+    import ray
+
+    others = [
+        node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != home()
+    ]
+    if named_cluster() and others and not named_server():
+        raise ConfigError(
+            f"Trials may run on {', '.join(sorted({*others}))}, but runs are tracked in a database on this machine's disk. Name an "
+            f"MLflow server with {NAME} (docs/tracking.md), or take one machine: RAY_ADDRESS=local."
+        )
+
+
+def _watch(folder: Path, look: Callable[[], None]) -> tuple[Any, list[ResourceError]]:
+    """Return Tune's callback that keeps what trials report, and what it could not be kept for.
+
+    It looks at each turn of Tune's loop whether Ray still runs.
+    """
+    from ray import tune
+
+    unkept: list[ResourceError] = []
+
+    class Watch(tune.Callback):  # type: ignore[misc]
+        def on_step_begin(self, **info: Any) -> None:
+            look()
+
+        def on_trial_result(self, *, trial: Any, result: dict[str, Any], **info: Any) -> None:
+            if result.get("found"):
+                try:
+                    _keep(folder / trial.config["name"], json.loads(result["found"]))
+                except ResourceError as error:
+                    unkept.append(error)
+                    raise
+
+        def on_trial_recover(self, *, trial: Any, **info: Any) -> None:
+            point = trial.config["point"]
+            print(
+                f"\nThe worker of trial {point} died; the trial goes on from what it left.", file=sys.stderr
+            )
+
+    return Watch(), unkept
+
+
+class Driver(NamedTuple):
+    """The machine that drives, as a trial on another node knows it."""
+
+    home: str  # number of its node
+    disk: Any  # actor that reads and writes its files; None on a cluster that is this machine
+    installed: dict[str, str]
+
+    @classmethod
+    def here(cls) -> Driver:
+        """Return this machine."""
+        return cls(home(), driver_disk() if named_cluster() else None, versions())
+
+
+def _on_its_node(
+    trial: Callable[..., dict[str, Any]],
+    point: Mapping[str, Any],
+    place: Path,
+    settings: Mapping[str, Any],
+    driver: Driver,
+) -> dict[str, Any]:
+    """Run one trial where this process is: in its folder, or on another node in one that mirrors it.
+
+    Raises:
+        ResourceError: the node has other versions than the driver, or the trial failed there.
+    """
+    away = called(driver.home)
+    if not away:
+        return _run_trial(trial, point, place, replaced(settings, Parcel, where_it_was))
+    if said := differences(away, versions(), driver.installed):
+        raise ResourceError(said)
+    be_at_home()
+    fetch = partial(unpacked, read=partial(asked, driver.disk, "read"))
+    try:
+        with mirrored(str(place), driver.disk) as mirror:
+            return _run_trial(trial, point, mirror, replaced(settings, Parcel, fetch))
+    except Exception as error:
+        raise ResourceError(f"On node {away}: {_said(error, CACHE.expanduser())}") from error
+
+
+def _said(error: Exception, place: Path) -> str:
+    """Return what an error of a trial that wrote at a place says."""
+    return blamed(error, [place]) or f"{type(error).__name__}: {error}"

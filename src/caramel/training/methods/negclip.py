@@ -1,0 +1,29 @@
+"""NegCLIP: a hard negative text of each row, and a row with a similar image beside it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from caramel.kinds.method import Encoded, Method
+from caramel.training.losses import neg
+
+if TYPE_CHECKING:
+    import torch
+
+
+def loss(encoded: Encoded, step: int) -> torch.Tensor:
+    """Return Neg(x, y, h); half of the rows are the neighbours of the others, with their own captions and negatives."""
+    return neg(encoded)
+
+
+METHOD = Method(
+    name="negclip",
+    help="as `trohn_text`, one of a row's negatives drawn at each visit; and half of a batch are rows whose images are the "
+    "nearest to those of the other half.",
+    source="Yuksekgonul et al., ICLR 2023, 4.1: three nearest neighbours by CLIP; batch 256, lr 1e-6, decay 0.2, warm-up 50, "
+    "5 epochs. Their code is wrong on several GPUs, where gathering breaks the order of the labels.",
+    loss=loss,
+    negatives=1,
+    drawn=True,
+    neighbours=3,
+)

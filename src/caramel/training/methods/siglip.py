@@ -1,0 +1,36 @@
+"""SigLIP: each pair of the batch is a yes or no of its own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from caramel.kinds.method import Encoded, Method
+from caramel.training.losses import apart
+
+if TYPE_CHECKING:
+    import torch
+
+
+def loss(encoded: Encoded, step: int) -> torch.Tensor:
+    """Return −(1/n) Σ_ij ln σ(z_ij (s x_i·y_j + b)), z = 1 on the diagonal and −1 beside it.
+
+    Divided by n, not by n²: the fork of open_clip that CE-CLIP is written in takes the mean over all pairs, which
+    is another learning rate. Two rows of one image are neither a pair nor none, and left out.
+    """
+    import torch
+    from torch.nn.functional import logsigmoid
+
+    assert encoded.bias is not None
+    n = len(encoded.images)
+    logits = encoded.scale * encoded.images @ encoded.texts.T + encoded.bias
+    signs = 2 * torch.eye(n, device=logits.device, dtype=logits.dtype) - 1
+    return -(logsigmoid(signs * logits) * apart(encoded.image_of)).sum() / n
+
+
+METHOD = Method(
+    name="siglip",
+    help="none; a sigmoid for each pair, in place of a softmax over the batch.",
+    source="Zhai et al., ICCV 2023: scale 10 and bias −10 at first.",
+    loss=loss,
+    bias=True,
+)

@@ -1,0 +1,62 @@
+"""The methods of a fine-tuning as its settings have them, and whether there is what they train on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import BackendError
+from caramel.kinds.method import Method
+from caramel.models.clip.checkpoints import build_model, read_folder
+from caramel.models.clip.parts import without_parts
+from caramel.registry import METHODS
+from caramel.training.examples import require
+
+
+def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:
+    """Return a method with so many negatives of a row, if it takes any and a number is given, and with other weights."""
+    method = METHODS[variant]
+    number = negatives if negatives is not None and method.negatives else method.negatives
+    return replace(method, negatives=number, weights={**method.weights, **weights})
+
+
+def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the train and the val rows of a table ``training``."""
+    table = tables.read(tables.TRAINING, path)
+    return table[table["split"] == "train"], table[table["split"] == "val"]
+
+
+def check_data(variants: Iterable[str], rows: str | Path, base: str | Path) -> None:
+    """Look whether there is all that some methods train on, before one of them does.
+
+    Args:
+        variants: names of methods.
+        rows: path of the table ``training``.
+        base: checkpoint folder of the model that is trained.
+
+    Raises:
+        DataError: the rows lack what one of them needs (``examples.require``).
+        BackendError: the model does.
+    """
+    train_rows, _ = split_rows(rows)
+    methods = [METHODS[variant] for variant in variants]
+    for method in methods:
+        require(train_rows, method)
+    in_parts = [method.name for method in methods if method.parts]
+    if in_parts and (why := _without_parts(Path(base))):
+        raise BackendError(
+            f"Method {in_parts[0]!r} trains on patches and words, which the model at {str(base)!r} does not give: {why}. Leave "
+            f"{in_parts[0]!r} out of finetune.variants, or take another base."
+        )
+
+
+def _without_parts(base: Path) -> str:
+    import torch
+
+    config, _ = read_folder(base)
+    with torch.device("meta"):  # what it is made of, without weights
+        return without_parts(build_model(config, str(base)))

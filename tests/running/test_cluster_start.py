@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.running import cluster_start
+from caramel.running.cluster_start import start_head, start_worker
+
+NONE: dict[str, int | None] = {"num_cpus": None, "num_gpus": 2}
+
+
+@pytest.fixture
+def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return what ``ray start`` was called with, of a ``ray`` that says ``says`` and ends."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    monkeypatch.setattr(cluster_start.signal, "signal", lambda *of: None)
+    called = tmp_path / "called"
+    ray = tmp_path / "bin" / "ray"
+    ray.parent.mkdir()
+    ray.write_text(
+        f'#!/bin/sh\necho "$RAY_health_check_timeout_ms $@" >> {called}\ncat {tmp_path}/says\nexit 1\n'
+    )
+    ray.chmod(0o755)
+    return called
+
+
+def test_ray_that_does_not_start_is_one_message(ray: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "says").write_text("Version mismatch\n")
+    with pytest.raises(ResourceError, match=r"did not start on this machine \(code 1\)"):
+        start_head(None, 6379, NONE)
+    assert "Version mismatch" in capsys.readouterr().out
+    called = ray.read_text().split()
+    assert called[0] == "4000", "how soon a node is given up"
+    assert {
+        "--head",
+        "--port=6379",
+        "--node-manager-port=6380",
+        "--min-worker-port=6384",
+        "--num-gpus=2",
+    } <= {*called}
+    assert not any(word.startswith("--num-cpus") for word in called)
+    assert (tmp_path / ".ray" / "auth_token").stat().st_mode & 0o077 == 0
+
+
+def test_ray_that_ends_later_is_started_again(ray: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "says").write_text("INFO -- Ray runtime started.\n")
+    pauses: list[float] = []
+
+    def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(cluster_start.time, "sleep", pause)
+    with pytest.raises(KeyboardInterrupt):
+        start_head("10.0.0.1", 6379, NONE)
+    lines = ray.read_text().splitlines()
+    assert len(lines) == 3
+    assert all("--node-ip-address=10.0.0.1" in line for line in lines)
+
+
+def test_a_worker_without_the_clusters_secret_is_told_where_it_is(ray: Path) -> None:
+    with pytest.raises(ConfigError, match=r"no ~/\.ray/auth_token on this machine\. Copy the head.s"):
+        start_worker("127.0.0.1:1", None, NONE)
+    assert not ray.exists()
+
+
+def test_a_worker_whose_head_does_not_answer_says_so_before_ray_tries_for_minutes(
+    ray: Path, monkeypatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
+    for head in ("127.0.0.1:1", "nonsense"):
+        with pytest.raises(ResourceError, match=f"Nothing answers at '{head}'"):
+            start_worker(head, None, NONE)
+    assert not ray.exists()

@@ -1,0 +1,154 @@
+import os
+import shutil
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from caramel.errors import CaramelError, ResourceError
+from caramel.running import trials
+from caramel.running.trials import tune_grid
+from caramel.storage.files import file_hash, keep
+
+
+def trial(point: dict, scratch: str, *, log: str, kill: str = "", bad: int = -1) -> dict:
+    """Return the point doubled, like ``square``."""
+    if point["n"] == bad:
+        raise CaramelError(f"bad point {point['n']}")
+    if kill and point["n"] == 1 and not Path(kill).exists():
+        Path(kill).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    with Path(log).open("a") as stream:
+        stream.write(f"{point['n']}\n")
+    Path(scratch, "table").write_text(str(point["n"]))
+    return {"n": point["n"], "double": 2 * point["n"]}
+
+
+def calls(folder: Path) -> int:
+    return len((folder / "log").read_text().splitlines())
+
+
+def flip(path: Path) -> None:
+    """Change one bit in the middle of a file."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def grid(folder: Path, executor: str, again=lambda result: False, **settings) -> list[dict]:
+    found = tune_grid(
+        trial,
+        [{"n": n} for n in range(3)],
+        again=again,
+        settings={"log": str(folder / "log"), **settings},
+        folder=folder / "trials",
+        executor=executor,
+        title="test",
+    )
+    assert all((each.folder / "table").read_text() == str(each.result["n"]) for each in found)
+    return [each.result for each in found]
+
+
+EXPECTED = [{"n": n, "double": 2 * n} for n in range(3)]
+
+
+def test_a_grid_gives_results_in_order_and_a_second_run_computes_nothing(tmp_path) -> None:
+    assert grid(tmp_path, "inline") == EXPECTED
+    assert grid(tmp_path, "inline") == EXPECTED
+    assert calls(tmp_path) == 3
+
+
+def test_progress_writes_nothing_into_a_log(tmp_path, capsys) -> None:
+    grid(tmp_path, "inline")
+    assert capsys.readouterr().err == ""
+
+
+def of_trials(folder: Path, suffix: str) -> list[Path]:
+    return sorted(path for path in (folder / "trials").glob("*") if path.suffix == suffix)
+
+
+def test_a_result_and_the_files_beside_it_are_one_whole(tmp_path, capsys) -> None:
+    assert grid(tmp_path, "inline") == EXPECTED
+    scratch = of_trials(tmp_path, "")[0]
+    damages = [
+        lambda: flip(of_trials(tmp_path, ".json")[0]),
+        lambda: of_trials(tmp_path, ".json")[0].write_text("{}"),
+        lambda: flip(scratch / "table"),
+        lambda: (scratch / "table").unlink(),
+        lambda: (shutil.rmtree(scratch), scratch.write_text("a file")),
+    ]
+    before = file_hash(scratch)
+    for number, damage in enumerate(damages, 4):
+        damage()
+        capsys.readouterr()
+        assert grid(tmp_path, "inline") == EXPECTED
+        assert "made again" in capsys.readouterr().err
+        assert calls(tmp_path) == number, "not that trial alone was run again"
+        assert file_hash(scratch) == before
+
+
+def test_a_result_that_is_not_to_be_kept_is_given_and_made_again(tmp_path) -> None:
+    found = [grid(tmp_path, "inline", again=lambda result: result["n"] == 1) for _ in range(2)]
+    assert found == [EXPECTED, EXPECTED]
+    assert (tmp_path / "log").read_text().split() == ["0", "1", "2", "1"]
+
+
+def test_results_that_vanish_while_a_grid_runs_are_a_clear_error(tmp_path, monkeypatch) -> None:
+    keep = trials._keep
+
+    def removed(place: Path, content: dict) -> None:
+        keep(place, content)
+        if content["result"]["n"] == 1:
+            (place / "table").unlink()  # as another process would that makes it again
+
+    monkeypatch.setattr(trials, "_keep", removed)
+    with pytest.raises(ResourceError, match=r"1 of 3 trials of 'test' .* another process"):
+        grid(tmp_path, "inline")
+
+
+def overflow(point: dict, scratch: str) -> dict:
+    """Write more than the volume holds, as a library that has its own words for it."""
+
+    def write(path: Path) -> None:
+        try:
+            path.write_bytes(bytes(point["mebibytes"] * 2**20))
+        except OSError:
+            raise RuntimeError("PytorchStreamWriter failed writing file") from None
+
+    keep(Path(scratch, "step.pt"), write)
+    return {"n": 0}
+
+
+def fill_up(point: dict, scratch: str) -> dict:
+    """Leave the volume full, as others may."""
+    with suppress(OSError):
+        Path(scratch).with_name("others").write_bytes(bytes(point["mebibytes"] * 2**20))
+    raise RuntimeError("disk I/O error")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trial", [overflow, fill_up])
+def test_a_volume_that_fills_in_a_tune_trial_is_named(tmp_path, mount, ray_cluster, trial) -> None:
+    place = mount(tmp_path / "work", 40)
+    points, how = [{"mebibytes": 60}], {"executor": "ray", "title": "test", "settings": {}}
+    with pytest.raises(ResourceError, match=f"its volume {place} has 0 MiB free"):
+        tune_grid(trial, points, folder=place, **how)
+
+
+@pytest.mark.slow
+def test_a_tune_trial_whose_worker_is_killed_starts_again_and_says_so_in_a_line(
+    tmp_path, ray_cluster, capfd
+) -> None:
+    assert grid(tmp_path, "ray", kill=str(tmp_path / "killed")) == EXPECTED
+    assert (tmp_path / "killed").exists()
+    said = capfd.readouterr().err
+    assert "The worker of trial {'n': 1} died; the trial goes on from what it left." in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.slow
+def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ray_cluster) -> None:
+    with pytest.raises(ResourceError, match=r"1 of 3 trials.*bad point 2"):
+        grid(tmp_path, "ray", bad=2)
+    assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]
