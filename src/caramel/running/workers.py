@@ -172,7 +172,7 @@ class Pool:
             self._failed += 1
             if self._failed > RETRIES:
                 raise ResourceError(
-                    f"No worker starts on Ray's cluster, after {RETRIES} retries: {error.said}"
+                    f"No worker starts on Ray's cluster: the last one died ({error}), after {RETRIES} retries: {error.said}"
                 ) from error
             return
         self._failed = 0
