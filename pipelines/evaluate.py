@@ -8,6 +8,7 @@ from pathlib import Path
 from caramel import tables
 from caramel.config import Config
 from caramel.evaluation.grid import evaluate_models
+from caramel.evaluation.logged import log_retained
 from caramel.evaluation.results.summary import overall
 from caramel.running.stages import run
 
@@ -37,6 +38,8 @@ def evaluate(config: Config) -> None:
     (OUT / "metrics.json").write_text(json.dumps(small, indent=2) + "\n", encoding="utf-8")
     found.variants.to_csv(OUT / "variants.csv", index=False)
     found.differences.to_csv(OUT / "differences.csv", index=False)
+    found.retained.to_csv(OUT / "retained.csv", index=False)
+    log_retained(found.metrics, found.retained)
 
 
 if __name__ == "__main__":
@@ -49,5 +52,6 @@ if __name__ == "__main__":
             "data/evaluate/metrics.json": None,
             "data/evaluate/variants.csv": None,
             "data/evaluate/differences.csv": None,
+            "data/evaluate/retained.csv": None,
         },
     )

@@ -323,6 +323,8 @@ class Evaluate(Section):
     data: str | None
     images: str | None
     split: Split
+    retrieval: Positive
+    zero_shot: str | None
     batch: Positive
     bootstrap: Annotated[Positive, Field(ge=100, le=100_000)]
     seed: Seed

@@ -57,8 +57,10 @@ def unmet(config: Config) -> Iterator[str]:
         yield from _unknown("evaluate.benchmarks", BENCHMARKS, name)
     if evaluate.benchmarks and evaluate.data is None:
         yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
-    for key, folder in (("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)):
-        if evaluate.benchmarks and folder is not None and not (is_there(folder) and Path(folder).is_dir()):
+    folders = [("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)]
+    folders = [("evaluate.zero_shot", evaluate.zero_shot), *(folders if evaluate.benchmarks else [])]
+    for key, folder in folders:
+        if folder is not None and not (is_there(folder) and Path(folder).is_dir()):
             yield f"{key} = {folder!r}: there is no such folder"
 
 

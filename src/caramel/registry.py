@@ -154,6 +154,8 @@ BENCHMARKS: Kind[Benchmark] = Kind(
     {
         "instances": "caramel.benchmarks.readers.instances:BENCHMARK",
         "instances_source": "caramel.benchmarks.readers.instances:SOURCE_FORM",
+        "held_out_retrieval": "caramel.benchmarks.readers.held_out:RETRIEVAL",
+        "world_classes": "caramel.benchmarks.readers.held_out:CLASSES",
         "sugarcrepe": "caramel.benchmarks.readers.sugarcrepe:BENCHMARK",
         "sugarcrepe_pp": "caramel.benchmarks.readers.sugarcrepe_pp:BENCHMARK",
         "bivlc": "caramel.benchmarks.readers.bivlc:BENCHMARK",

@@ -2,9 +2,13 @@ import io
 from pathlib import Path
 
 import encoders
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import save_file
 from stored_images import stored
 
 from caramel import tables
@@ -12,6 +16,7 @@ from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, overall, summarise_variants
+from caramel.sources.world.scenes import Scene, Thing
 
 SETTINGS = {
     "models": [],
@@ -19,6 +24,8 @@ SETTINGS = {
     "data": None,
     "images": None,
     "split": "test",
+    "retrieval": 4,
+    "zero_shot": None,
     "batch": 8,
     "bootstrap": 100,
     "seed": 0,
@@ -69,20 +76,45 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
     folder = Path(grid.ASSEMBLED)
     tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), folder / "instances.parquet")
     stored(folder / "images.parquet", images())
-    for name in ("base", *(f"finetune/{v}-{s}" for v, s in TUNED)):
+    scene = Scene((Thing("ball", "red", "small", 0, 0),), "white").to_json()
+    pairs = [
+        {"pair_id": f"p{n}", "image_id": f"image{n}", "caption": f"caption {n // 2}", "scene": scene}
+        for n in range(6)
+    ]
+    pairs = [{**pair, "split": "test", "source": "world"} for pair in pairs]
+    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), Path(grid.SCENES, "pairs.parquet"))
+    stored(Path(grid.SCENES, "images.parquet"), images())
+    for n, name in enumerate(("base", *(f"finetune/{v}-{s}" for v, s in TUNED))):
         Path("data", name).mkdir(parents=True)
         Path("data", name, "weights").write_text(name)
+        save_file({"w": torch.full((4,), 2.0 + n), "logit_scale": torch.tensor(n)}, weights_of(name))
     return tmp_path
+
+
+def weights_of(name: str) -> Path:
+    return Path("data", name, "open_clip_model.safetensors")
 
 
 def load(target: str, *, device: str, precision: str, name: str) -> encoders.CountingEncoder:
     """Stand in for the loader of checkpoints: a model whose vectors depend on its name."""
     assert Path(target, "weights").read_text().endswith(name)
-    return encoders.CountingEncoder(name, width=16 + len(name))
+    return encoders.CountingEncoder(name, alike=alike(name))
 
 
-def refuse(target: str, **_: object) -> None:
-    raise AssertionError("a finished trial was run again")
+class Refusing(encoders.CountingEncoder):
+    """Its vectors are in the store."""
+
+    def _vectors(self, items: object) -> npt.NDArray[np.float32]:
+        raise AssertionError("a finished trial was run again")
+
+
+def refuse(target: str, *, device: str, precision: str, name: str) -> encoders.CountingEncoder:
+    return Refusing(name, alike=alike(name))
+
+
+def alike(name: str) -> dict[str, str]:
+    """Return texts that models take for others, each model for its own."""
+    return {f"caption {n}": f"{name} {n}" for n in range(12)}
 
 
 LOADED, REFUSED = encoders.family("open_clip", load), encoders.family("open_clip", refuse)
@@ -93,7 +125,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
 ) -> None:
     found = grid.evaluate_models(TUNED, **SETTINGS)
     assert found.similarities["model"].unique().tolist() == ["base", "infonce-1", "infonce-2"]
-    assert len(found.similarities) == 3 * 12
+    assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12
     tables.check(tables.METRICS, found.metrics, "test")
     assert tuple(found.variants.columns) == VARIANT_COLUMNS
     assert tuple(found.differences.columns) == DIFFERENCE_COLUMNS
@@ -102,10 +134,13 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
 
     mlflow.set_tracking_uri(f"sqlite:///{workspace}/mlruns/mlflow.db")
     runs = mlflow.search_runs(experiment_names=["caramel"]).set_index("tags.mlflow.runName")
-    assert sorted(runs.index) == ["evaluate base", "evaluate infonce-1", "evaluate infonce-2"]
+    models = ("base", "infonce-1", "infonce-2")
+    forms = ("", " on held_out_retrieval", " on world_classes")
+    assert sorted(runs.index) == [f"evaluate {model}{form}" for model in models for form in forms]
     run = runs.loc["evaluate infonce-2"]
     assert (run["tags.variant"], run["tags.seed"], run["status"]) == ("infonce", "2", "FINISHED")
-    expected = overall(found.metrics[found.metrics["model"] == "infonce-2"])
+    mine = found.metrics[found.metrics["benchmark"] == "instances"]
+    expected = overall(mine[mine["model"] == "infonce-2"])
     assert run["metrics.group/all"] == pytest.approx(expected["group"], abs=1e-6)
     assert run["metrics.i2t/swap_obj"] == pytest.approx(expected["i2t"], abs=1e-6)
     assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subsets.png").exists()
@@ -118,6 +153,25 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     again = grid.evaluate_models(TUNED, **SETTINGS)
     pd.testing.assert_frame_equal(again.metrics, found.metrics)
     pd.testing.assert_frame_equal(again.differences, found.differences)
+
+
+def test_what_a_model_kept_stands_beside_how_far_it_went_from_the_base(workspace: Path) -> None:
+    found = grid.evaluate_models(TUNED, **SETTINGS)
+    kept = found.retained.pivot(index="model", columns="measure", values="value")
+    assert kept.loc["base", ["weights", "images", "texts"]].tolist() == pytest.approx([0, 1, 1])
+    assert kept["weights"].round(6).tolist() == [0, 0.5, 1]  # of 2: 3 and 4; the temperature does not count
+    metrics = found.metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
+    assert kept.loc["infonce-2", "t2i_5"] == metrics["infonce-2", "held_out_retrieval", "recall@5", "t2i"]
+    assert kept.loc["infonce-1", "classes"] == metrics["infonce-1", "world_classes", "recall@1", "macro"]
+    assert "zero_shot" not in kept
+
+
+def test_classes_of_a_folder_of_images_are_measured_too(workspace: Path) -> None:
+    for name in ("red", "blue"):
+        Path("folder", name).mkdir(parents=True)
+        Image.new("RGB", (4, 4), name).save(Path("folder", name, "1.png"))
+    found = grid.evaluate_models(TUNED, **{**SETTINGS, "zero_shot": "folder"})
+    assert (found.retained["measure"] == "zero_shot").sum() == 3
 
 
 def test_further_models_and_benchmarks_are_scored_but_not_compared_as_variants(
@@ -136,14 +190,14 @@ def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(worksp
         tables.INSTANCES, tables.frame(tables.INSTANCES, swapped), folder / "instances_source.parquet"
     )
     found = grid.evaluate_models(TUNED, **SETTINGS)
-    assert set(found.metrics["benchmark"]) == {"instances", "instances_source"}
+    assert {"instances", "instances_source"} <= set(found.metrics["benchmark"])
     assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12
     alone = found.metrics[found.metrics["benchmark"] == "instances"]
     assert found.variants.equals(summarise_variants(alone))
 
 
 def test_a_split_without_instances_says_so(workspace: Path) -> None:
-    with pytest.raises(DataError, match="No instance of split 'train'"):
+    with pytest.raises(DataError, match="No pair of split 'train'"):
         grid.evaluate_models(TUNED, **{**SETTINGS, "split": "train"})
 
 

@@ -1,6 +1,13 @@
 """What an evaluation is called in MLflow."""
 
-from caramel.evaluation.logged import logged_names
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from caramel import tables
+from caramel.evaluation.logged import log_retained, logged_names
+from caramel.evaluation.results.retained import RETAINED_COLUMNS
 
 
 def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() -> None:
@@ -12,3 +19,25 @@ def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() ->
     assert len({*names}) == len(subsets)
     for name in names:
         _validate_metric_name(name)
+
+
+def test_what_models_kept_is_one_run_with_its_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import mlflow
+
+    from caramel.running.tracking import EXPERIMENT, tracking_uri
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    measured = {"base": (0.5, 0.3), "a-1": (0.4, 0.5)}
+    of = {"benchmark": "instances", "metric": "group", "subset": "without_add"}
+    metrics = tables.frame(tables.METRICS, [{"model": m, **of, "value": v} for m, (_, v) in measured.items()])
+    rows = [(m, m.removesuffix("-1"), "classes", value) for m, (value, _) in measured.items()]
+    for _ in range(2):  # a stage that is run again has no second one
+        log_retained(metrics, pd.DataFrame(rows, columns=list(RETAINED_COLUMNS)))
+    client = mlflow.MlflowClient(tracking_uri(tmp_path))
+    (run,) = client.search_runs([client.get_experiment_by_name(EXPERIMENT).experiment_id])
+    assert (run.info.run_name, run.data.metrics["classes/a-1"]) == ("retained", 0.4)
+    assert {a.path for a in client.list_artifacts(run.info.run_id)} == {
+        "retained.csv",
+        "gain_against_loss.png",
+    }

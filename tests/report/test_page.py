@@ -103,7 +103,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 20
+    assert len(page.sections) == 21
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -116,6 +116,12 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
     differences = pd.read_csv(written / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
     row = differences.loc[("trohn_img", "base", "all", "group")]
     assert f"{100 * row['difference']:+.1f}".replace("-", "−") in page.sections["differences"]
+    rows = pd.read_csv(written / "evaluate/retained.csv").set_index(["variant", "measure"])["value"]
+    mean, base = 100 * rows["trohn_img", "i2t_1"].mean(), 100 * rows["base", "i2t_1"].mean()
+    for section in ("models", "retained"):  # what was lost stands beside what was gained
+        assert f"{mean:.1f} ±" in page.sections[section]
+        assert f"{mean - base:+.1f} [".replace("-", "−") in page.sections[section]
+    assert "Weights moved" in page.sections["retained"]
     assert "feedc0de" in page.sections["versions"]
     assert "duplicate of the caption" in page.sections["rejects"]
     assert re.search(rf"synthesize\s*{NOT_DRAWN}\s*A blue car.\s*1", page.sections["rejects"])
@@ -247,11 +253,13 @@ def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) ->
         "curves_base",
         "curves_finetune",
         "curves_generator",
+        "gain_against_loss",
         "subtypes",
         "yield",
     ]
     numbers = json.loads((out / "summary.json").read_text())["numbers"]
     assert 0 < numbers["Group/base"] < 1
+    assert 0 < numbers["I→T R@1/trohn_img"] < 1
     assert "of the last report" in Page(build(data).html).sections["changes"]
     metrics = json.loads((data / "filter_images/metrics.json").read_text())
     metrics["negatives"]["kept"] += 7

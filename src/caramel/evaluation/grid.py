@@ -8,15 +8,20 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from caramel.benchmarks.readers.held_out import single_objects
 from caramel.errors import BackendError
+from caramel.evaluation.distances import distances
+from caramel.evaluation.encoding import Run
 from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.located import Source, source_of
 from caramel.evaluation.results.comparison import compare_variants
+from caramel.evaluation.results.retained import CLASSES, RETRIEVAL, ZERO_SHOT, retained
 from caramel.evaluation.results.summary import BASE, summarise_variants
+from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import BENCHMARKS
 from caramel.running import parallel
 
-ASSEMBLED = "data/assemble"
+ASSEMBLED, SCENES = "data/assemble", "data/scenes"
 
 
 class Grid(NamedTuple):
@@ -27,6 +32,7 @@ class Grid(NamedTuple):
     metrics: pd.DataFrame  # table ``metrics``
     variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``, of benchmark ``instances``
     differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of benchmark ``instances``
+    retained: pd.DataFrame  # ``retained.RETAINED_COLUMNS``
 
 
 def evaluate_models(
@@ -37,6 +43,8 @@ def evaluate_models(
     data: str | None,
     images: str | None,
     split: str,
+    retrieval: int,
+    zero_shot: str | None,
     batch: int,
     bootstrap: int,
     seed: int,
@@ -54,7 +62,9 @@ def evaluate_models(
         benchmarks: names of further benchmarks, beside the assembled instances.
         data: folder that holds a folder per further benchmark.
         images: folder of their images.
-        split: part of the assembled instances that is scored.
+        split: part of the assembled instances and of the source's pairs that is scored.
+        retrieval: images of the source on which it is measured what was kept (``readers/held_out.py``).
+        zero_shot: folder of images per class, on which it is measured as well; None: none.
         batch: items per forward pass.
         bootstrap: resamples of the intervals.
         seed: of the bootstrap.
@@ -74,12 +84,17 @@ def evaluate_models(
         for name in ("instances", "instances_source")
         if name == "instances" or Path(ASSEMBLED, f"{name}.parquet").exists()
     ]
+    held_out = _held_out(split, retrieval, seed)
+    sources += held_out
+    if zero_shot is not None:
+        sources.append(source_of(ZERO_SHOT, Path(zero_shot), None))
     for name in benchmarks:
         assert data is not None, "caramel.names says so before the first stage"
         sources.append(source_of(name, Path(data), Path(images) if images else None))
-    specs, tags = checkpoints(tuned)
+    folders, tags = checkpoints(tuned)
+    store = Path(folder, "embeddings")
     found = evaluate(
-        [*specs, *models],
+        [*(f"{name}=open_clip:{path}" for name, path in folders.items()), *models],
         sources,
         device=device,
         gpus=gpus,
@@ -88,14 +103,23 @@ def evaluate_models(
         bootstrap=bootstrap,
         seed=seed,
         executor=executor,
-        store=Path(folder, "embeddings"),
+        store=store,
         folder=folder,
         tags=tags,
     )
     differences = compare_variants(
         _ours(found.similarities, tags), BENCHMARKS["instances"], bootstrap=bootstrap, seed=seed
     )
-    return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), differences)
+    run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
+    kept = retained(found.metrics, distances(folders, BASE, held_out[0], run))
+    return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), differences, kept)
+
+
+def _held_out(split: str, count: int, seed: int) -> list[Source]:
+    """Return the benchmarks of what was kept on the pairs of the source; classes where there are pictures of them."""
+    options = {"split": split, "count": count, "seed": seed}
+    names = [RETRIEVAL, *([CLASSES] if len(single_objects(Path(SCENES), split, count, seed)) else [])]
+    return [Source(name, SCENES, SCENES, options, dvc=(SCENES,)) for name in names]
 
 
 def _ours(rows: pd.DataFrame, models: Container[str]) -> pd.DataFrame:
@@ -105,8 +129,10 @@ def _ours(rows: pd.DataFrame, models: Container[str]) -> pd.DataFrame:
     ]
 
 
-def checkpoints(tuned: Sequence[tuple[str, int]]) -> tuple[list[str], Mapping[str, Mapping[str, str]]]:
-    """Return the specs of the base and the fine-tuned models, and tags by name.
+def checkpoints(
+    tuned: Sequence[tuple[str, int]],
+) -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
+    """Return the checkpoint folders of the base and the fine-tuned models, and tags, by name.
 
     Raises:
         BackendError: a checkpoint's folder is missing.
@@ -117,4 +143,4 @@ def checkpoints(tuned: Sequence[tuple[str, int]]) -> tuple[list[str], Mapping[st
     for name, path in folders.items():
         if not Path(path).is_dir():
             raise BackendError(f"Model {name!r} has no checkpoint at {path!r}. Run `dvc repro`.")
-    return [f"{name}=open_clip:{path}" for name, path in folders.items()], tags
+    return folders, tags

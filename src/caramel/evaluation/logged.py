@@ -1,4 +1,4 @@
-"""An evaluation as an MLflow run: its metrics by subset, and their figure."""
+"""Evaluations as MLflow runs: metrics by subset and their figure; and what all models gained and lost, in one run."""
 
 from __future__ import annotations
 
@@ -27,6 +27,29 @@ def log_run(metrics: pd.DataFrame, planned: tracking.Planned) -> None:
         mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))
         if len(scored):
             mlflow.log_figure(subset_bars(metrics), "subsets.png")
+
+
+def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
+    """Log what the base and its variants kept, table and figure, as one run; see ``results.retained``.
+
+    Args:
+        metrics: table ``metrics``.
+        retained: of ``results.retained.retained``.
+    """
+    import mlflow
+
+    from caramel.evaluation.results.retained import tradeoff, tradeoff_figure
+
+    ours = metrics[(metrics["benchmark"] == "instances") & metrics["model"].isin(retained["model"])]
+    words, points = tradeoff(ours, retained)
+    key = hashlib.sha256(pd.concat([retained, points]).to_csv(index=False).encode()).hexdigest()
+    data = ["data/assemble", "data/scenes", "data/base", "data/finetune"]
+    with tracking.run("retained", key=key, params={"gain": words}, data=data, tags={"stage": "evaluate"}):
+        names = logged_names(retained["measure"].tolist(), retained["model"].tolist())
+        mlflow.log_metrics(dict(zip(names, retained["value"].astype(float), strict=True)))
+        mlflow.log_text(retained.to_csv(index=False), "retained.csv")
+        if len(points):
+            mlflow.log_figure(tradeoff_figure(words, points), "gain_against_loss.png")
 
 
 def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:

@@ -10,8 +10,9 @@ from typing import Any
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.evaluation.results.retained import KEPT, RETAINED_COLUMNS
 from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
-from caramel.report.inputs import Skipped, number, read_json
+from caramel.report.inputs import Skipped, number, read_csv, read_json
 from caramel.report.sections.data_sections import blind_frame
 from caramel.report.sections.model_rows import MAIN, read_variants
 
@@ -24,7 +25,7 @@ def key_numbers(data: Path) -> dict[str, float]:
     Raises:
         DataError: a file is missing or broken.
     """
-    parts: list[Callable[[Path], dict[str, float]]] = [_counts, _blind, _images, _models]
+    parts: list[Callable[[Path], dict[str, float]]] = [_counts, _blind, _images, _models, _retained]
     numbers: dict[str, float] = {}
     for part in parts:
         try:
@@ -66,6 +67,14 @@ def _models(data: Path) -> dict[str, float]:
     variants = read_variants(data).set_index(["variant", "subset", "metric"])["mean"]
     names = dict.fromkeys(variants.index.get_level_values("variant"))
     return {f"{c.title}/{name}": float(variants[name, c.subset, c.metric]) for name in names for c in MAIN}
+
+
+def _retained(data: Path) -> dict[str, float]:
+    rows = read_csv(data / "evaluate/retained.csv", RETAINED_COLUMNS)
+    return {
+        f"{KEPT[str(measure)].title}/{name}": float(of["value"].mean())
+        for (measure, name), of in rows[rows["measure"].isin(KEPT)].groupby(["measure", "variant"])
+    }
 
 
 def read_last(path: Path) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from caramel.report.sections import (
     data_sections,
     image_sections,
     model_sections,
+    retained_sections,
 )
 from caramel.storage.files import write_atomically
 
@@ -102,6 +103,12 @@ def _parts(
             "Differences",
             "Which training data makes a difference, on the same instances.",
             partial(claim_sections.differences_section, data, contrast),
+        ),
+        (
+            "retained",
+            "Gain and loss",
+            "What fine-tuning lost of the base, beside what it gained.",
+            partial(retained_sections.retained_section, data),
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
         ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),

@@ -20,6 +20,7 @@ from caramel.registry import BENCHMARKS
 
 LAST_PART = ("cola", "whatsup_a", "whatsup_b")  # of a path or a link, the last part alone names the image
 IN_A_TABLE = {"instances", "instances_source", "vismin", "natural_bench_questions"}
+IN_A_TABLE |= {"held_out_retrieval", "world_classes"}
 OPENED: list[str] = []
 HOOKS: list[bool] = []
 

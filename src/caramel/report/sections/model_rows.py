@@ -10,6 +10,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.evaluation.results.retained import KEPT
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, variant_of
 from caramel.report.inputs import read_csv, read_json
 
@@ -42,6 +43,7 @@ FINER = (
     Column("T_neg2I", "t_neg2i"),
 )
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
+RETAINED = frozenset(kept.benchmark for kept in KEPT.values())  # that say what a variant lost
 COMPOUNDS = tuple(
     Column(f"{title}, {subset}", metric, subset)
     for title, metric in (("SugarCrepe", "accuracy"), ("I2T", "i2t"), ("T2I", "t2i"), ("Group", "group"))
@@ -97,8 +99,9 @@ def read_source_form(data: Path) -> pd.DataFrame:
 
 def read_further(data: Path) -> pd.DataFrame:
     """Return the same of what `evaluate.models` and `evaluate.benchmarks` add."""
-    metrics = _all_metrics(data)
-    known = _is_ours(metrics, read_variants(data)) | (metrics["benchmark"] == SOURCE_FORM)
+    metrics, variants = _all_metrics(data), read_variants(data)
+    kept = metrics["benchmark"].isin(RETAINED) & metrics["variant"].isin(variants["variant"])
+    known = _is_ours(metrics, variants) | (metrics["benchmark"] == SOURCE_FORM) | kept
     return metrics[~known]
 
 

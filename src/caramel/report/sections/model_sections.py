@@ -13,6 +13,7 @@ from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, leaders
 from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
 from caramel.report.blocks import (
+    MISSING,
     Block,
     Cell,
     FigureBlock,
@@ -36,6 +37,7 @@ from caramel.report.sections.model_rows import (
     read_source_form,
     read_variants,
 )
+from caramel.report.sections.retained_sections import NOTE, retained_columns
 
 BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
 Tests = Mapping[tuple[str, ...], float]  # two models in the order of their names, subset, metric -> p
@@ -54,7 +56,7 @@ def models_section(data: Path) -> list[Block]:
     )
     tests = _tests(data)
     return [
-        _models_table("", MAIN, variants, metrics, tests, note),
+        _models_table("", MAIN, variants, metrics, tests, f"{note} {NOTE}", beside=retained_columns(data)),
         *_compounds_table(variants, metrics, tests),
         *_source_form_table(data),
         *joint_tables(data),
@@ -107,8 +109,9 @@ def _models_table(
     note: str,
     *,
     folded: bool = False,
+    beside: tuple[Sequence[str], Mapping[str, Sequence[Cell]]] = ((), {}),
 ) -> TableBlock:
-    """Return chance, base and variants in rows."""
+    """Return chance, base and variants in rows; ``beside``: titles of further columns, and their cells by variant."""
     found = keyed(variants, "variant", "subset", "metric")
     single = metrics[metrics.groupby("variant")["model"].transform("nunique") == 1]
     alone = keyed(single, "variant", "subset", "metric")
@@ -118,7 +121,8 @@ def _models_table(
     }
     bold = leaders(means, lambda a, b, place: tests.get((*sorted((a, b)), *place), 1.0))
     chance = [Cell(percent(METRICS[c.metric].chance), mark="muted") for c in columns]
-    rows = [[Cell("chance", mark="muted"), *chance]]
+    titles, further = beside
+    rows = [[Cell("chance", mark="muted"), *chance, *(Cell(MISSING, mark="muted") for _ in titles)]]
     for name in names:
         seeds = max(found[name, c.subset, c.metric]["seeds"] for c in columns)
         cells = [Cell(name, f"{seeds} seeds" if seeds > 1 else "")]
@@ -126,8 +130,9 @@ def _models_table(
             key = (name, column.subset, column.metric)
             leads = (name, (column.subset, column.metric)) in bold
             cells.append(_model_cell(found[key], alone.get(key, found[key]), leads))
-        rows.append(cells)
-    return TableBlock(caption, ("Model", *(c.title for c in columns)), rows, note=note, folded=folded)
+        rows.append([*cells, *further.get(name, [Cell(MISSING)] * len(titles))])
+    head = ("Model", *(c.title for c in columns), *titles)
+    return TableBlock(caption, head, rows, note=note, folded=folded)
 
 
 def _model_cell(row: Row, bounds: Row, leads: bool) -> Cell:

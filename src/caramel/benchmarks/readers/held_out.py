@@ -1,0 +1,138 @@
+"""What a model that was fine-tuned may have lost, on the source's own held-out images: retrieval, and classes of the world.
+
+``held_out_retrieval`` ranks as on COCO (``retrieval.py``): an image among all captions, a caption among all images. Captions
+of the same words are one candidate, true of every image that has it.
+
+``world_classes`` is zero-shot classification (Radford et al. 2021) of pictures of the embedded world that show a single
+object: which of its nouns, and which of its colours. A class is all sentences of the world's language on one object that
+say it, averaged (``ranking.grouped``): of a noun those that say no colour, of a colour those of every noun. Classes and
+sentences are those of the language, none is taken from a split.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.draws import stable_keys
+from caramel.errors import DataError
+from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
+from caramel.sources.world.language import PATTERNS, Reading, realise
+from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene
+
+FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/scenes"
+
+
+def read_held_out(
+    data: Path, images: Path, split: str = "test", count: int | None = None, seed: int = 0
+) -> Rankings:
+    """Return the retrieval of captions by images and of images by captions, all of them in one pool.
+
+    Args:
+        data: folder of tables ``pairs`` and ``images``.
+        images: not used: the images stand in their table.
+        split: part of the pairs.
+        count: images, drawn by their names; None: all.
+        seed: of the draw.
+
+    Raises:
+        DataError: a table is missing or broken, or no image of the split is there.
+    """
+    pairs = _pairs(data, split, count, seed)
+    names = list(dict.fromkeys(pairs["image_id"]))
+    texts = list(dict.fromkeys(pairs["caption"]))
+    at_image, at_text = ({name: i for i, name in enumerate(items)} for items in (names, texts))
+    rows: list[tuple[object, ...]] = []
+    for name, captions in pairs.groupby("image_id", sort=False)["caption"]:
+        true = sorted({at_text[caption] for caption in captions})
+        rows.append((f"i2t/{name}", name, ["i2t"], "i2t", at_image[name], 0, true))
+    for caption, of in pairs.groupby("caption", sort=False):
+        true = sorted({at_image[name] for name in of["image_id"]})
+        first = of.iloc[0]
+        rows.append((f"t2i/{first['pair_id']}", first["image_id"], ["t2i"], "t2i", at_text[caption], 1, true))
+    return Rankings(
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
+        [ImageFile(str(data / "images.parquet"), name=name) for name in names],
+        [(text,) for text in texts],
+        [np.arange(len(texts)), np.arange(len(names))],
+    )
+
+
+def read_world_classes(
+    data: Path, images: Path, split: str = "test", count: int | None = None, seed: int = 0
+) -> Rankings:
+    """Return the classification of the pictures of one object, by noun and by colour; arguments as in ``read_held_out``.
+
+    Raises:
+        DataError: a table is missing or broken, or no picture of one object is there.
+    """
+    pairs = single_objects(data, split, count, seed)
+    if pairs.empty:
+        raise DataError(
+            f"No picture of split {split!r} in {str(data)!r} shows a single object of the embedded world: there is no class "
+            f"to tell. Take scenes.source = 'world' with 1 among scenes.objects, or leave 'world_classes' out."
+        )
+    classes: dict[str, tuple[str, ...]] = {
+        **{noun: tuple(_sentences([Mention(noun)])) for noun in NOUNS},
+        **{colour: tuple(_sentences([Mention(n, colour) for n in NOUNS])) for colour in COLOURS},
+    }
+    at = {name: i for i, name in enumerate(classes)}
+    rows = [
+        (f"{task}/{row.image_id}", row.image_id, [task], "i2t", image, pool, [at[getattr(thing, task)]])
+        for image, row in enumerate(pairs.itertuples())
+        for thing in Scene.from_json(str(row.scene)).things
+        for pool, task in enumerate(("noun", "colour"))
+    ]
+    return Rankings(
+        pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
+        [ImageFile(str(data / "images.parquet"), name=name) for name in pairs["image_id"]],
+        list(classes.values()),
+        [np.array([at[name] for name in names]) for names in (NOUNS, COLOURS)],
+    )
+
+
+def single_objects(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
+    """Return the pairs of the split's pictures of one object, a row each: none where no scene is known."""
+    pairs = _pairs(data, split, count, seed).drop_duplicates("image_id")
+    known = pairs[pairs["scene"].notna() & (pairs["source"] == "world")]
+    return known[[len(Scene.from_json(scene).things) == 1 for scene in known["scene"]]]
+
+
+def _sentences(mentions: list[Mention]) -> list[str]:
+    """Return every sentence on one object, of each of these mentions."""
+    patterns = range(len(PATTERNS[1, 0]))
+    return [realise(Reading(Meaning((mention,)), pattern)) for mention in mentions for pattern in patterns]
+
+
+def _pairs(data: Path, split: str, count: int | None, seed: int) -> pd.DataFrame:
+    """Return the pairs of some images of a split: those whose image is at hand."""
+    pairs = tables.read(tables.PAIRS, data / "pairs.parquet")
+    there = {*tables.read(tables.IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
+    pairs = pairs[(pairs["split"] == split) & pairs["image_id"].isin(there)]
+    if pairs.empty:
+        raise DataError(f"No pair of split {split!r} with an image in {str(data)!r}: nothing can be ranked.")
+    if count is not None:
+        names = np.array(sorted(set(pairs["image_id"])), dtype=object)
+        drawn = names[np.argsort(stable_keys(names.tolist(), seed), kind="stable")[:count]]
+        pairs = pairs[pairs["image_id"].isin(set(drawn))]
+    return pairs
+
+
+RETRIEVAL = Benchmark(
+    name="held_out_retrieval",
+    layout=FOLDER,
+    reader=read_held_out,
+    metrics=("recall@1", "recall@5"),
+    confirmed="the contract in src/caramel/tables.py",
+)
+CLASSES = Benchmark(
+    name="world_classes",
+    layout=FOLDER,
+    reader=read_world_classes,
+    metrics=("recall@1",),
+    confirmed="the contract in src/caramel/tables.py, and the language of src/caramel/sources/world",
+    macro=("noun", "colour").__contains__,
+)

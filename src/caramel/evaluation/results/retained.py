@@ -1,0 +1,185 @@
+"""What a fine-tuned model kept of its base: retrieval, classification, and how far it went from it; and what it gained.
+
+Compositional metrics alone reward a model that forgets the rest. So beside them stand, for every model, recall at 1 and 5 of
+held-out retrieval both ways, zero-shot accuracy, and its distance from the base: of the weights, and of what it encodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.evaluation.results.summary import BASE, variant_of
+from caramel.statistics import over_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+RETAINED_COLUMNS = ("model", "variant", "measure", "value")
+CHANGE_COLUMNS = ("variant", "measure", "mean", "sd", "ci_low", "ci_high", "seeds")
+RETRIEVAL, CLASSES, ZERO_SHOT = "held_out_retrieval", "world_classes", "zero_shot"
+GAINED = (("group", "without_add"), ("group", "all"), ("accuracy", "all"))  # the first that was scored
+
+
+class Kept(NamedTuple):
+    """A measure of what is kept: where table ``metrics`` has it."""
+
+    title: str
+    benchmark: str
+    metric: str
+    subset: str
+
+
+KEPT: Mapping[str, Kept] = {
+    "i2t_1": Kept("I→T R@1", RETRIEVAL, "recall@1", "i2t"),
+    "i2t_5": Kept("I→T R@5", RETRIEVAL, "recall@5", "i2t"),
+    "t2i_1": Kept("T→I R@1", RETRIEVAL, "recall@1", "t2i"),
+    "t2i_5": Kept("T→I R@5", RETRIEVAL, "recall@5", "t2i"),
+    "classes": Kept("Classes", CLASSES, "recall@1", "macro"),
+    "zero_shot": Kept("Zero-shot top-1", ZERO_SHOT, "recall@1", "all"),
+}
+# How far from the base: of the first 0 is no change, of the others 1.
+MOVED: Mapping[str, str] = {
+    "weights": "Weights moved",
+    "images": "Cosine of images",
+    "texts": "Cosine of texts",
+}
+PANELS: Mapping[str, tuple[str, ...]] = {
+    "retrieval, mean R@1 of both directions": ("i2t_1", "t2i_1"),
+    "classes of the world": ("classes",),
+    "zero-shot classification": ("zero_shot",),
+}
+MARKERS = "osD^vPX"  # after each round of the colours another
+
+
+def retained(metrics: pd.DataFrame, moved: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+    """Return what each model kept, and how far it went, as rows of ``RETAINED_COLUMNS``.
+
+    Args:
+        metrics: table ``metrics`` of the base and its variants.
+        moved: by model: the measures of ``MOVED``.
+    """
+    found = metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
+    rows = [
+        (model, variant_of(model), name, float(value))
+        for model, distances in moved.items()
+        for name, value in [
+            *((n, found.get((model, k.benchmark, k.metric, k.subset))) for n, k in KEPT.items()),
+            *distances.items(),
+        ]
+        if value is not None and not np.isnan(value)
+    ]
+    return pd.DataFrame(rows, columns=list(RETAINED_COLUMNS))
+
+
+def changes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the change of each variant from the base by measure, over its seeds: ``CHANGE_COLUMNS``.
+
+    Args:
+        rows: model, variant, measure and value; measures that the base lacks are left out.
+    """
+    base = rows[rows["variant"] == BASE].set_index("measure")["value"]
+    known = rows[rows["measure"].isin(base.index)]
+    change = known["value"] - known["measure"].map(base)
+    found = [
+        (variant, measure, *over_seeds(values.to_numpy(float)))
+        for (variant, measure), values in change.groupby([known["variant"], known["measure"]], sort=False)
+    ]
+    return pd.DataFrame(found, columns=list(CHANGE_COLUMNS))
+
+
+def gained(metrics: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """Return what the gain is measured by, in words, and each model's value: columns model and value.
+
+    Args:
+        metrics: table ``metrics`` of the base and its variants, on the assembled instances.
+    """
+    scored = metrics.dropna(subset=["value"])
+    for metric, subset in GAINED:
+        rows = scored[(scored["metric"] == metric) & (scored["subset"] == subset)]
+        if len(rows):
+            break
+    words = metric if subset == "all" else f"{metric}, {subset.replace('_', ' ')}"
+    return words, rows[["model", "value"]]
+
+
+def tradeoff(metrics: pd.DataFrame, rows: pd.DataFrame) -> tuple[str, pd.DataFrame]:
+    """Return what the gain is of, and a point per model and panel: model, variant, panel, kept and gain, from the base.
+
+    Args:
+        metrics: as for ``gained``.
+        rows: of ``retained``.
+    """
+    words, values = gained(metrics)
+    gain = values.set_index("model")["value"] - values.set_index("model")["value"].get(BASE, np.nan)
+    wide = rows.pivot(index="model", columns="measure", values="value").reindex(rows["model"].unique())
+    points = []
+    for panel, measures in PANELS.items():
+        if not set(measures) <= set(wide.columns) or BASE not in wide.index:
+            continue
+        kept = wide[list(measures)].mean(axis=1)
+        points += [
+            (model, variant_of(model), panel, kept[model] - kept[BASE], gain.get(model, np.nan))
+            for model in wide.index
+        ]
+    found = pd.DataFrame(points, columns=["model", "variant", "panel", "kept", "gain"])
+    return words, found.dropna(ignore_index=True)
+
+
+def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points of which no other has as much or more of both, by their first number."""
+    best: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda p: (-p[0], -p[1])):
+        if not best or point[1] > best[-1][1]:
+            best.append(point)
+    return best[::-1]
+
+
+def draw_tradeoff(
+    panels: Sequence[Axes], words: str, points: pd.DataFrame, *, colours: Sequence[str], ink: str
+) -> None:
+    """Draw gain against what is kept, a panel each: variants as mean ± standard deviation over seeds, runs as faint dots.
+
+    Args:
+        panels: axes, as many as ``points`` has panels.
+        words: what the gain is of.
+        points: of ``tradeoff``.
+        colours: of the variants, in turn.
+        ink: colour of lines.
+    """
+    order = [v for v in dict.fromkeys(points["variant"]) if v != BASE]
+    for axes, (panel, rows) in zip(panels, points.groupby("panel", sort=False), strict=True):
+        axes.axhline(0, color=ink, linewidth=0.6, alpha=0.5)
+        axes.axvline(0, color=ink, linewidth=0.6, alpha=0.5)
+        axes.plot(0, 0, "*", color=ink, markersize=11, label=BASE, zorder=4)
+        means = [(0.0, 0.0)]
+        for n, variant in enumerate(order):
+            runs = 100 * rows.loc[rows["variant"] == variant, ["kept", "gain"]].to_numpy(float)
+            if not len(runs):
+                continue
+            (x, y), spread = runs.mean(axis=0), runs.std(axis=0, ddof=1) if len(runs) > 1 else (0.0, 0.0)
+            colour, marker = colours[n % len(colours)], MARKERS[n // len(colours) % len(MARKERS)]
+            axes.plot(*runs.T, marker, color=colour, markersize=3, alpha=0.3)
+            bars: dict[str, Any] = {"color": colour, "markersize": 7, "elinewidth": 1, "label": variant}
+            axes.errorbar(x, y, yerr=spread[1], xerr=spread[0], fmt=marker, zorder=3, **bars)
+            means.append((float(x), float(y)))
+        axes.plot(*zip(*front(means), strict=True), color=ink, linewidth=0.9, linestyle="--", alpha=0.6)
+        axes.set(title=str(panel), xlabel="change from the base in points: left, lost")
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel(f"gain in {words}, points")
+
+
+def tradeoff_figure(words: str, points: pd.DataFrame) -> Figure:
+    """Return the figure of ``draw_tradeoff`` by itself."""
+    from matplotlib.figure import Figure
+
+    count = points["panel"].nunique()
+    figure = Figure(figsize=(2 + 4 * count, 4.2), layout="constrained")
+    panels = list(figure.subplots(1, count, squeeze=False)[0])
+    draw_tradeoff(panels, words, points, colours=[f"C{n}" for n in range(10)], ink="black")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right center", frameon=False)
+    return figure

@@ -1,0 +1,112 @@
+"""What fine-tuning lost beside what it gained: retrieval, classification, and the way from the base."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from caramel.evaluation.results.retained import (
+    KEPT,
+    MOVED,
+    RETAINED_COLUMNS,
+    changes,
+    draw_tradeoff,
+    tradeoff,
+)
+from caramel.evaluation.results.summary import BASE
+from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, interval, percent, signed
+from caramel.report.figures import Theme, panel_grid, picture
+from caramel.report.inputs import read_csv
+from caramel.report.sections.model_rows import Row, keyed, read_metrics
+from caramel.statistics import over_seeds
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MAIN = ("i2t_1", "t2i_1", "classes", "zero_shot")  # beside the compositional metrics
+NOTE = (
+    "Small: change from the base with its 95 % t interval over training seeds, not corrected. Retrieval: an image among all "
+    "captions of held-out pairs of the source (I→T), a caption among their images (T→I); a hit is any of an image's captions. "
+    "Classes of the world: noun and colour of pictures of one object, mean of both, prompts averaged."
+)
+
+
+def retained_columns(data: Path) -> tuple[list[str], Mapping[str, list[Cell]]]:
+    """Return titles and, by variant, cells of what was kept, for the table of all models."""
+    rows = _read(data)
+    there = [name for name in MAIN if name in set(rows["measure"])]
+    return [KEPT[name].title for name in there], _cells(rows, there)
+
+
+def retained_section(data: Path) -> list[Block]:
+    """Return gain against loss as a figure, and all that was measured of what was kept."""
+    rows, metrics = _read(data), read_metrics(data)
+    words, points = tradeoff(metrics, rows)
+    measures = [name for name in (*KEPT, *MOVED) if name in set(rows["measure"])]
+    cells = _cells(rows, measures)
+    titles = {name: kept.title for name, kept in KEPT.items()} | dict(MOVED)
+    note = (
+        f"{NOTE} Weights moved: ‖θ − θ0‖ / ‖θ0‖ over both towers without the temperature, in per cent. Cosine: mean of what "
+        "model and base make of the same held-out item; 1 is no change."
+    )
+    table = TableBlock(
+        "",
+        ("Model", *(titles[name] for name in measures)),
+        [[Cell(variant), *of] for variant, of in cells.items()],
+        note=note,
+    )
+    return [*([_figure(words, points)] if len(points) else []), table]
+
+
+def _read(data: Path) -> pd.DataFrame:
+    return read_csv(data / "evaluate/retained.csv", RETAINED_COLUMNS)
+
+
+def _cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]:
+    """Return by variant a cell for each measure."""
+    changed = keyed(changes(rows), "variant", "measure")
+    found: dict[str, list[Cell]] = {}
+    for variant, of in rows.groupby("variant", sort=False):
+        values = {str(name): part.to_numpy(float) for name, part in of.groupby("measure")["value"]}
+        found[str(variant)] = [
+            _cell(name, over_seeds(values[name]), None if variant == BASE else changed[str(variant), name])
+            if name in values
+            else Cell(MISSING)
+            for name in measures
+        ]
+    return found
+
+
+def _cell(measure: str, seeds: tuple[float, float, float, float, int], change: Row | None) -> Cell:
+    """Return mean and spread over seeds; of what is a share also the change from the base."""
+    mean, sd, *_ = seeds
+    if measure in ("images", "texts"):
+        return Cell(f"{mean:.3f}" + ("" if math.isnan(sd) else f" ± {sd:.3f}"))
+    text = percent(mean) + ("" if math.isnan(sd) else f" ± {percent(sd)}")
+    if change is None or measure == "weights":
+        return Cell(text)
+    bounds = interval(change["ci_low"], change["ci_high"], difference=True)
+    return Cell(text, f"{signed(change['mean'])} {bounds}".strip())
+
+
+def _figure(words: str, points: pd.DataFrame) -> FigureBlock:
+    count = points["panel"].nunique()
+
+    def draw(theme: Theme) -> Figure:
+        figure, panels = panel_grid(count, columns=2, width=9, height=4.2)
+        draw_tradeoff(panels, words, points, colours=theme.series[1:], ink=theme.ink)
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 6))
+        return figure
+
+    caption = (
+        "Gain against loss from the base (star, at the origin): up is better, left is what was lost. A mark is the mean over "
+        "training seeds, its bars one standard deviation; faint dots are runs. Dashed: models that no other beats in both."
+    )
+    return FigureBlock(
+        "gain_against_loss", picture(draw), caption, "Gain in composition against what was lost."
+    )
