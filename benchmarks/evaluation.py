@@ -30,7 +30,7 @@ from caramel.benchmarks.image_files import check_images
 from caramel.evaluation.encoding import Run
 from caramel.evaluation.scoring import similarities
 from caramel.kinds.benchmark import Comparisons
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.running.quiet import be_quiet
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images

@@ -6,7 +6,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.models.devices import compute
 from caramel.registry import BASES
-from caramel.running.parallel import fingerprint
+from caramel.running.on_ray.parallel import fingerprint
 from caramel.running.stages import run
 from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures

@@ -7,7 +7,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.models.devices import compute
 from caramel.registry import GENERATORS
-from caramel.running.parallel import fingerprint
+from caramel.running.on_ray.parallel import fingerprint
 from caramel.running.stages import run
 from caramel.sources.world.objects import Objects
 from caramel.storage.files import file_hash

@@ -33,10 +33,11 @@ PARTS = {
     "tests/pipeline/test_chaos.py": "smoke",
     "tests/pipeline/test_faults.py": "smoke",
     "tests/pipeline/test_smoke.py": "smoke",
-    "tests/running/test_cluster.py": "ray_cluster",
-    "tests/running/test_parallel.py": "ray_cluster",
-    "tests/running/test_trials.py": "ray_cluster",
-    "tests/running/test_workers.py": "ray_cluster",
+    "tests/running/on_ray/test_hosts.py": "hosts",
+    "tests/running/on_ray/test_cluster.py": "ray_cluster",
+    "tests/running/on_ray/test_parallel.py": "ray_cluster",
+    "tests/running/on_ray/test_trials.py": "ray_cluster",
+    "tests/running/on_ray/test_workers.py": "ray_cluster",
     "tests/running/test_tracking_copy.py": "tracking_servers",
     "tests/running/test_tracking_server.py": "tracking_servers",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
@@ -230,7 +231,11 @@ def ray_cluster() -> Iterator[None]:
     import ray
 
     here = Path(__file__).parent
-    sources = [str(here / "running"), str(here / "support"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    sources = [
+        str(here / "running" / "on_ray"),
+        str(here / "support"),
+        *filter(None, [os.environ.get("PYTHONPATH")]),
+    ]
     ray.init(
         num_cpus=2,
         log_to_driver=False,

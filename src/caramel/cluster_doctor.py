@@ -11,9 +11,9 @@ from typing import Any
 
 from caramel.doctor import FAIL, GIB, OK, WARN, Finding
 from caramel.errors import CaramelError
-from caramel.running.carried import CACHE
-from caramel.running.cluster import SOURCES, named_cluster, ray_session
-from caramel.running.node import differences, versions
+from caramel.running.on_ray.carried import CACHE
+from caramel.running.on_ray.cluster import SOURCES, named_cluster, ray_session
+from caramel.running.on_ray.node import differences, versions
 
 ANSWER = 90.0  # seconds that a node may take: caramel is sent to it
 CLOCK = 2.0  # seconds that a clock may be wrong

@@ -24,7 +24,7 @@ from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
 from caramel.running import dvc_cache, dvc_state
-from caramel.running.cluster import named_cluster, unreachable
+from caramel.running.on_ray.cluster import named_cluster, unreachable
 from caramel.running.tracking_server import named_server, require_server, shown_address
 from caramel.running.tracking_store import counted_runs
 from caramel.storage.volumes import room, trouble, volume_of

@@ -9,7 +9,7 @@ from caramel.blind import sharded_scores as sharded
 from caramel.blind.scorer_specs import local_scorer
 from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
-from caramel.running.carried import Local
+from caramel.running.on_ray.carried import Local
 from caramel.storage.files import keep
 
 

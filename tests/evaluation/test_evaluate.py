@@ -17,7 +17,7 @@ from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.evaluate import Evaluation, evaluate, missing
 from caramel.evaluation.located import Source
 from caramel.models.families.specs import open_model
-from caramel.running import parallel, trials
+from caramel.running.on_ray import parallel, trials
 
 SETTINGS = {
     "device": "cpu",

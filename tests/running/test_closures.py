@@ -203,7 +203,7 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
         "benchmarks/readers/bivlc.py",
         "audit/audit.py",
         "report/page.py",
-        "running/parallel.py",
+        "running/on_ray/parallel.py",
         "api.py",
     ):
         with (copied / path).open("a", encoding="utf-8") as stream:

@@ -16,11 +16,11 @@ import pandas as pd
 import pyarrow as pa
 
 from caramel.errors import CaramelError
-from caramel.running.carried import Local
-from caramel.running.cluster import one_session, ray_session
-from caramel.running.parallel import sharded_map
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.cluster import one_session, ray_session
+from caramel.running.on_ray.parallel import sharded_map
+from caramel.running.on_ray.trials import tune_grid
 from caramel.running.quiet import be_quiet
-from caramel.running.trials import tune_grid
 from caramel.storage.files import file_hash, keep, kept
 
 SHARDS, TRIALS, STEPS = 12, 3, 6

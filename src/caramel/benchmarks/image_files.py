@@ -15,7 +15,7 @@ from tqdm import tqdm
 from caramel import tables
 from caramel.errors import DataError, shown
 from caramel.kinds.benchmark import ImageFile
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.storage.image_store import Pictures
 from caramel.storage.keys import content_key
 from caramel.storage.pictures import check_picture, max_pixels, open_picture

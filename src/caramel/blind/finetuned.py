@@ -32,7 +32,7 @@ from caramel.models.families.transformers_files import (
 )
 from caramel.models.loading import TEXT, explained
 from caramel.models.store import vector_table
-from caramel.running.parallel import fingerprint, sharded_map
+from caramel.running.on_ray.parallel import fingerprint, sharded_map
 from caramel.running.work_folder import SCORED
 from caramel.storage.keys import text_key
 

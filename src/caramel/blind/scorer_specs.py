@@ -14,7 +14,7 @@ from caramel.blind.scorers import checked
 from caramel.errors import BackendError
 from caramel.kinds.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
-from caramel.running.carried import Local
+from caramel.running.on_ray.carried import Local
 
 ENCODED = ("embedding_probe", "finetuned")  # what an encoder that is at hand is used for
 

@@ -19,8 +19,8 @@ from caramel.blind.scorer_specs import local_scorer, scorer
 from caramel.blind.scores import score_pairs
 from caramel.draws import assign_folds
 from caramel.models.store import check_stores
-from caramel.running.carried import Local
-from caramel.running.parallel import Executor, sharded_map
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.parallel import Executor, sharded_map
 from caramel.running.work_folder import SCORED
 from caramel.storage.files import write_atomically
 

@@ -19,7 +19,7 @@ from caramel.kinds.model import DualEncoder, Embeddings, Encodable, Matcher, Tex
 from caramel.models.families.specs import local, open_model, parse_spec
 from caramel.models.store import Store, vector_table
 from caramel.running.closures import code_version
-from caramel.running.parallel import Executor, threaded
+from caramel.running.on_ray.parallel import Executor, threaded
 from caramel.storage.keys import pair_key, text_key
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256

@@ -28,8 +28,9 @@ from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
 from caramel.models.store import check_stores
 from caramel.registry import BENCHMARKS
-from caramel.running import parallel, tracking, trials
-from caramel.running.cluster import named_cluster
+from caramel.running import tracking
+from caramel.running.on_ray import parallel, trials
+from caramel.running.on_ray.cluster import named_cluster
 from caramel.running.tracking_server import require_server
 
 WRITTEN = {  # what a trial writes: metrics, and one of the others

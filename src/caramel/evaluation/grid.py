@@ -19,7 +19,7 @@ from caramel.evaluation.results.retained import CLASSES, RETRIEVAL, ZERO_SHOT, r
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import BENCHMARKS
-from caramel.running import parallel
+from caramel.running.on_ray import parallel
 
 ASSEMBLED, SCENES = "data/assemble", "data/scenes"
 

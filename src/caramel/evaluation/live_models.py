@@ -23,7 +23,7 @@ from caramel.models.devices import resolve_precision
 from caramel.models.families.transformers_dual import TransformersDual
 from caramel.models.families.transformers_files import MODEL_TYPES
 from caramel.models.loading import PICTURE
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.storage.pictures import open_picture
 
 if TYPE_CHECKING:

@@ -23,9 +23,9 @@ from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.kinds.source import Put
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import JUDGES
-from caramel.running.carried import Local
-from caramel.running.parallel import Executor, sharded_map
-from caramel.running.trials import tune_grid
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.parallel import Executor, sharded_map
+from caramel.running.on_ray.trials import tune_grid
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 

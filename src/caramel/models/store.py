@@ -30,8 +30,8 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError
 from caramel.kinds.model import Identity
-from caramel.running import parallel
-from caramel.running.parallel import Executor
+from caramel.running.on_ray import parallel
+from caramel.running.on_ray.parallel import Executor
 from caramel.storage.files import check, kept, write_atomically
 from caramel.storage.keys import KEY_BYTES
 

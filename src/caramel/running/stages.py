@@ -23,7 +23,7 @@ from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
-from caramel.running.cluster import named_cluster, one_session
+from caramel.running.on_ray.cluster import named_cluster, one_session
 from caramel.running.quiet import be_quiet
 from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server

@@ -14,9 +14,9 @@ from caramel.models.clip.checkpoints import VOCABULARY, Clip, load_checkpoint, s
 from caramel.models.devices import resolve_device, resolve_precision
 from caramel.registry import METHODS
 from caramel.running import tracking
-from caramel.running.carried import Local
-from caramel.running.parallel import Executor, fingerprint
-from caramel.running.trials import tune_grid
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.parallel import Executor, fingerprint
+from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures, shards_of
 from caramel.training.averages import Mix, best_mix

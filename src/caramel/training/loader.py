@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.training.decoding import training_picture
 
 if TYPE_CHECKING:

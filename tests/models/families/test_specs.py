@@ -19,7 +19,7 @@ from caramel.models.families.specs import (
     open_model,
     parse_spec,
 )
-from caramel.running.carried import Local, here
+from caramel.running.on_ray.carried import Local, here
 from caramel.storage.files import file_hash
 
 

@@ -20,7 +20,7 @@ from caramel.audit.image_attackers.image_features import measure
 from caramel.audit.image_attackers.image_network import CAP as NETWORK_CAP
 from caramel.audit.image_attackers.image_network import SIDE, network_values
 from caramel.blind.crossfit import Learn, cross_fitted, pair_weights
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.storage.pictures import pixels
 
 CAP = 20_000  # pairs to learn from, per fold

@@ -15,7 +15,7 @@ from caramel.models.batches import in_batches
 from caramel.models.clip.trimming import text_vectors
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.identities import versions, weights_hash
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.storage.pictures import open_picture
 
 if TYPE_CHECKING:

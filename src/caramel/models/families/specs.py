@@ -35,7 +35,7 @@ from caramel.errors import BackendError
 from caramel.kinds.model import Family, Model
 from caramel.models.clip.activations import OPTION
 from caramel.registry import FAMILIES
-from caramel.running.carried import Local
+from caramel.running.on_ray.carried import Local
 from caramel.storage.files import file_hash
 
 CONFIG = "open_clip_config.json"

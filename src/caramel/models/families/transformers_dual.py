@@ -24,7 +24,7 @@ from caramel.models.families.transformers_files import (
     load_tokenizer,
 )
 from caramel.models.loading import explained, tried
-from caramel.running.parallel import threaded
+from caramel.running.on_ray.parallel import threaded
 from caramel.storage.pictures import open_picture
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.running import trials
-from caramel.running.trials import tune_grid
+from caramel.running.on_ray import trials
+from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.files import file_hash, keep
 
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.running.cluster import UNSEEN, guard_token, unreachable
+from caramel.running.on_ray.cluster import UNSEEN, guard_token, unreachable
 
 WORKERS = 100  # ports for the processes that work, from the fifth after the head's on
 # Seconds after which a node that does not answer is given up: 3 looks of 4 s, each 2 s after the last. Ray's own: 64 s.

@@ -1,4 +1,4 @@
-from caramel.running.node import PACKAGES, differences, versions
+from caramel.running.on_ray.node import PACKAGES, differences, versions
 
 
 def test_a_node_with_the_same_versions_is_as_this_machine() -> None:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from caramel.running.carried import CACHE
+from caramel.running.on_ray.carried import CACHE
 
 # Packages that results may depend on: other versions could give other bytes on one node than on the next.
 PACKAGES = (

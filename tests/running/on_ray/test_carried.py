@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import DataError, ResourceError
-from caramel.running import carried
-from caramel.running.carried import Local, Parcel, here, packed, replaced, unpacked, where_it_was
+from caramel.running.on_ray import carried
+from caramel.running.on_ray.carried import Local, Parcel, here, packed, replaced, unpacked, where_it_was
 
 
 @pytest.fixture

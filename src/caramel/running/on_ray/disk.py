@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ResourceError
-from caramel.running.carried import CACHE, CHUNK, chunks
-from caramel.running.node import home
+from caramel.running.on_ray.carried import CACHE, CHUNK, chunks
+from caramel.running.on_ray.node import home
 from caramel.storage.files import file_hash, is_kept, write_atomically
 
 PART = ".part"  # of a file that is not yet written to its end

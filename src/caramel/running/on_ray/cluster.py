@@ -23,7 +23,7 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.running.quiet import passed_on
 from caramel.running.tracking_server import environment
 
-SOURCES = Path(__file__).parents[1]  # the package, as it is sent to other nodes
+SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
 SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
 LOOK = 2.0  # seconds between looks whether they run
 # Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import ResourceError
-from caramel.running.carried import Local, here, plain, replaced
 from caramel.running.closures import code_version
-from caramel.running.workers import Job, workers
+from caramel.running.on_ray.carried import Local, here, plain, replaced
+from caramel.running.on_ray.workers import Job, workers
 from caramel.storage.files import keep, kept
 
 Executor = Literal["ray", "inline"]

@@ -5,7 +5,7 @@ import ray
 from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RaySystemError
 
 from caramel.errors import ResourceError
-from caramel.running import workers
+from caramel.running.on_ray import workers
 
 
 @pytest.mark.parametrize("kind", [ObjectStoreFullError, OutOfDiskError])

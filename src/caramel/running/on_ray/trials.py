@@ -18,13 +18,13 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.running.carried import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
-from caramel.running.cluster import RETRIES, named_cluster, ray_session
-from caramel.running.disk import PART, asked, driver_disk, mirrored
-from caramel.running.node import be_at_home, called, differences, home, versions
-from caramel.running.parallel import Executor, names_of, results_in
+from caramel.running.on_ray.carried import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
+from caramel.running.on_ray.cluster import RETRIES, named_cluster, ray_session
+from caramel.running.on_ray.disk import PART, asked, driver_disk, mirrored
+from caramel.running.on_ray.node import be_at_home, called, differences, home, versions
+from caramel.running.on_ray.parallel import Executor, names_of, results_in
+from caramel.running.on_ray.workers import end_workers, sent
 from caramel.running.tracking_server import NAME, named_server
-from caramel.running.workers import end_workers, sent
 from caramel.storage.files import check, discard, hashes, keep, kept
 from caramel.storage.volumes import blamed
 

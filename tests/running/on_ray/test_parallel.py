@@ -9,10 +9,10 @@ import pytest
 import ray
 
 from caramel.errors import CaramelError, DataError, ResourceError
-from caramel.running import parallel
-from caramel.running.carried import Local
-from caramel.running.parallel import fingerprint, sharded_map, threaded
-from caramel.running.workers import AHEAD
+from caramel.running.on_ray import parallel
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.parallel import fingerprint, sharded_map, threaded
+from caramel.running.on_ray.workers import AHEAD
 
 
 def square(shard: list[int], *, log: str, kill: str = "") -> pa.Table:

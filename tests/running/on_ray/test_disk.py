@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import ResourceError
-from caramel.running import disk
-from caramel.running.disk import Disk, Mirror, mirrored
+from caramel.running.on_ray import disk
+from caramel.running.on_ray.disk import Disk, Mirror, mirrored
 from caramel.storage.files import hashes, keep, kept
 
 

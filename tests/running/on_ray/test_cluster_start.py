@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.running import cluster_start
-from caramel.running.cluster_start import start_head, start_worker
+from caramel.running.on_ray import cluster_start
+from caramel.running.on_ray.cluster_start import start_head, start_worker
 
 NONE: dict[str, int | None] = {"num_cpus": None, "num_gpus": 2}
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.running.carried import (
+from caramel.running.on_ray.carried import (
     CACHE,
     Local,
     Parcel,
@@ -27,9 +27,9 @@ from caramel.running.carried import (
     unpacked,
     where_it_was,
 )
-from caramel.running.cluster import LOOK, RETRIES, in_one_session, named_cluster, ray_session
-from caramel.running.disk import asked, driver_disk
-from caramel.running.node import be_at_home, called, differences, home, versions
+from caramel.running.on_ray.cluster import LOOK, RETRIES, in_one_session, named_cluster, ray_session
+from caramel.running.on_ray.disk import asked, driver_disk
+from caramel.running.on_ray.node import be_at_home, called, differences, home, versions
 from caramel.storage.volumes import blamed
 
 AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends

@@ -17,10 +17,10 @@ import pyarrow as pa
 import pytest
 
 from caramel.errors import CaramelError, ResourceError
-from caramel.running import cluster
-from caramel.running.cluster import guard_token
-from caramel.running.parallel import sharded_map
-from caramel.running.trials import tune_grid
+from caramel.running.on_ray import cluster
+from caramel.running.on_ray.cluster import guard_token
+from caramel.running.on_ray.parallel import sharded_map
+from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.files import kept
 
 NOISE = 8  # lines that may stand before the message
