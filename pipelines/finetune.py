@@ -16,7 +16,7 @@ def finetune(config: Config) -> None:
     """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv and mixtures.csv."""
     section = config.finetune
     out = empty_folder(Path("data/finetune"))
-    fit = section.model_dump(exclude={"variants", "seeds", "negatives", "weights", "mix"})
+    fit = section.model_dump(exclude={"variants", "seeds", "own", "negatives", "mix"})
     tuned = library.finetune(
         variants=section.variants,
         seeds=section.seeds,
@@ -24,8 +24,8 @@ def finetune(config: Config) -> None:
         rows=ROWS,
         images=IMAGES,
         data=["data/base", ROWS, IMAGES],
+        own=section.own,
         negatives=section.negatives,
-        weights=section.weights,
         mix=section.mix,
         settings={**fit, **compute(config.run.device, config.run.precision)},
         workers=config.run.workers,

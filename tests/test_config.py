@@ -143,16 +143,21 @@ def test_an_unknown_training_method_lists_those_that_there_are() -> None:
     assert f"finetune.variants.0 = 'both': {known}" in str(stopped.value)
 
 
-def test_a_weight_that_a_method_does_not_have_is_named_with_those_that_it_has() -> None:
+def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
     values = raw()
-    values["finetune"]["weights"] = {"ce_clip": {"imc": 0.5}}
-    assert parse(values, "params.yaml").finetune.weights == {"ce_clip": {"imc": 0.5}}
-    for weights, said in (
-        ({"ce_clip": {"icm": 0.5}}, "ce_clip has no weight 'icm'; it has: imc, cmr, margin"),
-        ({"infonce": {"scale": 1.0}}, "infonce has no weight 'scale'; it has: none"),
-        ({"ceclip": {"imc": 1.0}}, "Input should be 'infonce', 'siglip'"),
+    own = {"ce_clip": {"weights": {"imc": 0.5}, "lr": 0.001, "betas": [0.9, 0.99], "negatives": None}}
+    values["finetune"]["own"] = own
+    assert parse(values, "params.yaml").finetune.own == own
+    for own, said in (
+        ({"ce_clip": {"weights": {"icm": 0.5}}}, "ce_clip has no weight 'icm'; it has: imc, cmr, margin"),
+        ({"infonce": {"weights": {"scale": 1.0}}}, "infonce has no weight 'scale'; it has: none"),
+        ({"ce_clip": {"weights": {"imc": -1.0}}}, "ce_clip: imc = -1.0: Input should be greater than"),
+        ({"ce_clip": {"learning": 1.0}}, "ce_clip: learning = 1.0: Extra inputs are not permitted"),
+        ({"ce_clip": {"steps": 0}}, "ce_clip: steps = 0: Input should be greater than 0"),
+        ({"ce_clip": {"seeds": [1]}}, "ce_clip: 'seeds' is of all variants"),
+        ({"ceclip": {"lr": 1.0}}, "Input should be 'infonce', 'siglip'"),
     ):
-        values["finetune"]["weights"] = weights
+        values["finetune"]["own"] = own
         with pytest.raises(ConfigError) as stopped:
             parse(values, "params.yaml")
         assert said in str(stopped.value)

@@ -11,7 +11,7 @@ import pytest
 from caramel.config import load, parse
 from caramel.errors import ConfigError
 from caramel.profile import write_profile
-from caramel.registry import JUDGES, SCORERS, SOURCES, WRITERS
+from caramel.registry import JUDGES, METHODS, SCORERS, SOURCES, WRITERS
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -33,6 +33,10 @@ def test_every_profile_parses_and_names_itself_and_known_backends(name: str, pro
     assert {*config.scores.scorers, *config.refine.scorers} <= set(SCORERS)
     assert set(config.refine.scorers) <= set(config.scores.scorers)
     assert config.filter_images.judge in JUDGES
+
+
+def test_the_profile_methods_compares_all_that_there_are(project: Path) -> None:
+    assert set(load(write_profile("methods", {}, project)).finetune.variants) == set(METHODS)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    TypeAdapter,
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_core import PydanticCustomError
 
@@ -276,7 +278,7 @@ class Finetune(Section):
     variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
     negatives: Positive | None
-    weights: Mapping[Variant, Mapping[str, Weight]]
+    own: Mapping[Variant, Mapping[str, Any]]
     trained: Literal["all", "image", "text", "last", "lora"]
     last_layers: Positive
     lora: Lora
@@ -301,18 +303,27 @@ class Finetune(Section):
             raise ValueError("mixing weights that ascend")
         return mix
 
-    @field_validator("weights")
-    @classmethod
-    def _name_those_of_the_method(
-        cls, weights: Mapping[str, Mapping[str, float]]
-    ) -> Mapping[str, Mapping[str, float]]:
-        for variant, changed in weights.items():
-            known = METHODS[variant].weights
-            if unknown := sorted(set(changed) - set(known)):
-                raise ValueError(
-                    f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}"
-                )
-        return weights
+    @model_validator(mode="after")
+    def _own_settings_are_settings(self) -> Finetune:
+        for variant, settings in self.own.items():
+            self._check_own(variant, dict(settings))
+        return self
+
+    def _check_own(self, variant: str, settings: dict[str, Any]) -> None:
+        """Raise a ValueError if a variant's own settings are none, or its weights not those of the method."""
+        weights, known = settings.pop("weights", {}), METHODS[variant].weights
+        if unknown := sorted(set(weights) - set(known)):
+            raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
+        common = self.model_dump(mode="json", exclude={"own"})
+        if shared := sorted({"variants", "seeds", "own"} & set(settings)):
+            raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
+        try:
+            Finetune.model_validate_json(json.dumps({**common, **settings, "own": {}}))
+            TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {first['msg']}") from None
 
 
 class Evaluate(Section):

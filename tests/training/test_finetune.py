@@ -46,7 +46,7 @@ def tuned(variants: list[str], rows: str, base: Path, folder: Path, **changes: A
         rows=rows,
         images=str(folder / "images.parquet"),
         data=[],
-        **{"negatives": None, "weights": {}, "mix": [], **changes},
+        **{"negatives": None, "own": {}, "mix": [], **changes},
         settings={**SETTINGS, "device": "cpu", "precision": "fp32"},
         workers=0,
         executor="inline",
@@ -62,10 +62,8 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     import mlflow
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    weights = {"ce_clip": {"imc": 0.7}}
-    curves, mixtures = tuned(
-        ["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, weights=weights
-    )
+    own = {"ce_clip": {"weights": {"imc": 0.7}, "steps": 1, "negatives": 3}}
+    curves, mixtures = tuned(["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, own=own)
     assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
     assert mixtures.empty
     client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
@@ -74,11 +72,14 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     assert set(found) == {"finetune trohn_img-3", "finetune ce_clip-3"}
     for run in found.values():
         assert run.info.status == "FINISHED"
-        assert {"seed": "3", "steps": "2", "train_rows": "20"}.items() <= run.data.params.items()
+        assert {"seed": "3", "train_rows": "20"}.items() <= run.data.params.items()
         assert {"loss", "group", "kept_step"} <= set(run.data.metrics)
         assert {"stage": "finetune", "seed": "3"}.items() <= run.data.tags.items()
     params = found["finetune ce_clip-3"].data.params
-    assert {"negatives": "2", "weight_imc": "0.7", "weight_cmr": "0.2"}.items() <= params.items()
+    mine = {"negatives": "3", "weight_imc": "0.7", "weight_cmr": "0.2", "steps": "1", "batch": "8"}
+    assert mine.items() <= params.items()
+    assert found["finetune trohn_img-3"].data.params.items() >= {"negatives": "2", "steps": "2"}.items()
+    assert curves.groupby("model")["step"].max().to_dict() == {"trohn_img-3": 2, "ce_clip-3": 1}
 
 
 @pytest.mark.parametrize(

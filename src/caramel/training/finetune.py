@@ -50,7 +50,6 @@ def finetune_trial(
     rows: str,
     images: str,
     negatives: int | None,
-    weights: Mapping[str, Mapping[str, float]],
     mix: Sequence[float],
     settings: Mapping[str, Any],
     planned: tracking.Planned,
@@ -62,12 +61,13 @@ def finetune_trial(
     earlier. Without val rows the last are. The checkpoint's card says which.
 
     Args:
-        point: {"variant", "seed"}.
+        point: {"variant", "seed"}, and "own" where the variant has settings of its own: of ``negatives``, ``mix`` and
+            ``settings``, and weights of its terms.
         scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
         base: checkpoint folder to start from.
         rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
         images: path of the images table.
-        negatives, weights: as in ``set_up``, the latter by variant.
+        negatives: as in ``set_up``.
         mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
             (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
         settings: keyword arguments of ``contrastive.fit``.
@@ -82,7 +82,9 @@ def finetune_trial(
     torch.set_num_threads(1)  # one trial per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    method = set_up(variant, negatives, weights.get(variant, {}))
+    mine = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
+    method = set_up(variant, mine.pop("negatives"), mine.pop("weights", {}))
+    mix, settings = mine.pop("mix"), mine
     train_rows, val_rows = split_rows(rows)
     pictures = Pictures(images, tables.read(tables.IMAGES, images))
     clip = load_checkpoint(base)
@@ -161,8 +163,8 @@ def finetune(
     rows: str,
     images: str,
     data: Sequence[str],
+    own: Mapping[str, Mapping[str, Any]],
     negatives: int | None,
-    weights: Mapping[str, Mapping[str, float]],
     mix: Sequence[float],
     settings: Mapping[str, Any],
     workers: int,
@@ -181,24 +183,37 @@ def finetune(
         gpus: GPUs per trial.
         data: DVC paths to record as the runs' inputs.
         root: folder that holds ``mlruns/``.
-        base, rows, images, negatives, weights, mix, settings, workers, executor: as in ``finetune_trial``.
+        own: by variant, what it has of its own; see ``finetune_trial``.
+        base, rows, images, negatives, mix, settings, workers, executor: as in ``finetune_trial``.
 
     Raises:
         DataError, BackendError: as in ``check_data``, before the first trial.
     """
     check_data(variants, rows, base)
-    points = [{"variant": variant, "seed": seed} for variant in variants for seed in seeds]
+    points = [
+        {"variant": variant, "seed": seed, **({"own": dict(own[variant])} if own.get(variant) else {})}
+        for variant in variants
+        for seed in seeds
+    ]
 
-    def described(variant: str) -> dict[str, Any]:
-        method = set_up(variant, negatives, weights.get(variant, {}))
-        return {"negatives": method.negatives, **{f"weight_{name}": w for name, w in method.weights.items()}}
+    def described(point: Mapping[str, Any]) -> dict[str, Any]:
+        mine = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
+        method = set_up(point["variant"], mine["negatives"], mine.pop("weights", {}))
+        terms = {f"weight_{name}": weight for name, weight in method.weights.items()}
+        return {
+            "variant": point["variant"],
+            "seed": point["seed"],
+            **mine,
+            **terms,
+            "negatives": method.negatives,
+        }
 
     def plan(point: dict[str, Any], trial: str) -> dict[str, Any]:
         name = f"{point['variant']}-{point['seed']}"
         run = tracking.plan(
             f"finetune {name}",
             key=fingerprint(__name__, name, trial),
-            params={**point, **settings, "mix": mix, **described(point["variant"])},
+            params=described(point),
             data=data,
             tags={"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])},
             root=root,
@@ -213,7 +228,6 @@ def finetune(
             "rows": Local(rows),
             "images": Local(images, around=tuple(shards_of(images, tables.read(tables.IMAGES, images)))),
             "negatives": negatives,
-            "weights": {variant: dict(values) for variant, values in weights.items()},
             "mix": list(mix),
             "settings": dict(settings),
         },

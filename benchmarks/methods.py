@@ -1,0 +1,91 @@
+"""The tables of docs/methods.md, from a run of profile `methods`: `python benchmarks/methods.py` in the project's folder.
+
+What each method reached on the instances that are not *add*, what it kept, and how long a run of it took; and its differences
+from the base and from plain in-batch training, on the same instances, with Holm's correction over all that are printed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pandas as pd
+
+from caramel.evaluation.results.retained import KEPT, changes
+from caramel.evaluation.results.summary import BASE
+from caramel.report.blocks import interval, percent, signed
+from caramel.running.tracking import EXPERIMENT, tracking_uri
+from caramel.running.tracking_store import store_root
+from caramel.statistics import holm
+
+DATA = Path("data/evaluate")
+SUBSET = "without_add"
+METRICS = {"accuracy": "accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
+MEASURES = ("i2t_1", "t2i_1", "classes", "weights")
+AGAINST = (BASE, "infonce")
+
+
+def seconds() -> pd.Series[float]:
+    """Return the mean wall time of a run of each variant, as tracked."""
+    client = mlflow.MlflowClient(tracking_uri(store_root()))
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None, "run the profile first: there is no run here"
+    runs = client.search_runs([experiment.experiment_id], "tags.stage = 'finetune'", max_results=5000)
+    done = [run for run in runs if run.info.status == "FINISHED"]
+    rows = [(run.data.tags["variant"], (run.info.end_time - run.info.start_time) / 1000) for run in done]
+    return pd.DataFrame(rows, columns=["variant", "seconds"]).groupby("variant")["seconds"].mean()
+
+
+def spread(mean: float, sd: float) -> str:
+    """Return mean ± standard deviation in per cent."""
+    return percent(mean) + ("" if np.isnan(sd) else f" ± {percent(sd)}")
+
+
+def reached() -> list[list[str]]:
+    """Return the first table: what each model reached and kept, and the seconds of a run."""
+    variants = pd.read_csv(DATA / "variants.csv").set_index(["variant", "subset", "metric"])
+    kept = pd.read_csv(DATA / "retained.csv")
+    of, took = kept.groupby(["variant", "measure"])["value"].agg(["mean", "std"]), seconds()
+    change = changes(kept).set_index(["variant", "measure"])
+    titles = [KEPT[name].title if name in KEPT else "weights moved" for name in MEASURES]
+    rows = [["model", *METRICS.values(), *titles, "seconds"]]
+    for name in dict.fromkeys(variants.index.get_level_values("variant")):
+        row = [name]
+        row += [spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in METRICS]
+        for measure in MEASURES:
+            moved = change.loc[(name, measure), "mean"]
+            lost = "" if name == BASE or measure == "weights" else f" ({signed(moved)})"
+            row.append(spread(*of.loc[(name, measure)]) + lost)
+        rows.append([*row, f"{took[name]:.0f}" if name in took else ""])
+    return rows
+
+
+def differences() -> list[list[str]]:
+    """Return the second table: differences with their intervals, bold after Holm's correction over all that are there."""
+    rows = pd.read_csv(DATA / "differences.csv")
+    rows = rows[(rows["subset"] == SUBSET) & rows["metric"].isin(METRICS) & rows["b"].isin(AGAINST)]
+    rows = rows.assign(shown=holm(rows["p"].to_numpy(float)) < 0.05)
+    found = {(r["a"], r["b"], r["metric"]): r for r in rows.to_dict("records")}
+    table = [["difference", *METRICS.values()]]
+    for against in AGAINST:
+        for name in dict.fromkeys(rows.loc[rows["b"] == against, "a"]):
+            line = [f"{name} − {against}"]
+            for metric in METRICS:
+                row = found[name, against, metric]
+                text = (
+                    f"{signed(row['difference'])} {interval(row['ci_low'], row['ci_high'], difference=True)}"
+                )
+                line.append(f"**{text}**" if row["shown"] else text)
+            table.append(line)
+    return table
+
+
+def markdown(rows: list[list[str]]) -> str:
+    """Return a table; the first row is its head."""
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+if __name__ == "__main__":
+    print(markdown(reached()), markdown(differences()), sep="\n\n")
