@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -213,6 +214,48 @@ def test_other_sizes_and_encodings_mean_the_same(tmp_path: Path) -> None:
     assert tables.check(SIMILARITIES, back, "rows").column("above").to_pylist() == [1, None, 3]
     assert back["s_c0_i0"].tolist() == [0.25] * 3
     assert back["model"].dtype == "str"
+
+
+def scores(*scorers: str, rows: int = 50_000) -> list[pd.DataFrame]:
+    """Return table ``scores`` of each scorer, a part each."""
+    names = [f"n{i}" for i in range(rows)]
+    both = {"positive_score": np.linspace(0, 1, rows), "negative_score": 0.5}
+    return [pd.DataFrame({"negative_id": names, "scorer": name, **both}) for name in scorers]
+
+
+@pytest.mark.parametrize("parts", [[], scores("a"), scores("a", "b", "c")], ids=len)
+def test_parts_give_the_bytes_of_the_whole(parts: list[pd.DataFrame], tmp_path: Path) -> None:
+    whole = pd.concat([tables.frame(tables.SCORES, []), *parts], ignore_index=True)
+    paths = tmp_path / "whole.parquet", tmp_path / "parts.parquet"
+    tables.write(tables.SCORES, whole.astype({"positive_score": float, "negative_score": float}), paths[0])
+    tables.write_parts(tables.SCORES, iter(parts), paths[1], by="scorer")
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+
+
+def test_parts_that_could_hold_a_key_twice_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    with pytest.raises(ContractError, match="two parts hold scorer 'a'"):
+        tables.write_parts(tables.SCORES, scores("a", "b", "a", rows=2), path, by="scorer")
+    with pytest.raises(ContractError, match="stand twice"):
+        tables.write_parts(tables.SCORES, [pd.concat(scores("a", "a", rows=2))], path, by="scorer")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_some_rows_can_be_read_and_others_are_not_looked_at(tmp_path: Path) -> None:
+    path = tables.write_parts(tables.SCORES, scores("a", "b", "c"), tmp_path / "t.parquet", by="scorer")
+    found = tables.read(tables.SCORES, path, only=("scorer", ["b"]))
+    assert found.equals(scores("b")[0])
+    one = tables.read(
+        tables.SCORES, path, ["scorer", "negative_score"], only=("negative_id", {"n7", "other"})
+    )
+    assert one.to_dict("list") == {"scorer": ["a", "b", "c"], "negative_score": [0.5] * 3}
+    assert tables.read(tables.SCORES, path, only=("scorer", [])).empty
+    rows = pd.concat(scores("a", "b", rows=2), ignore_index=True)
+    rows.loc[0, "positive_score"] = 2.0
+    pq.write_table(pa.Table.from_pandas(rows, tables.SCORES.schema, preserve_index=False), path)
+    assert len(tables.read(tables.SCORES, path, only=("scorer", ["b"]))) == 2
+    with pytest.raises(ContractError, match="The least is 0"):
+        tables.read(tables.SCORES, path, only=("scorer", ["a"]))
 
 
 @pytest.mark.parametrize("table", tables.TABLES.values(), ids=list(tables.TABLES))

@@ -7,11 +7,12 @@ one Parquet file written with fixed settings, so that equal rows give equal byte
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from caramel.contracts import BOOL as BOOL
@@ -309,8 +310,50 @@ def write(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
     return path
 
 
-def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -> pd.DataFrame:
-    """Return the table at ``path``, or only some of its columns, which are then all that is checked.
+def write_parts(table: Table, parts: Iterable[pd.DataFrame], path: str | Path, *, by: str) -> Path:
+    """Write rows that come in parts to one Parquet file, with the bytes that ``write`` gives all of them.
+
+    Of a part only the last rows are in memory when the next one is asked for.
+
+    Args:
+        by: column of the key. No two parts have a value of it in common, so that a key stands in one of them.
+
+    Raises:
+        ContractError: a part breaks the contract, or two have a value in common.
+    """
+    path, seen = Path(path), set[object]()
+
+    def put(new: Path) -> None:
+        rest = table.schema.empty_table()
+        with pq.ParquetWriter(new, table.schema, compression="zstd") as file:
+            for part in parts:
+                arrow = check(table, part, str(path))
+                values = set(arrow.column(by).unique().to_pylist())
+                if again := sorted(map(str, seen & values)):
+                    raise ContractError(f"Table {table.name!r} at {path}: two parts hold {by} {again[0]!r}.")
+                seen.update(values)
+                rest = pa.concat_tables([rest, arrow])
+                whole = len(rest) // GROUP * GROUP
+                if whole:
+                    file.write_table(rest.slice(0, whole), row_group_size=GROUP)
+                rest = rest.take(pa.array(range(whole, len(rest)), pa.int64()))  # a slice would keep all
+            if len(rest) or not seen:
+                file.write_table(rest, row_group_size=GROUP)
+
+    write_atomically(path, put)
+    return path
+
+
+def read(
+    table: Table,
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    only: tuple[str, Collection[str]] | None = None,
+) -> pd.DataFrame:
+    """Return the table at ``path``, or only some of its columns and rows, which are then all that is checked.
+
+    Args:
+        only: a column, and the values of it that rows are wanted with; others are not held in memory.
 
     Raises:
         DataError: there is no such file, or it is not Parquet.
@@ -327,7 +370,7 @@ def read(table: Table, path: str | Path, columns: Sequence[str] | None = None) -
                     f"Table {table.name!r} at {str(path)!r} has columns {names}; "
                     f"the contract says {list(table.columns)}."
                 )
-            arrow = _read(file, wanted)
+            arrow = _read(file, wanted) if only is None else _read_only(table, file, wanted, *only, str(path))
         arrow = pa.table({name: cast(table, name, arrow.column(name), str(path)) for name in wanted})
         check_values(table, arrow, str(path))
         rows: pd.DataFrame = arrow.to_pandas()
@@ -344,6 +387,19 @@ def _read(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
     arrow = file.read(columns=columns)
     arrow.validate(full=True)
     return arrow
+
+
+def _read_only(
+    table: Table, file: pq.ParquetFile, columns: Sequence[str], by: str, values: Collection[str], where: str
+) -> pa.Table:
+    """Return the columns of those rows of an open file that have one of the values; one row group is in memory at a time."""
+    wanted, parts = pa.array(sorted(values), TEXT), [file.schema_arrow.empty_table().select(columns)]
+    for number in range(file.num_row_groups):
+        group = file.read_row_group(number, columns=list({*columns, by}))
+        group.validate(full=True)
+        has = pc.is_in(cast(table, by, group.column(by), where), value_set=wanted)
+        parts.append(group.filter(has).select(columns))
+    return pa.concat_tables(parts)
 
 
 def content_hash(path: str | Path) -> str:
