@@ -21,11 +21,12 @@ def image_scores(config: Config) -> None:
         for name in ("instances", "instances_source")
         if (INPUTS / f"{name}.parquet").exists()
     }
+    names = {name for rows in forms.values() for name in rows["instance_id"]}
     index = INPUTS / "images.parquet"
     found = attacked(
         forms,
         Pictures(index, tables.read(tables.IMAGES, index)),
-        tables.read(tables.SCORES, "data/refine/scores.parquet"),
+        tables.read(tables.SCORES, "data/refine/scores.parquet", only=("negative_id", names)),
         **config.image_scores.model_dump(),
         split=config.evaluate.split,
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from caramel import tables
-from caramel.blind.scores import blind_accuracy, score_pairs
+from caramel.blind.scores import SCORED, write_scores
 from caramel.config import Config
 from caramel.refine import grid_of_pairs as refinement
 from caramel.running.stages import run
@@ -20,17 +19,16 @@ def refine(config: Config) -> None:
         tables.read(tables.PAIRS, "data/scenes/pairs.parquet"),
         tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
         tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
-        tables.read(tables.SCORES, "data/scores/scores.parquet"),
+        tables.read(tables.SCORES, "data/scores/scores.parquet", only=("scorer", config.refine.scorers)),
         **config.refine.model_dump(),
         folds=config.scores.folds,
     )
-    settings = config.scores.model_dump() | {"seed": config.refine.seed + 1}
-    after = score_pairs(found.pairs, found.negatives, **settings)
     for name in ("pairs", "negatives", "paraphrases", "rejects"):
         tables.write(tables.TABLES[name], getattr(found, name), OUT / f"{name}.parquet")
-    tables.write(tables.SCORES, after, OUT / "scores.parquet")
-    accuracies = blind_accuracy(after, found.negatives, pairs=found.pairs, folds=config.scores.folds)
-    (OUT / "blind.json").write_text(json.dumps(accuracies, indent=2) + "\n", encoding="utf-8")
+    pairs, negatives = found.pairs, found.negatives[SCORED]
+    del found
+    settings = config.scores.model_dump() | {"seed": config.refine.seed + 1}
+    write_scores(pairs, negatives, OUT, **settings)
 
 
 if __name__ == "__main__":

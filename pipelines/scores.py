@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from caramel import tables
-from caramel.blind.scores import blind_accuracy, score_pairs
+from caramel.blind.scores import SCORED, write_scores
 from caramel.config import Config
 from caramel.running.stages import run
 
@@ -15,12 +14,9 @@ OUT = Path("data/scores")
 
 def scores(config: Config) -> None:
     """Score every negative against its positive; write the scores and the blind accuracies."""
-    pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
-    negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet")
-    found = score_pairs(pairs, negatives, **config.scores.model_dump())
-    tables.write(tables.SCORES, found, OUT / "scores.parquet")
-    accuracies = blind_accuracy(found, negatives, pairs=pairs, folds=config.scores.folds)
-    (OUT / "blind.json").write_text(json.dumps(accuracies, indent=2) + "\n", encoding="utf-8")
+    pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet", ["pair_id", "image_id", "caption"])
+    negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", SCORED)
+    write_scores(pairs, negatives, OUT, **config.scores.model_dump())
 
 
 if __name__ == "__main__":

@@ -18,12 +18,15 @@ def validate_benchmark(config: Config) -> None:
     """Run the suites on instances, training set, images and blind accuracy; write what they found."""
     knobs, index = config.validate_benchmark, INPUTS / "images.parquet"
     images = tables.read(tables.IMAGES, index)
+    instances = tables.read(tables.INSTANCES, INPUTS / "instances.parquet")
     summaries = gates.validate_benchmark(
-        tables.read(tables.INSTANCES, INPUTS / "instances.parquet"),
+        instances,
         tables.read(tables.TRAINING, INPUTS / "training.parquet"),
         images,
         Pictures(index, images),
-        tables.read(tables.SCORES, "data/refine/scores.parquet"),
+        tables.read(
+            tables.SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))
+        ),
         tables.read(tables.SCORES, "data/image_scores/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,
         acceptance=knobs.acceptance,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel import tables
+from caramel.blind.scores import read_by_scorer
 from caramel.config import Config
 from caramel.gates import gates, suites
 from caramel.images.calibration import check_enough
@@ -25,9 +26,11 @@ def validate_captions(config: Config) -> None:
         pairs,
         tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
         tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
-        tables.read(tables.SCORES, INPUTS / "scores.parquet"),
+        read_by_scorer(INPUTS / "scores.parquet"),
         unbalanced(
-            tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet"),
+            tables.read(
+                tables.NEGATIVES, "data/negatives/negatives.parquet", ["negative_id", "pair_id", "type"]
+            ),
             tables.read(tables.REJECTS, INPUTS / "rejects.parquet"),
         ),
         min_pairs=knobs.min_pairs,

@@ -1,10 +1,44 @@
-"""Types of arrays."""
+"""Types of arrays, and texts as numbers: where names stand among others, and which texts are equal."""
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+
+BLOCK = 1 << 16  # texts
+
+
+def places_among(names: pd.Series[str], known: pd.Series[str]) -> Ints:
+    """Return the place of each name among the known ones, the first if it stands there twice; −1 where it is not. (n,).
+
+    As pandas' own look-up by an index, without a Python text for each of millions of names.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted, among = (pa.array(values, pa.large_string()) for values in (names, known))
+    found: Any = pc.index_in(wanted, value_set=among)
+    return np.asarray(found.fill_null(-1).to_numpy(), dtype=np.int64)
+
+
+def numbered(texts: Iterable[str]) -> Ints:
+    """Return a number for each text, equal for equal ones, from 0 in the order in which they first stand. (n,).
+
+    Texts are taken a block at a time, so that of millions that are made on the way few are Python's at once.
+    """
+    import pyarrow as pa
+
+    texts, parts = iter(texts), [pa.array([], pa.large_string())]
+    while block := list(itertools.islice(texts, BLOCK)):
+        parts.append(pa.array(block, pa.large_string()))
+    found: Any = pa.chunked_array(parts).dictionary_encode().combine_chunks()
+    return np.asarray(found.indices.to_numpy(), dtype=np.int64)

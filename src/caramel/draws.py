@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from caramel.arrays import Ints
 
 
-def stable_keys(names: Sequence[str], seed: int) -> npt.NDArray[np.uint64]:
+def stable_keys(names: Iterable[str], seed: int) -> npt.NDArray[np.uint64]:
     """Return one random 64-bit number per name: a function of name and seed, not of position. (n,)."""
     digests = (hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest() for name in names)
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)

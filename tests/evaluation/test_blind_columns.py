@@ -17,7 +17,7 @@ from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import comparisons
 from caramel.blind.as_model import load_blind
 from caramel.blind.scorer_specs import all_scorers
-from caramel.blind.scores import blind_accuracy, joined, score_pairs
+from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.evaluation import blind_columns as blind
 from caramel.evaluation.blind_columns import blind_columns
 from caramel.evaluation.ranking import COLUMNS
@@ -289,7 +289,7 @@ def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.Dat
     """Return table ``scores``, also of a scorer that sees both captions."""
     if name in {found.name for found in all_scorers() if not found.sees_both}:
         return score_pairs(pairs, negatives, scorers=(name,), folds=5, seed=3)
-    rows, parts = joined(pairs, negatives), []
+    rows, parts = negatives.merge(pairs, on="pair_id"), []
     for kind in rows["type"].unique():
         part = rows[rows["type"] == kind]
         sides = (part[column].tolist() for column in ("caption", "negative_caption", "image_id"))

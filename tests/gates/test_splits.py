@@ -130,12 +130,11 @@ def test_what_is_found_is_what_comparing_each_text_with_each_finds() -> None:
         )
         made.append(realise(Reading(said, int(rng.integers(len(PATTERNS[shape(said)]))))))
     splits = rng.choice(["train", "val", "test"], size=80)
-    pairs = pd.DataFrame({"pair_id": range(80), "caption": made[:80], "split": splits, "scene": "{}"})
+    names = [str(i) for i in range(80)]
+    pairs = pd.DataFrame({"pair_id": names, "caption": made[:80], "split": splits, "scene": "{}"})
     pairs.loc[::5, "scene"] = None
-    paraphrases = pd.DataFrame({"pair_id": range(80), "caption2": made[80:160]})
-    found = text_uses(
-        pairs, pd.DataFrame({"pair_id": range(80), "negative_caption": made[160:]}), paraphrases
-    )
+    paraphrases = pd.DataFrame({"pair_id": names, "caption2": made[80:160]})
+    found = text_uses(pairs, pd.DataFrame({"pair_id": names, "negative_caption": made[160:]}), paraphrases)
     rows = [
         (i, row.split, row.scene_known, words_only(row.text), read(row.text))
         for i, row in zip(found.index, found.itertuples(), strict=True)

@@ -82,7 +82,7 @@ def check_captions(
         t["pairs"],
         t["negatives"],
         t["paraphrases"],
-        t["scores"],
+        [t["scores"]],
         t["rejected"],
         min_pairs=30,
         blind_tolerance=0.1,

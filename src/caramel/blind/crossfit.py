@@ -77,7 +77,7 @@ def cross_fitted(
     """
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(groups, *sides.tolist(), strict=True)
-    keys = stable_keys([f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs], seed)
+    keys = stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), seed)
     scores = np.full(sides.shape, 0.5)
     for here, learned in lessons(groups, folds=folds, seed=seed, taught=taught):
         scored = np.unique(sides[:, here])

@@ -92,6 +92,7 @@ def likelihoods(
     grams = Corpus.of([*texts, *given], split=split, order=order)
     keys = stable_keys(texts, seed)
     image = np.unique(np.array(groups, dtype=object), return_inverse=True)[1]
+    images = int(image.max(initial=0)) + 1
     scores = np.full(sides.shape, 0.5)
     fitted = (
         None
@@ -102,7 +103,7 @@ def likelihoods(
         scored = np.unique(sides[:, here])
         model = fitted
         if model is None:
-            captions = np.unique(np.stack([sides[0], image])[:, learned], axis=1)[0]
+            captions = np.unique((sides[0] * images + image)[learned]) // images
             usable = captions[~np.isin(captions, scored)]
             model = Model.fit(grams, usable[np.argsort(keys[usable], kind="stable")[:CAP]], discounts)
         mean = model.mean_logs(grams, scored)

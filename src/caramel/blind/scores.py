@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.arrays import Bools, Floats, Ints, places_among
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
 from caramel.errors import DataError, shown
 from caramel.kinds.scorer import Scorer
 from caramel.statistics import share_interval, variance_factor
 
+SCORED = ["negative_id", "pair_id", "type", "subtype", "negative_caption"]  # columns of table ``negatives``
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
 
 
@@ -45,24 +50,142 @@ def score_pairs(
         BackendError: there is no scorer of that name, or it gives a text no number in [0, 1].
         DataError: a negative's pair is missing.
     """
-    needed = ["negative_id", "pair_id", "type", "negative_caption"]
-    rows = joined(pairs, negatives[needed]).assign(taught=False)
-    if taught is not None:
-        rows = pd.concat([rows, joined(pairs, taught[needed]).assign(taught=True)], ignore_index=True)
-    parts = [_scored(rows, name, scorer(name), folds, seed) for name in dict.fromkeys(scorers)]
-    scores = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
-    assert len(scores) == len(parts) * len(negatives)
-    return scores
+    found = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, taught=taught)
+    parts = list(found)
+    return pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
 
 
-def joined(pairs: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
-    """Return the negatives, in their order, with ``image_id`` and ``caption`` of their pairs.
+def score_by_scorer(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    *,
+    scorers: Sequence[str],
+    folds: int,
+    seed: int,
+    taught: pd.DataFrame | None = None,
+) -> Iterator[pd.DataFrame]:
+    """Yield what ``score_pairs`` returns, of one scorer after the other: of millions of rows all would be gigabytes."""
+    rows = Rows.of(pairs, negatives, taught)
+    for name in dict.fromkeys(scorers):
+        scores = rows.scored(scorer(name), folds, seed)
+        yield pd.DataFrame(
+            {
+                "negative_id": negatives["negative_id"].reset_index(drop=True),
+                "scorer": name,
+                "positive_score": scores[0],
+                "negative_score": scores[1],
+            }
+        )
 
-    Raises:
-        DataError: a negative's pair is missing.
+
+def write_scores(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    folder: Path,
+    *,
+    scorers: Sequence[str],
+    folds: int,
+    seed: int,
+) -> None:
+    """Write scores.parquet, what ``score_pairs`` returns, and blind.json, its ``blind_accuracy``; one scorer at a time.
+
+    Args:
+        folder: for the two files.
+        pairs, negatives, scorers, folds, seed: as of ``score_pairs``; of the negatives the columns ``SCORED`` will do.
     """
-    require_pairs(pairs, negatives)
-    return negatives.merge(pairs[["pair_id", "image_id", "caption"]], "left", "pair_id", validate="m:1")
+    accuracies: Accuracies = {}
+
+    def scored() -> Iterator[pd.DataFrame]:
+        for part in score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed):
+            accuracies.update(blind_accuracy(part, negatives, pairs=pairs, folds=folds))
+            yield part
+
+    tables.write_parts(tables.SCORES, scored(), folder / "scores.parquet", by="scorer")
+    text = json.dumps(accuracies, indent=2) + "\n"
+    (folder / "blind.json").write_text(text, encoding="utf-8")
+
+
+def read_by_scorer(path: Path) -> Iterator[pd.DataFrame]:
+    """Yield a table ``scores`` of one scorer after the other; errors as of ``tables.read``."""
+    for name in tables.read(tables.SCORES, path, ["scorer"])["scorer"].unique():
+        yield tables.read(tables.SCORES, path, only=("scorer", [name]))
+
+
+class Texts(NamedTuple):
+    """Texts of n rows, of which equal ones are in memory once: the different ones, and the number of each row's. (n,)."""
+
+    different: list[str]
+    number: Ints
+
+    @classmethod
+    def of(cls, values: pd.Series[str]) -> Texts:
+        """Return the texts of a column."""
+        number, different = pd.factorize(values)
+        return cls(different.tolist(), number)
+
+    def at(self, rows: Ints) -> list[str]:
+        """Return the texts of some rows."""
+        return [self.different[i] for i in self.number[rows].tolist()]
+
+
+class Rows(NamedTuple):
+    """Negatives that are scored, and behind them those that are learned from.
+
+    Attributes:
+        caption, image: of each pair.
+        pair: (n,) place of each row's pair.
+        negative: captions of the rows.
+        kind: types of the rows.
+        judged: number of rows that are scored.
+    """
+
+    caption: Texts
+    image: Texts
+    pair: Ints
+    negative: pd.Series[str]
+    kind: Texts
+    judged: int
+
+    @classmethod
+    def of(cls, pairs: pd.DataFrame, negatives: pd.DataFrame, taught: pd.DataFrame | None) -> Rows:
+        """Return the rows of the tables.
+
+        Raises:
+            DataError: a negative's pair is missing.
+        """
+        parts = [negatives] if taught is None else [negatives, taught]
+        for part in parts:
+            require_pairs(pairs, part)
+        pair, kind, negative = (
+            pd.concat([part[column] for part in parts], ignore_index=True)
+            for column in ("pair_id", "type", "negative_caption")
+        )
+        return cls(
+            Texts.of(pairs["caption"]),
+            Texts.of(pairs["image_id"]),
+            places_among(pair, pairs["pair_id"]),
+            negative,
+            Texts.of(kind),
+            len(negatives),
+        )
+
+    def scored(self, scorer: Scorer, folds: int, seed: int) -> Floats:
+        """Return the scores of both sides of the rows that are judged, type by type. (2, n)."""
+        taught = np.arange(len(self.pair)) >= self.judged
+        scores = np.full((2, len(self.pair)), np.nan)
+        for kind in np.unique(self.kind.number[~taught]):
+            mine = self.kind.number == kind
+            here = np.flatnonzero((mine & ~taught) | (mine & taught if (mine & taught).any() else taught))
+            settings: dict[str, Any] = {"folds": folds, "seed": seed} | (
+                {"taught": taught[here]} if taught.any() else {}
+            )
+            scores[:, here] = scorer(
+                self.caption.at(self.pair[here]),
+                Texts.of(self.negative.iloc[here]).at(np.arange(len(here))),
+                self.image.at(self.pair[here]),
+                **settings,
+            )
+        return scores[:, ~taught].round(DECIMALS)
 
 
 def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
@@ -73,32 +196,6 @@ def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
             f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{shown([repr(n) for n in orphans])}\n"
             f"Run the stage that made the negatives again."
         )
-
-
-def _scored(rows: pd.DataFrame, name: str, scorer: Scorer, folds: int, seed: int) -> pd.DataFrame:
-    """Return the scores of the rows that are not taught under one scorer, type by type."""
-    taught, scores = rows["taught"].to_numpy(dtype=bool), np.full((2, len(rows)), np.nan)
-    for kind in rows.loc[~taught, "type"].unique():
-        mine = (rows["type"] == kind).to_numpy()
-        here = (mine & ~taught) | (mine & taught if (mine & taught).any() else taught)
-        columns = (_texts(rows.loc[here, c]) for c in ("caption", "negative_caption", "image_id"))
-        settings = {"folds": folds, "seed": seed} | ({"taught": taught[here]} if taught.any() else {})
-        scores[:, here] = scorer(*columns, **settings)
-    return pd.DataFrame(
-        {
-            "negative_id": rows["negative_id"],
-            "scorer": name,
-            "positive_score": scores[0].round(DECIMALS),
-            "negative_score": scores[1].round(DECIMALS),
-        }
-    )[~taught]
-
-
-def _texts(values: pd.Series[str]) -> list[str]:
-    """Return the texts; of equal ones one is in memory."""
-    number, distinct = pd.factorize(values)
-    names: list[str] = distinct.tolist()
-    return [names[i] for i in number.tolist()]
 
 
 def blind_accuracy(
@@ -119,28 +216,39 @@ def blind_accuracy(
     scores were made, so it is multiplied by ``variance_factor``.
     """
     require_pairs(pairs, negatives)
-    image = negatives["pair_id"].map(pairs.set_index("pair_id")["image_id"])
-    known = negatives[["negative_id", "type", "subtype"]].assign(image=pd.factorize(image, sort=True)[0])
+    of_pair = places_among(negatives["pair_id"], pairs["pair_id"])
+    image = pd.factorize(pairs["image_id"], sort=True)[0][of_pair]
+    kinds = {column: pd.factorize(negatives[column], sort=True) for column in ("type", "subtype")}
     found: Accuracies = {}
-    for name, of_scorer in scores.groupby("scorer", sort=False):  # one by one: all would not fit into memory
-        rows = of_scorer.drop(columns="scorer").merge(known, "inner", "negative_id", validate="m:1")
-        assert len(rows) == len(of_scorer)
+    for name, rows in scores.groupby("scorer", sort=False):
+        at = places_among(rows["negative_id"], negatives["negative_id"])
+        assert (at >= 0).all()
+        gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
+        subtype = kinds["subtype"][0][at]
         found[str(name)] = {
-            subset: _figures(part, subset == "macro", variance_factor(folds))
-            for subset, part in _subsets(rows.drop(columns="negative_id"))
+            subset: _figures(
+                gap[inside], subtype[inside], image[at][inside], subset == "macro", variance_factor(folds)
+            )
+            for subset, inside in _subsets({c: (code[at], names) for c, (code, names) in kinds.items()})
         }
     return found
 
 
-def _subsets(rows: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return the named subsets of the rows that are not empty, in the order of the taxonomy.
+def _subsets(kinds: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str, Bools]]:
+    """Return the named subsets of n rows that are not empty, in the order of the taxonomy, each as a mask (n,).
 
     Where a type and a subtype have the same name, it is the subtype's.
+
+    Args:
+        kinds: ``type`` and ``subtype``: number of each row's (n,), and the names by number.
     """
-    found = {"all": rows, "macro": rows}
+    whole = np.ones(len(kinds["type"][0]), dtype=np.bool_)
+    found = {"all": whole, "macro": whole}
     for column, usual in (("type", tables.TYPES), ("subtype", tables.SUBTYPES)):
-        found |= {name: rows[rows[column] == name] for name in in_order(rows[column].unique(), usual)}
-    return [(name, part) for name, part in found.items() if len(part)]
+        code, names = kinds[column]
+        number = {names[i]: i for i in np.unique(code).tolist()}
+        found |= {name: code == number[name] for name in in_order(number, usual)}
+    return [(name, inside) for name, inside in found.items() if len(inside)]
 
 
 def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
@@ -149,14 +257,12 @@ def in_order(names: Iterable[str], usual: Sequence[str]) -> list[str]:
     return [*(name for name in usual if name in distinct), *sorted(distinct - set(usual))]
 
 
-def _figures(rows: pd.DataFrame, macro: bool, factor: float) -> dict[str, float | int]:
-    gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
-    subtype = pd.factorize(rows["subtype"], sort=True)[0]
-    stratum = subtype if macro else np.zeros(len(rows), dtype=np.int64)
-    image = pd.factorize(rows["image"], sort=True)[0]
+def _figures(gap: Floats, subtype: Ints, image: Ints, macro: bool, factor: float) -> dict[str, float | int]:
+    stratum = np.unique(subtype, return_inverse=True)[1] if macro else np.zeros(len(gap), dtype=np.int64)
+    cluster = np.unique(image, return_inverse=True)[1]
     wins, ties = gap > 0, gap == 0
-    accuracy, low, high = share_interval(wins + 0.5 * ties, stratum, image, factor=factor)
-    strict, _, _ = share_interval(wins.astype(float), stratum, image, factor=factor)
+    accuracy, low, high = share_interval(wins + 0.5 * ties, stratum, cluster, factor=factor)
+    strict, _, _ = share_interval(wins.astype(float), stratum, cluster, factor=factor)
     shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
     rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
-    return {**rounded, "n": len(rows), "ties": int(ties.sum())}
+    return {**rounded, "n": len(gap), "ties": int(ties.sum())}

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from caramel.arrays import Ints
 
+BLOCK = 1 << 20  # terms that are numbered anew at a time
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -35,7 +37,13 @@ class Terms:
         names = sorted(number)
         rank = np.empty(len(names), np.int32)
         rank[[number[name] for name in names]] = np.arange(len(names))
-        return cls(rank[np.array(flat, np.int32)], np.array(ends, np.int64), names)
+        numbers = np.frombuffer(flat, np.int32)
+        for start in range(
+            0, len(numbers), BLOCK
+        ):  # in place: of millions of texts they are hundreds of megabytes
+            part = numbers[start : start + BLOCK]
+            part[:] = rank[part]
+        return cls(numbers, np.array(ends, np.int64), names)
 
     def of_items(self, which: Ints) -> Any:
         """Return how often each term stands in each of the items numbered in ``which``, (n, terms), sparse, as floats."""

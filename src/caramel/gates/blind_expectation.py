@@ -61,9 +61,10 @@ class Accuracy(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """What the metric hands on: the texts of each row, for examples, and what the scorers make of them."""
+    """What the metric hands on: captions and negatives of the rows, for examples, and what the scorers make of them."""
 
-    texts: list[str]
+    captions: pd.Series
+    negatives: pd.Series
     accuracies: list[Accuracy]
 
 
@@ -92,11 +93,8 @@ class _BlindAccuracy(TableMetricProvider):
             domain_kwargs=metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE
         )
         settings = {key: metric_value_kwargs[key] for key in cls.value_keys}
-        sides = (rows[settings[column]] for column in ("column_caption", "column_negative"))
-        return Judged(
-            [f"{caption} / {negative}" for caption, negative in zip(*sides, strict=True)],
-            accuracies(rows, **settings),
-        )
+        captions, negatives = (rows[settings[column]] for column in ("column_caption", "column_negative"))
+        return Judged(captions, negatives, accuracies(rows, **settings))
 
 
 def accuracies(
@@ -117,18 +115,18 @@ def accuracies(
         BackendError: there is no scorer of that name, and no columns with its scores.
     """
     rows = rows.reset_index(drop=True)
-    texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
-    group = (rows[column_group] if column_group else texts[0]).astype(str)
+    group = (rows[column_group] if column_group else rows[column_caption].fillna("")).astype(str)
     kind = rows[column_type].astype(str) if column_type else pd.Series("", index=rows.index)
     subsets = {"": rows.index.to_numpy()} if len(rows) else {}
     if kind.nunique() > 1:
         subsets |= {name: np.flatnonzero(kind == name) for name in sorted(kind.unique())}
-    clusters = np.unique(group.to_numpy(dtype=str), return_inverse=True)[1]
+    clusters = pd.factorize(group, sort=True)[0]
     found = []
     for name in dict.fromkeys(scorers):
         if {name + POSITIVE, name + NEGATIVE} <= set(rows.columns):
             gaps = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64)
         else:
+            texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
             gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
         factor = variance_factor(folds)
         found += [
@@ -214,7 +212,8 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     ) -> dict[str, Any]:
         settings = self._get_success_kwargs()
         limit, acceptance = settings["max_accuracy"], settings["acceptance"]
-        texts, found = metrics[_BlindAccuracy.metric_name]
+        judged: Judged = metrics[_BlindAccuracy.metric_name]
+        found = judged.accuracies
         if not found and not settings["scorers"]:
             return _refused("no scorer is named")
         if not 0 <= limit <= 1:
@@ -227,10 +226,10 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         shown = failed or [(a, v) for a, v in worst if v.state != "accepted"] or worst[:1]
         said = "; ".join(f"{a}, {v}" if a.known else str(a) for a, v in shown[:SUBSETS_SHOWN])
         more = f"; and {len(shown) - SUBSETS_SHOWN} more" if len(shown) > SUBSETS_SHOWN else ""
-        result = {"element_count": len(texts), "observed_value": (said or "no rows") + more}
+        result = {"element_count": len(judged.captions), "observed_value": (said or "no rows") + more}
         # Of a verdict that wants more rows none of these is the fault.
         faulty = [a for a, v in failed[:1] if not a.known or v.state == "refused"]
-        return {"success": not failed, "result": result | (_failing(texts, faulty[0]) if faulty else {})}
+        return {"success": not failed, "result": result | (_failing(judged, faulty[0]) if faulty else {})}
 
 
 def _refused(why: str) -> dict[str, Any]:
@@ -245,13 +244,14 @@ def _worst_first(judged: tuple[Accuracy, Verdict]) -> tuple[bool, int, float, st
     return accuracy.known, -STATES.index(found.state), key, accuracy.scorer, accuracy.subset
 
 
-def _failing(texts: Sequence[str], worst: Accuracy) -> dict[str, Any]:
+def _failing(judged: Judged, worst: Accuracy) -> dict[str, Any]:
     """Return the failing rows in the words of Great Expectations."""
     failing = _plainest(worst)
+    shown = (column.iloc[failing[:MOST_SHOWN]] for column in (judged.captions, judged.negatives))
     return {
         "unexpected_count": len(failing),
-        "unexpected_percent": 100 * len(failing) / len(texts),
-        "partial_unexpected_list": [texts[row] for row in failing[:MOST_SHOWN]],
+        "unexpected_percent": 100 * len(failing) / len(judged.captions),
+        "partial_unexpected_list": [f"{a} / {b}" for a, b in zip(*shown, strict=True)],
         "partial_unexpected_index_list": failing[:MOST_SHOWN].tolist(),
     }
 

@@ -67,7 +67,7 @@ def equal_pictures(images: pd.DataFrame) -> pd.DataFrame:
     said = (named["split"] + ": " + named["image_id"]).to_numpy(object)
     same_picture = np.full(len(named), None, object)
     same_picture[hashed[there >= 0]] = said[hashed[there[there >= 0]]]
-    files = images["sha256"].reset_index(drop=True)
+    files = pd.factorize(images["sha256"])[0]
     return named.assign(same_file_in=elsewhere(named, "image_id", files), same_picture_in=same_picture)
 
 

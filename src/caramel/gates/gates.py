@@ -6,15 +6,18 @@ is put into one small table first; the names below are the suites in ``expectati
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from caramel.acceptance import Acceptance
+from caramel.arrays import Floats, places_among
 from caramel.audit.grouping import tied
-from caramel.blind.scores import score_pairs
+from caramel.blind.scores import score_by_scorer
 from caramel.errors import DataError, GateError
 from caramel.gates.equal_pictures import PHOTOGRAPHS, equal_pictures, perceptual_hash
 from caramel.gates.splits import text_uses
@@ -22,6 +25,7 @@ from caramel.gates.suites import Summary, validate
 from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import open_picture
 
+SIDES = ("_positive_score", "_negative_score")  # endings of the columns of a scorer
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
 
 
@@ -29,7 +33,7 @@ def validate_captions(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
     paraphrases: pd.DataFrame,
-    scores: pd.DataFrame,
+    scores: Iterable[pd.DataFrame],
     rejected: pd.DataFrame,
     *,
     min_pairs: int,
@@ -45,7 +49,7 @@ def validate_captions(
 
     Args:
         pairs, negatives, paraphrases: tables of those names.
-        scores: of the blind scorers, for the negatives at least.
+        scores: of the blind scorers, for the negatives at least, in any parts; one is in memory at a time.
         rejected: table ``negatives`` of the rows that refinement left out: they can give away those that were kept, and
             each scorer is asked as it learns from them too.
         min_pairs: see suite ``pairs``.
@@ -60,20 +64,25 @@ def validate_captions(
     Raises:
         GateError: a suite failed.
     """
-    joined = with_captions(negatives, pairs)
+    judged = negatives[~negatives["type"].isin(list(blind_exempt))]
+    columns = score_columns(judged["negative_id"], scores)
     if len(rejected):
-        judged = negatives[~negatives["type"].isin(list(blind_exempt))]
-        names = scores["scorer"].unique().tolist()
-        taught = score_pairs(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
-        scores = pd.concat([scores, taught.assign(scorer=taught["scorer"] + OF_REJECTED)], ignore_index=True)
-    looked_at = {
-        "pairs": pairs,
-        "negatives": joined,
-        "paraphrases": with_captions(paraphrases, pairs),
-        "text_uses": text_uses(pairs, negatives, paraphrases),
-        "blind_captions": with_scores(joined, scores, exempt=blind_exempt),
+        names = list(dict.fromkeys(_scorers(columns)))
+        taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
+        columns |= score_columns(
+            judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
+        )
+    parameters = {
+        "min_pairs": min_pairs,
+        **_blind_parameters(_scorers(columns), blind_tolerance, acceptance, folds),
     }
-    parameters = {"min_pairs": min_pairs, **_blind_parameters(scores, blind_tolerance, acceptance, folds)}
+    looked_at: dict[str, Callable[[], pd.DataFrame]] = {
+        "pairs": lambda: pairs,
+        "negatives": lambda: with_captions(negatives, pairs),
+        "paraphrases": lambda: with_captions(paraphrases, pairs),
+        "text_uses": lambda: text_uses(pairs, negatives, paraphrases),
+        "blind_captions": lambda: with_captions(judged, pairs).assign(**columns),
+    }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
 
@@ -123,18 +132,19 @@ def validate_benchmark(
     named = instances.assign(negative_id=instances["instance_id"])
     trained = one_per_negative(training)
     opened = images_that_open(images, pictures)
-    looked_at = {
-        "instances": instances,
-        "training": trained,
-        "image_uses": image_uses(instances, trained, images),
-        "images": opened,
-        "equal_pictures": equal_pictures(opened),
-        "blind_benchmark": with_scores(named, scores, exempt=blind_exempt),
-        **attacked_images(named[~named["subtype"].isin(list(image_exempt))], image_scores),
+    attacked = attacked_images(named[~named["subtype"].isin(list(image_exempt))], image_scores)
+    looked_at: dict[str, Callable[[], pd.DataFrame]] = {
+        "instances": lambda: instances,
+        "training": lambda: trained,
+        "image_uses": lambda: image_uses(instances, trained, images),
+        "images": lambda: opened,
+        "equal_pictures": lambda: equal_pictures(opened),
+        "blind_benchmark": lambda: with_scores(named, scores, exempt=blind_exempt),
+        **{name: partial(pd.DataFrame, rows) for name, rows in attacked.items()},
     }
     parameters = {
         "max_subtype_share": max_subtype_share,
-        **_blind_parameters(scores, blind_tolerance, acceptance, folds),
+        **_blind_parameters(scores["scorer"], blind_tolerance, acceptance, folds),
         "image_attackers": sorted(image_scores["scorer"].unique()),
         "max_image_accuracy": 0.5 + image_tolerance,
         "image_folds": image_folds,
@@ -143,14 +153,21 @@ def validate_benchmark(
 
 
 def _validate_all(
-    looked_at: Mapping[str, pd.DataFrame], parameters: Mapping[str, Any], folder: Path, docs_folder: Path
+    looked_at: Mapping[str, Callable[[], pd.DataFrame]],
+    parameters: Mapping[str, Any],
+    folder: Path,
+    docs_folder: Path,
 ) -> list[Summary]:
-    """Run every suite, then stop if any failed: one run of the stage shows all that is wrong."""
+    """Run every suite, then stop if any failed: one run of the stage shows all that is wrong.
+
+    Args:
+        looked_at: suite -> its table, which is made when its turn comes: one is in memory at a time.
+    """
     summaries, failures = [], []
     for name, rows in looked_at.items():
         try:
             suite = folder / f"{name}.json"
-            summaries.append(validate(rows, suite, docs_folder=docs_folder, parameters=parameters))
+            summaries.append(validate(rows(), suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
     if failures:
@@ -159,11 +176,11 @@ def _validate_all(
 
 
 def _blind_parameters(
-    scores: pd.DataFrame, tolerance: float, acceptance: Acceptance, folds: int
+    scorers: Iterable[str], tolerance: float, acceptance: Acceptance, folds: int
 ) -> dict[str, Any]:
     """Return the parameters of the suites on blind accuracy."""
     return {
-        "blind_scorers": sorted(scores["scorer"].unique()),
+        "blind_scorers": sorted(set(scorers)),
         "max_blind_accuracy": 0.5 + tolerance,
         "blind_acceptance": acceptance,
         "blind_folds": folds,
@@ -175,9 +192,13 @@ def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
 
     The last is the pair that is not there; it is empty where the pair is.
     """
-    known = pairs.drop_duplicates("pair_id").set_index("pair_id")
-    of_pair = {column: rows["pair_id"].map(known[column]) for column in ("caption", "image_id")}
-    return rows.assign(**of_pair, missing_pair=rows["pair_id"].mask(rows["pair_id"].isin(known.index)))
+    at = places_among(rows["pair_id"], pairs["pair_id"])
+    missing = at < 0
+    of_pair = {
+        column: pd.Series(pairs[column].array.take(at, allow_fill=True), index=rows.index)
+        for column in ("caption", "image_id")
+    }
+    return rows.assign(**of_pair, missing_pair=rows["pair_id"].where(missing))
 
 
 def one_per_negative(training: pd.DataFrame) -> pd.DataFrame:
@@ -252,10 +273,24 @@ def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[st
     A scorer NAME gives the columns ``NAME_positive_score`` and ``NAME_negative_score``; NaN: not scored.
     """
     judged = rows[~rows["type"].isin(list(exempt))]
+    return judged.assign(**score_columns(judged["negative_id"], [scores]))
+
+
+def score_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict[str, Floats]:
+    """Return the columns of ``with_scores`` for negatives of those names, (n,) each.
+
+    Args:
+        scores: table ``scores``, in any parts of which no two have scores of one scorer.
+    """
     columns = {}
-    for name, scored in scores.groupby("scorer", sort=True):
-        found = scored.drop_duplicates("negative_id").set_index("negative_id")
-        for side in ("positive_score", "negative_score"):
-            # Of no row at all, pandas would make a column of text.
-            columns[f"{name}_{side}"] = judged["negative_id"].map(found[side]).astype("float64")
-    return judged.assign(**columns)
+    for part in scores:
+        for name, scored in part.groupby("scorer", sort=True):
+            at = places_among(names, scored["negative_id"])
+            for side in SIDES:
+                columns[f"{name}{side}"] = np.append(scored[side[1:]].to_numpy(np.float64), np.nan)[at]
+    return columns
+
+
+def _scorers(columns: Iterable[str]) -> list[str]:
+    """Return the scorers whose columns these are."""
+    return [name.removesuffix(SIDES[0]) for name in columns if name.endswith(SIDES[0])]

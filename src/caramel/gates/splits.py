@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
+from caramel.arrays import Ints, numbered, places_among
 from caramel.sources.world.language import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
-from caramel.texts import same_words
+from caramel.texts import same_words, words_only
 
 CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
+NOWHERE = -1  # key of what is equal to nothing
 
 
 def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
@@ -23,28 +26,36 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
         up to case, space and punctuation. Meanings are known of sentences of the world on a scene of it.
     """
     sources = {"caption": pairs, "caption2": paraphrases, "negative_caption": negatives}
-    uses = pd.concat(
-        [
-            rows[["pair_id", column]].rename(columns={column: "text"}).assign(used_in=column)
-            for column, rows in sources.items()
-        ],
-        ignore_index=True,
-    )
-    of_pair = pairs.drop_duplicates("pair_id").set_index("pair_id")
-    worlds = of_pair.index[of_pair["scene"].notna()]
-    uses = uses.assign(
-        split=uses["pair_id"].map(of_pair["split"]), scene_known=uses["pair_id"].isin(worlds)
-    ).dropna(subset=["text", "split"])
-    words = uses["text"].map(same_words)
-    content = words.where(uses["scene_known"]).map(
-        lambda said: " ".join(sorted(CONTENT.intersection(said.split()))), na_action="ignore"
-    )
+    known = pairs.drop_duplicates("pair_id")
+    split = pd.Categorical(known["split"])
+    of_world = known["scene"].notna().to_numpy()
+    parts = []
+    for column, rows in sources.items():
+        at = places_among(rows["pair_id"], known["pair_id"])
+        used = rows.loc[at >= 0, ["pair_id", column]].rename(columns={column: "text"})
+        at = at[at >= 0]
+        parts.append(used.assign(split=split[at], scene_known=of_world[at]))
+    uses = pd.concat(parts, ignore_index=True)
+    origin = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    used_in = pd.Categorical.from_codes(origin, pd.Index(list(sources)))
+    uses.insert(2, "used_in", pd.Series(used_in))
+    uses = uses.dropna(subset=["text", "split"])
+    scene, texts = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
+    content = np.full(len(uses), NOWHERE)
+    content[scene] = numbered(map(content_words, texts[scene]))
     # Reading is slow, and who says the same has the same words of content: most texts need not be read.
-    read_these = uses["text"].where(elsewhere(uses, "text", content).notna())
+    read_these = elsewhere(uses, "text", content).notna().to_numpy()
+    meanings = np.full(len(uses), NOWHERE)
+    meanings[read_these] = pd.factorize(texts[read_these].map(meaning))[0]
     return uses.assign(
-        same_words_in=elsewhere(uses, "text", words),
-        same_meaning_in=elsewhere(uses, "text", read_these.map(meaning, na_action="ignore")),
+        same_words_in=elsewhere(uses, "text", numbered(map(same_words, texts))),
+        same_meaning_in=elsewhere(uses, "text", meanings),
     )
+
+
+def content_words(text: str) -> str:
+    """Return the nouns, colours and sizes of a text."""
+    return " ".join(sorted(CONTENT.intersection(words_only(text))))
 
 
 def meaning(text: str) -> str | None:
@@ -56,20 +67,21 @@ def meaning(text: str) -> str | None:
     return None if said is None else repr(said.whole.canonical())
 
 
-def elsewhere(uses: pd.DataFrame, column: str, keys: pd.Series) -> pd.Series:
+def elsewhere(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:
     """Return "SPLIT: WHAT" of the first use in another split of what has an equal key, null where there is none.
 
     Args:
-        uses: rows with ``split`` and what is used in it.
+        uses: n rows with ``split`` and what is used in it.
         column: what is used.
-        keys: of each use; null is equal to nothing.
+        key: (n,) of each use; ``NOWHERE`` is equal to nothing.
     """
-    key, split = pd.factorize(keys)[0], pd.factorize(uses["split"])[0]
-    of_key = pd.Series(split).groupby(key)
+    of_key = pd.Series(pd.factorize(uses["split"])[0]).groupby(key)
     # Of millions of texts few stand in two splits: only these are put together.
-    met = (key >= 0) & (of_key.transform("min") != of_key.transform("max")).to_numpy()
+    met = (key != NOWHERE) & (of_key.transform("min") != of_key.transform("max")).to_numpy()
     keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
+    keyed["split"] = keyed["split"].astype("str")
     firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
     there = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
     found = there[there["split"] != there["split_there"]].drop_duplicates("use")
-    return (found["split_there"] + ": " + found[column]).set_axis(found["use"]).reindex(uses.index)
+    said: pd.Series = found["split_there"] + ": " + found[column]
+    return said.set_axis(found["use"]).reindex(uses.index)

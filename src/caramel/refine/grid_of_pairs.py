@@ -6,6 +6,7 @@ caption of one pair, it prefers the negative of another by about as much. The gr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.arrays import Ints
+from caramel.arrays import Bools, Ints, numbered, places_among
 from caramel.blind.scores import require_pairs, score_pairs
 from caramel.captions.formatting import format_caption
 from caramel.errors import ConfigError
@@ -33,6 +34,7 @@ UNBALANCED = "no mirror image in the grid of blind scores"
 
 TEXTS = ("caption", "negative_caption", "caption2")  # of pairs, negatives and paraphrases
 
+WORDLESS, MISSING = 0, -1  # numbers of texts without a word, and where there is no text
 Reasons = npt.NDArray[np.object_]
 Faults = tuple[Reasons, Reasons, Reasons]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
@@ -86,12 +88,12 @@ def refine(
     found = _formatted(pairs, negatives, paraphrases)
     reasons = find_faults(*found)
     usable = reasons[1] == ""
-    rows = found[1][usable]
+    rows = found[1].loc[usable, ["negative_id", "type", "subtype"]]
     gaps = (
         score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
     )
     if gaps is None:
-        scores = score_pairs(found[0], rows, scorers=scorers, folds=folds, seed=seed)
+        scores = score_pairs(found[0], found[1][usable], scorers=scorers, folds=folds, seed=seed)
         gaps = score_gaps(scores, rows["negative_id"], scorers)
     assert gaps is not None
     kept = balanced(gaps, rows["negative_id"].tolist(), strata(rows, within), cell=cell, seed=seed)
@@ -107,9 +109,10 @@ def unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
         negatives: that were refined.
         rejects: of ``refine``.
     """
-    left_out = rejects[rejects["reason"] == UNBALANCED].set_index("id")["text"]
-    found = negatives[negatives["negative_id"].isin(left_out.index)].reset_index(drop=True)
-    return found.assign(negative_caption=found["negative_id"].map(left_out))
+    left_out = rejects[rejects["reason"] == UNBALANCED]
+    at = places_among(negatives["negative_id"], left_out["id"])
+    found = negatives[at >= 0].reset_index(drop=True)
+    return found.assign(negative_caption=left_out["text"].array[at[at >= 0]])
 
 
 def check_grid(scorers: Sequence[str], cell: float) -> None:
@@ -123,7 +126,11 @@ def check_grid(scorers: Sequence[str], cell: float) -> None:
 
 def strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
     """Return the part of each row that has a grid of its own; None where one grid holds all."""
-    return rows["subtype"].tolist() if within == "subtype" else None
+    if within == "all":
+        return None
+    number, names = pd.factorize(rows["subtype"])
+    parts: list[str] = np.asarray(names, dtype=object)[number].tolist()  # of equal names one is in memory
+    return parts
 
 
 def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
@@ -153,47 +160,58 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
         DataError: a negative's pair is missing.
     """
     require_pairs(pairs, negatives)
-    of_pairs = pairs["caption"].map(same_words)
-    said, said2 = negatives["negative_caption"].map(same_words), paraphrases["caption2"].map(same_words)
-    first_of = of_pairs.set_axis(pairs["pair_id"])
-    caption, first = (rows["pair_id"].map(first_of) for rows in (negatives, paraphrases))
-    second = negatives["pair_id"].map(said2.set_axis(paraphrases["pair_id"]))
+    of_pairs, said, said2 = _words(pairs["caption"], negatives["negative_caption"], paraphrases["caption2"])
+    caption = of_pairs[places_among(negatives["pair_id"], pairs["pair_id"])]
+    place, place2 = (
+        places_among(rows["pair_id"], others["pair_id"])
+        for rows, others in ((paraphrases, pairs), (negatives, paraphrases))
+    )
+    first, second = np.append(of_pairs, WORDLESS)[place], np.append(said2, MISSING)[place2]
     of_negatives = _first_that_holds(
         {
-            NO_PAIR: caption == "",
-            NO_WORDS: said == "",
+            NO_PAIR: caption == WORDLESS,
+            NO_WORDS: said == WORDLESS,
             SAME_AS_CAPTION: said == caption,
             SAME_AS_PARAPHRASE: said == second,
             DUPLICATE: _stands_elsewhere(negatives["negative_id"], caption, said),
         }
     )
     of_paraphrases = _first_that_holds(
-        {NO_PAIR: first.isna() | (first == ""), NO_WORDS: said2 == "", SAME_AS_CAPTION: said2 == first}
+        {NO_PAIR: first == WORDLESS, NO_WORDS: said2 == WORDLESS, SAME_AS_CAPTION: said2 == first}
     )
-    return _first_that_holds({NO_WORDS: of_pairs == ""}), of_negatives, of_paraphrases
+    return _first_that_holds({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
 
 
-def _first_that_holds(faults: Mapping[str, pd.Series[bool]]) -> Reasons:
+def _words(*texts: pd.Series[str]) -> list[Ints]:
+    """Return a number for each text, equal for equal words in their order; that of no word is ``WORDLESS``. (n,) each."""
+    ends = np.cumsum([len(column) for column in texts])
+    found = numbered(itertools.chain([""], *(map(same_words, column) for column in texts)))
+    return np.split(found[1:], ends[:-1])
+
+
+def _first_that_holds(faults: Mapping[str, Bools]) -> Reasons:
     """Return the name of the first condition that holds in each row, or the empty text. (n,)."""
-    conditions = [np.asarray(holds, dtype=bool) for holds in faults.values()]
-    return np.select(conditions, list(faults), default="").astype(object)
+    number = np.select(list(faults.values()), list(range(1, len(faults) + 1)), default=0)
+    reasons: Reasons = np.array(["", *faults], dtype=object)[number]
+    return reasons
 
 
-def _stands_elsewhere(
-    names: pd.Series[str], caption: pd.Series[str], negative: pd.Series[str]
-) -> pd.Series[bool]:
-    """Return which rows hold the texts of another row with a smaller name."""
-    rows = pd.DataFrame({"name": names, "caption": caption, "negative": negative}).sort_values("name")
-    return rows.duplicated(["caption", "negative"]).reindex(names.index)
+def _stands_elsewhere(names: pd.Series[str], caption: Ints, negative: Ints) -> Bools:
+    """Return which rows hold the texts of another row with a smaller name. (n,)."""
+    order = names.argsort().to_numpy()
+    found = np.zeros(len(names), dtype=np.bool_)
+    found[order] = pd.DataFrame({"caption": caption[order], "negative": negative[order]}).duplicated()
+    return found
 
 
 def score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
     """Return the gaps under all scorers in units of 1e-6, (n, k); None if one is missing or NaN."""
-    gap = (scores["positive_score"] - scores["negative_score"]).astype(float) * UNIT
     columns = []
     for scorer in scorers:
-        mine = (scores["scorer"] == scorer).to_numpy()
-        columns.append(gap[mine].set_axis(scores.loc[mine, "negative_id"]).reindex(names).to_numpy())
+        mine = scores[scores["scorer"] == scorer]
+        at = places_among(names, mine["negative_id"])
+        gap = (mine["positive_score"] - mine["negative_score"]).to_numpy(np.float64) * UNIT
+        columns.append(np.append(gap, np.nan)[at])
     gaps = np.stack(columns, axis=1)
     return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
 
