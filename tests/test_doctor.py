@@ -246,6 +246,23 @@ def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: p
     config(project)
     names = [finding.name for finding in doctor.examine(project)]
     assert names == [
-        "python", "packages", "disk", "memory", "cores", "params", "backends", "methods",
+        "python", "packages", "disk", "memory", "cores", "params", "backends", "inputs", "methods",
         "gpu", "ray", "hub", "dvc", "dvc.lock", "mlflow",
     ]  # fmt: skip
+
+
+def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> None:
+    (project / "inputs").mkdir()
+    asked = load(write_profile("paper", {}, project))
+    found = doctor.inputs(project, asked)
+    assert found.state == doctor.FAIL
+    for lacking in ("scenes.files = 'inputs/coco'", "train_generator.pretrained = 'inputs/sdxl-dpo'"):
+        assert lacking in found.text
+    assert "openai" not in found.text  # a name of open_clip's is fetched
+    said = doctor.backends(asked).text
+    for key in ("evaluate.data = 'inputs/benchmarks'", "evaluate.zero_shot = 'inputs/imagenet'"):
+        assert f"{key}: there is no such folder" in said
+    for name in ("coco", "sdxl-dpo"):
+        (project / "inputs" / name).mkdir()
+    assert doctor.inputs(project, asked).state == doctor.OK
+    assert doctor.inputs(project, config(project)).text == "none are needed"

@@ -282,6 +282,7 @@ class Finetune(Section):
     trained: Literal["all", "image", "text", "last", "lora"]
     last_layers: Positive
     lora: Lora
+    epochs: Positive | None
     steps: Positive
     batch: Several
     rows_at_once: Positive | None

@@ -67,6 +67,7 @@ def examine(root: Path) -> Iterator[Finding]:
         config = load(root / "params.yaml") if found.state != FAIL else None
         if config is not None:
             yield backends(config)
+            yield inputs(root, config)
             yield methods(root, config)
         yield gpu(config)
         yield ray(config)
@@ -203,6 +204,31 @@ def backends(config: Config) -> Finding:
     return Finding(OK, "backends", "all that the params name are there")
 
 
+def inputs(root: Path, config: Config) -> Finding:
+    """Whether the folders of the user's own that the params name are there; a hub name is none."""
+    asked = {
+        "train_generator.pretrained": config.train_generator,
+        "pretrain.pretrained": config.pretrain,
+    }
+    named = {
+        key: stage.pretrained
+        for key, stage in asked.items()
+        if stage.backend == "pretrained" and stage.pretrained and _is_path(root, stage.pretrained)
+    }
+    if config.scenes.source == "files":
+        named = {"scenes.files": config.scenes.files, **named}
+    lacking = [f"{key} = {name!r}" for key, name in named.items() if not (root / name).exists()]
+    if lacking:
+        said = f"not there:\n{shown(lacking)}"
+        return Finding(FAIL, "inputs", said, "put them there, or set these keys; see the profile's comments")
+    return Finding(OK, "inputs", ", ".join(named.values()) or "none are needed")
+
+
+def _is_path(root: Path, name: str) -> bool:
+    """Return whether a name is meant as a path here: its first folder is one of the project's."""
+    return Path(name).is_absolute() or (len(Path(name).parts) > 1 and (root / Path(name).parts[0]).is_dir())
+
+
 def methods(root: Path, config: Config) -> Finding:
     """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
     from caramel.training.variants import check_data
@@ -228,7 +254,8 @@ def gpu(config: Config | None) -> Finding:
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
         return Finding(OK, "gpu", names)
     if config is not None and config.run.device == "cuda":
-        return Finding(FAIL, "gpu", "none, but run.device is cuda", "set run.device to auto")
+        cure = "run this where there is one, or set run.device to auto"
+        return Finding(FAIL, "gpu", "none, but run.device is cuda", cure)
     return Finding(OK, "gpu", "none: models are trained on the processor")
 
 
@@ -249,7 +276,7 @@ def ray(config: Config | None) -> Finding:
 def hub(config: Config | None) -> Finding:
     """Whether models may be fetched, and whether the params ask for it."""
     offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "TRUE", "YES", "ON")
-    named = [p for p in _pretrained(config) if not is_there(p)]
+    named = [p for p in _pretrained(config) if not (is_there(p) or _is_path(Path(), p))]
     if named and offline:
         return Finding(
             WARN,

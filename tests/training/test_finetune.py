@@ -19,6 +19,7 @@ from caramel.running import tracking
 from caramel.training.finetune import finetune
 
 SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
+SETTINGS |= {"epochs": None}
 
 
 @pytest.fixture
@@ -38,7 +39,9 @@ def changed(path: str, change: Any) -> None:
     tables.write(tables.TRAINING, change(tables.read(tables.TRAINING, path)), path)
 
 
-def tuned(variants: list[str], rows: str, base: Path, folder: Path, **changes: Any) -> Any:
+def tuned(
+    variants: list[str], rows: str, base: Path, folder: Path, settings: Any = (), **changes: Any
+) -> Any:
     return finetune(
         variants=variants,
         seeds=[3],
@@ -47,7 +50,7 @@ def tuned(variants: list[str], rows: str, base: Path, folder: Path, **changes: A
         images=str(folder / "images.parquet"),
         data=[],
         **{"negatives": None, "own": {}, "mix": [], **changes},
-        settings={**SETTINGS, "device": "cpu", "precision": "fp32"},
+        settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
         workers=0,
         executor="inline",
         folder=folder / "trials",
@@ -80,6 +83,18 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     assert mine.items() <= params.items()
     assert found["finetune trohn_img-3"].data.params.items() >= {"negatives": "2", "steps": "2"}.items()
     assert curves.groupby("model")["step"].max().to_dict() == {"trohn_img-3": 2, "ce_clip-3": 1}
+
+
+def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_after_each(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1}}
+    curves, _ = tuned(
+        ["infonce", "negclip", "trohn_img"], rows, clip_folder, tmp_path, own=own, settings={"epochs": 2}
+    )
+    steps = curves.groupby("model")["step"].unique().map(list).to_dict()
+    # Of 20 rows: 8 of a caption each; 4 with a negative, and 4 neighbours of theirs; 4 with a negative.
+    assert steps == {"infonce-3": [2, 4], "negclip-3": [5, 10], "trohn_img-3": [5]}
 
 
 @pytest.mark.parametrize(

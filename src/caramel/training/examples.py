@@ -242,13 +242,17 @@ def rows_of(examples: Examples, captions: int, seed: int, step: int) -> Rows:
     They are at least two, and in the order of ``loader.batch_rows``. Where there are neighbours, half of them are one
     of each row's, drawn from seed and step.
     """
-    method = examples.method
-    each = (1 + method.negatives + method.paraphrases) * (1 if examples.neighbours is None else 2)
-    rows = batch_rows(seed, step, len(examples), max(2, captions // each))
+    count = rows_at_each_step(examples.method, captions, examples.neighbours is not None)
+    rows = batch_rows(seed, step, len(examples), count)
     if examples.neighbours is None:
         return rows
     drawn = np.random.default_rng([seed, step]).integers(examples.neighbours.shape[1], size=len(rows))
     return np.concatenate([rows, examples.neighbours[rows, drawn]])
+
+
+def rows_at_each_step(method: Method, captions: int, neighbours: bool) -> int:
+    """Return how many rows have so many captions, with their negatives, paraphrases and neighbours; two at least."""
+    return max(2, captions // ((1 + method.negatives + method.paraphrases) * (1 + neighbours)))
 
 
 def take(clip: Clip, examples: Examples, rows: Rows, seed: int, step: int) -> Batch:

@@ -21,7 +21,7 @@ from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures, shards_of
 from caramel.training.averages import Mix, best_mix
 from caramel.training.contrastive import fit, hits
-from caramel.training.examples import Examples, load_examples
+from caramel.training.examples import Examples, load_examples, rows_at_each_step
 from caramel.training.loop import kept_step
 from caramel.training.objective import with_bias
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
@@ -70,7 +70,8 @@ def finetune_trial(
         negatives: as in ``set_up``.
         mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
             (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
-        settings: keyword arguments of ``contrastive.fit``.
+        settings: keyword arguments of ``contrastive.fit``, and ``epochs``: passes through the rows, measured after each, in
+            place of ``steps`` and ``checkpoint_every``; None: these.
         planned: the run.
         workers: as in ``contrastive.fit``.
 
@@ -91,6 +92,10 @@ def finetune_trial(
     if method.bias:
         clip = with_bias(clip)
     examples = load_examples(clip, train_rows, pictures, method=method)
+    if (epochs := settings.pop("epochs")) is not None:
+        rows_each = rows_at_each_step(method, settings["batch"], bool(method.neighbours))
+        each = max(1, len(examples) // rows_each)
+        settings |= {"steps": epochs * each, "checkpoint_every": each}
     measured, select = _measured_by(val_rows), MEASURED_BY[_measured_by(val_rows)]
     validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
     before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
