@@ -206,14 +206,17 @@ def backends(config: Config) -> Finding:
 
 def inputs(root: Path, config: Config) -> Finding:
     """Whether the folders of the user's own that the params name are there; a hub name is none."""
-    asked = {
-        "train_generator.pretrained": config.train_generator,
-        "pretrain.pretrained": config.pretrain,
-    }
     named = {
-        key: stage.pretrained
-        for key, stage in asked.items()
-        if stage.backend == "pretrained" and stage.pretrained and _is_path(root, stage.pretrained)
+        key: name
+        for key, backend, name in (
+            (
+                "train_generator.pretrained",
+                config.train_generator.backend,
+                config.train_generator.pretrained,
+            ),
+            ("pretrain.pretrained", config.pretrain.backend, config.pretrain.pretrained),
+        )
+        if backend == "pretrained" and name and _is_path(root, name)
     }
     if config.scenes.source == "files":
         named = {"scenes.files": config.scenes.files, **named}
