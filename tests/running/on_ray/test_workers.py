@@ -1,32 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-import ray
-from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RaySystemError
 
 from caramel.errors import ResourceError
 from caramel.running.on_ray import workers
-
-
-@pytest.mark.parametrize("kind", [ObjectStoreFullError, OutOfDiskError])
-def test_no_room_for_what_is_sent_is_no_death_of_a_worker_but_a_message(
-    monkeypatch, kind: type[Exception]
-) -> None:
-    def full(reference: object) -> None:
-        raise kind("The object cannot be created.")
-
-    monkeypatch.setattr(ray, "get", full)
-    with pytest.raises(ResourceError, match=r"no room .* --object-store-memory"):
-        workers._result(None)
-
-
-def test_an_error_that_cannot_be_sent_is_no_death_of_a_worker(monkeypatch) -> None:
-    def unreadable(reference: object) -> None:
-        raise RaySystemError("the exception has two arguments")
-
-    monkeypatch.setattr(ray, "get", unreadable)
-    with pytest.raises(ResourceError, match=r"RaySystemError.*two arguments"):
-        workers._result(None)
 
 
 class Sick(workers.ShardWorker):
@@ -43,3 +22,29 @@ def test_workers_that_do_not_start_are_given_up_with_what_ray_says(ray_cluster, 
     with pytest.raises(ResourceError, match=r"No worker starts .* no home at None"):
         list(pool.run(len, [("a", lambda: ([1],))], {}, lambda: None))
     pool.release()
+
+
+class Late(workers.ShardWorker):
+    """A worker of which one, the first that starts, is on a node that joined late and has other versions."""
+
+    def ready(self) -> tuple[str, str, dict[str, str]]:
+        node, name, installed = super().ready()
+        try:
+            Path(self._disk).mkdir()
+        except FileExistsError:
+            return node, name, installed
+        return "another", "host9", {**installed, "torch": "0.1"}
+
+
+@pytest.mark.slow
+def test_a_late_node_with_other_versions_gets_no_work_and_the_others_go_on(
+    ray_cluster, monkeypatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(workers, "ShardWorker", Late)
+    pool = workers.Pool(0.0)
+    pool._disk = str(tmp_path / "taken")
+    jobs = [(str(n), lambda n=n: (range(n),)) for n in range(6)]
+    assert sorted(pool.run(len, jobs, {}, lambda: None)) == [(str(n), n) for n in range(6)]
+    assert len(pool._aside) == 1
+    pool.release()
+    assert "Node host9 of Ray's cluster has other versions" in capsys.readouterr().err

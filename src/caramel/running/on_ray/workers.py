@@ -8,6 +8,7 @@ that was cut off. A model that a worker has loaded stays loaded in it. Nodes tha
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from caramel.errors import CaramelError, ResourceError
+from caramel.running.on_ray.answers import Died, gave_up, result_of, room_for_it
 from caramel.running.on_ray.carried import (
     CACHE,
     Local,
@@ -47,9 +49,13 @@ class ShardWorker:
         if self._away:
             be_at_home()
 
-    def ready(self) -> tuple[str, dict[str, str]]:
-        """Return the node's name and what is installed there."""
-        return self._away, versions()
+    def ready(self) -> tuple[str, str, dict[str, str]]:
+        """Return the node's number and name, and what is installed there."""
+        return home(), self._away, versions()
+
+    def wait(self) -> None:
+        """Do nothing, for as long as the node is there."""
+        threading.Event().wait()
 
     def run(self, work: Callable[..., Any], arguments: tuple[Any, ...], settings: Mapping[str, Any]) -> Any:
         """Return what the work gives; its files are fetched first."""
@@ -79,12 +85,19 @@ class Pool:
     """The workers of a session, of one kind: how many GPUs each has."""
 
     def __init__(self, gpus: float) -> None:
-        """Know what each worker needs; none is started yet."""
+        """Know what each worker needs and which nodes are there; none is started yet."""
+        import ray
+
         self.gpus = gpus
         self._disk = driver_disk() if named_cluster() else None
         self.home = home()
         self._starting: dict[Any, _Worker] = {}
         self._workers: list[_Worker] = []
+        self._aside: dict[
+            Any, _Worker
+        ] = {}  # they get no work, but keep others from starting on nodes that cannot do any
+        self._first = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        self._late: set[str] = set()  # nodes of which was said that they have other versions
         self._most = self._failed = 0
 
     def run(
@@ -112,8 +125,11 @@ class Pool:
                 if todo:
                     job = todo.popleft()
                     waiting[self._send(worker, work, job, settings)] = worker, job
-            done, _ = ray.wait([*waiting, *self._starting], num_returns=1, timeout=LOOK)
+            done, _ = ray.wait([*waiting, *self._starting, *self._aside], num_returns=1, timeout=LOOK)
             for reference in done:
+                if reference in self._aside:  # its node is gone
+                    del self._aside[reference]
+                    continue
                 if reference in self._starting:
                     self._started(reference)
                     continue
@@ -121,12 +137,12 @@ class Pool:
                 first = worker.jobs[0] is job
                 worker.jobs.remove(job)
                 try:
-                    result = _result(reference)
-                except _Died as error:
+                    result = result_of(reference)
+                except Died as error:
                     self._drop(worker)
                     deaths[job[0]] += first
                     if deaths[job[0]] > RETRIES:
-                        raise _gave_up(job[0], error) from error
+                        raise gave_up(job[0], error) from error
                     todo.appendleft(job)
                 else:
                     yield job[0], result
@@ -141,13 +157,13 @@ class Pool:
         """End all workers."""
         import ray
 
-        for worker in (*self._workers, *self._starting.values()):
+        for worker in (*self._workers, *self._starting.values(), *self._aside.values()):
             ray.kill(worker.actor)
-        self._workers, self._starting = [], {}
+        self.forget()
 
     def forget(self) -> None:
         """Let go of all workers without a word to Ray, which may be gone: it ends those that nobody knows."""
-        self._workers, self._starting = [], {}
+        self._workers, self._starting, self._aside = [], {}, {}
 
     def _grow(self, wanted: int) -> None:
         """Start workers, as many as the cluster has room for, but no more than there are jobs."""
@@ -158,16 +174,16 @@ class Pool:
             slots = has.get("GPU", 0) / self.gpus if self.gpus else has.get("CPU", 1)
             self._most = max(1, int(slots))
         actor = ray.remote(max_restarts=0, max_task_retries=0, num_cpus=1, num_gpus=self.gpus)(ShardWorker)
-        while len(self._workers) + len(self._starting) < min(self._most, wanted):
+        while len(self._workers) + len(self._starting) < min(self._most - len(self._aside), wanted):
             worker = _Worker(actor.remote(self.home, self._disk))
             self._starting[worker.actor.ready.remote()] = worker
 
     def _started(self, reference: Any) -> None:
-        """Have a worker be given jobs, if its node has what the driver has."""
+        """Have a worker be given jobs, if its node has what the driver has; a late node that has not ends nothing."""
         worker = self._starting.pop(reference)
         try:
-            node, installed = _result(reference)
-        except _Died as error:
+            node, name, installed = result_of(reference)
+        except Died as error:
             self._drop(worker)
             self._failed += 1
             if self._failed > RETRIES:
@@ -176,9 +192,16 @@ class Pool:
                 ) from error
             return
         self._failed = 0
-        if said := differences(node, installed, versions()):
+        said = differences(name, installed, versions())
+        if not said:
+            self._workers.append(worker)
+        elif node in self._first:
             raise ResourceError(said)
-        self._workers.append(worker)
+        else:
+            if node not in self._late:
+                print(f"\n{said} Until then the others work.", file=sys.stderr)
+            self._late.add(node)
+            self._aside[worker.actor.wait.remote()] = worker
 
     def _free(self) -> list[_Worker]:
         """Return the workers that can be given a job, those with the fewest first."""
@@ -186,7 +209,7 @@ class Pool:
 
     def _send(self, worker: _Worker, work: Callable[..., Any], job: Job, settings: Mapping[str, Any]) -> Any:
         worker.jobs.append(job)
-        with _room():
+        with room_for_it():
             return worker.actor.run.remote(work, tuple(sent(list(job[1]()))), settings)
 
     def _drop(self, worker: _Worker) -> None:
@@ -196,67 +219,6 @@ class Pool:
         if worker in self._workers:
             self._workers.remove(worker)
         ray.kill(worker.actor)
-
-
-class _Died(Exception):
-    """A worker is gone; its name is the kind of Ray's error, ``said`` what Ray says of it."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(type(error).__name__)
-        self.said = " ".join(str(error).split())[:1000]
-
-
-def _result(reference: Any) -> Any:
-    """Return what a call gave, or raise what it raised."""
-    import ray
-    from ray.exceptions import (
-        NodeDiedError,
-        ObjectLostError,
-        OutOfMemoryError,
-        RayActorError,
-        RayError,
-        RayTaskError,
-        WorkerCrashedError,
-    )
-
-    died = (NodeDiedError, ObjectLostError, OutOfMemoryError, RayActorError, WorkerCrashedError)
-    try:
-        with _room():
-            return ray.get(reference)
-    except RayTaskError as error:
-        raise error.cause from error  # itself: a copy of Ray's lacks what an OSError knows of file and reason
-    except died as error:
-        raise _Died(error) from error
-    except RayError as error:  # an error of the work that cannot be sent as it is, for example
-        said = " ".join(str(error).split())[:1000]
-        raise ResourceError(
-            f"Ray could not run or bring back a piece of work ({type(error).__name__}): {said}"
-        ) from error
-
-
-@contextmanager
-def _room() -> Iterator[None]:
-    """Say what to do where there is no room for what is sent: neither in memory nor where Ray puts what does not fit there."""
-    from ray.exceptions import ObjectStoreFullError, OutOfDiskError, RayTaskError
-
-    try:
-        yield
-    except (ObjectStoreFullError, OutOfDiskError, RayTaskError) as error:
-        cause = error.cause if isinstance(error, RayTaskError) else error
-        if not isinstance(cause, ObjectStoreFullError | OutOfDiskError):
-            raise
-        raise ResourceError(
-            f"Ray has no room for what is sent to the workers and back: {str(cause).strip().splitlines()[0]} Give a node more "
-            f"with --object-store-memory of `caramel cluster head|worker`, make room where it puts what does not fit there "
-            f"(RAY_TMPDIR, else /tmp), or use smaller shards. What was finished is kept."
-        ) from error
-
-
-def _gave_up(name: str, error: Exception) -> ResourceError:
-    return ResourceError(
-        f"The worker of shard {name} died ({error}), after {RETRIES} retries. It may have run out of memory: use smaller "
-        f"shards. Done shards are kept; run `dvc repro` to go on."
-    )
 
 
 _POOL: list[Pool] = []  # of the session: one at most
