@@ -1,5 +1,6 @@
 """Stage ``pretrain``: the base CLIP."""
 
+from itertools import chain
 from pathlib import Path
 
 from caramel import tables
@@ -31,7 +32,7 @@ def pretrain(config: Config) -> None:
         curve = BASES[section.backend](
             pairs,
             images,
-            [*pairs["caption"], *negatives["negative_caption"]],
+            chain(pairs["caption"], negatives.pop("negative_caption")),
             **settings,
             workers=config.run.workers,
             scratch=Path("work/pretrain", key),

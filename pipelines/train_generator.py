@@ -1,6 +1,7 @@
 """Stage ``train_generator``: the text-to-image pipeline that will draw negative images."""
 
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 from caramel import tables
@@ -43,7 +44,7 @@ def train_generator(config: Config) -> None:
         curve = GENERATORS[section.backend](
             pairs,
             images,
-            [*captions, *negatives["negative_caption"]],
+            chain(captions, negatives.pop("negative_caption")),
             **settings,
             workers=config.run.workers,
             size=config.synthesize.size,

@@ -138,9 +138,7 @@ class Corpus:
             found = [number.setdefault(token, len(number)) for token in split(text)]
             ids.extend(found)
             lengths.append(len(found))
-        return cls._packed(
-            np.array(ids, dtype=np.int32), np.array(lengths, dtype=np.int64), len(number), order
-        )
+        return cls._packed(np.frombuffer(ids, np.int32), np.array(lengths, np.int64), len(number), order)
 
     @classmethod
     def _packed(cls, ids: npt.NDArray[np.int32], lengths: Ints, kinds: int, order: int) -> Corpus:
@@ -151,16 +149,19 @@ class Corpus:
         rank[rank >= words] = UNKNOWN
         ends = np.cumsum(lengths + order)
         stream = np.full(int(lengths.sum()) + order * len(lengths), START, dtype=np.int32)
-        place = np.repeat(ends - lengths - 1 - (np.cumsum(lengths) - lengths), lengths)
-        place += np.arange(len(ids))
-        stream[place] = rank[ids]
-        del place
+        token = np.ones(len(stream), dtype=bool)
+        for i in range(order - 1):
+            token[ends - order - lengths + i] = False
+        token[ends - 1] = False
+        stream[token] = rank[ids]
         stream[ends - 1] = END
+        del token
         flat = np.zeros(max(0, len(stream) - order + 1), dtype=np.int64)
         for i in range(order):
             flat *= words
             flat += stream[i : i + len(flat)]
-        inner = np.ones(len(stream), dtype=bool)
+        del stream  # of millions of texts each of these arrays is hundreds of megabytes
+        inner = np.ones(len(flat) + order - 1, dtype=bool)
         for i in range(1, order):
             inner[ends - i] = False  # n-grams that would run into the next text
         sizes = lengths + 1

@@ -158,6 +158,8 @@ class Rows(NamedTuple):
             require_pairs(pairs, part)
         pair, kind, negative = (
             pd.concat([part[column] for part in parts], ignore_index=True)
+            if taught is not None
+            else negatives[column]
             for column in ("pair_id", "type", "negative_caption")
         )
         return cls(

@@ -17,7 +17,7 @@ import pandas as pd
 from caramel.acceptance import Acceptance
 from caramel.arrays import Floats, places_among
 from caramel.audit.grouping import tied
-from caramel.blind.scores import score_by_scorer
+from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
 from caramel.gates.equal_pictures import PHOTOGRAPHS, equal_pictures, perceptual_hash
 from caramel.gates.splits import text_uses
@@ -64,7 +64,8 @@ def validate_captions(
     Raises:
         GateError: a suite failed.
     """
-    judged = negatives[~negatives["type"].isin(list(blind_exempt))]
+    is_judged = ~negatives["type"].isin(list(blind_exempt))
+    judged = negatives.loc[is_judged, SCORED]
     columns = score_columns(judged["negative_id"], scores)
     if len(rejected):
         names = list(dict.fromkeys(_scorers(columns)))
@@ -72,6 +73,7 @@ def validate_captions(
         columns |= score_columns(
             judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
         )
+    del judged  # gigabytes of a large set
     parameters = {
         "min_pairs": min_pairs,
         **_blind_parameters(_scorers(columns), blind_tolerance, acceptance, folds),
@@ -81,7 +83,7 @@ def validate_captions(
         "negatives": lambda: with_captions(negatives, pairs),
         "paraphrases": lambda: with_captions(paraphrases, pairs),
         "text_uses": lambda: text_uses(pairs, negatives, paraphrases),
-        "blind_captions": lambda: with_captions(judged, pairs).assign(**columns),
+        "blind_captions": lambda: with_captions(negatives[is_judged], pairs).assign(**columns),
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 

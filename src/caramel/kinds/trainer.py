@@ -5,7 +5,7 @@ Either is trained on the pairs, or adopted as it was published; who adopts takes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -21,7 +21,7 @@ class Trainer(Protocol):
         self,
         pairs: pd.DataFrame,
         images: Mapping[str, bytes],
-        texts: list[str],
+        texts: Iterable[str],
         *,
         pretrained: str | None,
         scratch: Path,

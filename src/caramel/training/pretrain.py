@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +20,7 @@ from caramel.training.methods import infonce
 def pretrain_base(
     pairs: pd.DataFrame,
     images: Mapping[str, bytes],
-    texts: list[str],
+    texts: Iterable[str],
     *,
     pretrained: str | None,
     model: str,

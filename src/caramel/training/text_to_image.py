@@ -8,7 +8,7 @@ patch of the transformer is one cell of the grid.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ LATENT_SCALE = 10.0  # keeps the autoencoder's tanh in its linear part
 def train_pixart(
     pairs: pd.DataFrame,
     images: Mapping[str, bytes],
-    texts: list[str],
+    texts: Iterable[str],
     *,
     pretrained: str | None,
     size: int,

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 ENTRIES = 4096  # upper bound; the world's captions need about 700
 
 
-def learn_merges(captions: Sequence[str], path: Path) -> Path:
+def learn_merges(captions: Iterable[str], path: Path) -> Path:
     """Write the merges learnt from the captions to ``path``; equal captions give equal bytes."""
     from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
 
