@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from caramel.arrays import Floats, Ints
 from caramel.errors import BackendError
@@ -54,10 +55,12 @@ def _in_range(name: str, texts: Sequence[str], given: Any) -> Floats:
 
 def places(positives: Sequence[str], negatives: Sequence[str]) -> tuple[list[str], Ints]:
     """Return the distinct texts, sorted, and where each side's texts stand among them. (2, n)."""
-    texts = sorted({*positives, *negatives})
-    number = {text: i for i, text in enumerate(texts)}
-    sides = np.array([[number[t] for t in side] for side in (positives, negatives)], dtype=np.int64)
-    return texts, sides
+    number, found = pd.factorize(np.array([*positives, *negatives], dtype=object))
+    different = found.tolist()
+    order = sorted(range(len(different)), key=different.__getitem__)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order))
+    return [different[i] for i in order], rank[number].reshape(2, -1)
 
 
 def share_below(values: Floats) -> Floats:

@@ -192,7 +192,7 @@ class Rows(NamedTuple):
 
 def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
     """Raise a DataError if a negative's pair is missing."""
-    orphans = negatives.loc[~negatives["pair_id"].isin(pairs["pair_id"]), "negative_id"]
+    orphans = negatives.loc[places_among(negatives["pair_id"], pairs["pair_id"]) < 0, "negative_id"]
     if len(orphans):
         raise DataError(
             f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{shown([repr(n) for n in orphans])}\n"
