@@ -12,7 +12,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # Who imports a module first keeps its bytecode; else each of the many processes would compile it once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env dev repro test coverage lint check graph fuzz chaos chaos-hosts bench-eval ui clean
+.PHONY: help env dev repro test coverage lint check graph fuzz chaos chaos-hosts bench-eval bench-train ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make chaos   strike the smoke graph with 100 faults at random moments; EVENTS=N, SEED=N for others"
 	@echo "make chaos-hosts  strike a cluster of three hosts that share no disk; EVENTS=N, SEED=N for others"
 	@echo "make bench-eval  measure caramel eval against one instance at a time"
+	@echo "make bench-train measure training beside open_clip's own program"
 	@echo "make ui      open MLflow on this machine"
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
 
@@ -90,6 +91,9 @@ chaos-hosts: dev
 
 bench-eval: dev
 	python benchmarks/evaluation.py
+
+bench-train: dev
+	python benchmarks/training.py
 
 ui: env
 	caramel ui

@@ -16,7 +16,7 @@ def finetune(config: Config) -> None:
     """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv and mixtures.csv."""
     section = config.finetune
     out = empty_folder(Path("data/finetune"))
-    fit = section.model_dump(exclude={"variants", "seeds", "own", "negatives", "mix"})
+    fit = section.model_dump(exclude={"variants", "seeds", "own", "negatives", "mix", "processes"})
     tuned = library.finetune(
         variants=section.variants,
         seeds=section.seeds,
@@ -28,6 +28,7 @@ def finetune(config: Config) -> None:
         negatives=section.negatives,
         mix=section.mix,
         settings={**fit, **compute(config.run.device, config.run.precision)},
+        processes=section.processes,
         workers=config.run.workers,
         executor=config.run.executor,
         folder=Path("work/finetune"),

@@ -285,6 +285,7 @@ class Finetune(Section):
     epochs: Positive | None
     steps: Positive
     batch: Several
+    processes: Positive
     rows_at_once: Positive | None
     recompute: bool
     lr: LearningRate
@@ -292,6 +293,7 @@ class Finetune(Section):
     weight_decay: WeightDecay
     betas: tuple[Decay, Decay]
     eps: Annotated[float, Field(gt=0, le=1)]
+    max_gradient: Annotated[float, Field(gt=0, le=1000)] | None
     ema: Decay | None
     mix: Annotated[tuple[Share, ...], Distinct]
     checkpoint_every: Positive
@@ -316,7 +318,7 @@ class Finetune(Section):
         if unknown := sorted(set(weights) - set(known)):
             raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
         common = self.model_dump(mode="json", exclude={"own"})
-        if shared := sorted({"variants", "seeds", "own"} & set(settings)):
+        if shared := sorted({"variants", "seeds", "own", "processes"} & set(settings)):
             raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
         try:
             Finetune.model_validate_json(json.dumps({**common, **settings, "own": {}}))

@@ -13,7 +13,7 @@ from stored_images import stored
 from training_rows import training_rows
 
 from caramel import tables
-from caramel.errors import BackendError, DataError
+from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.clip.checkpoints import load_checkpoint, save_checkpoint
 from caramel.running import tracking
 from caramel.training.finetune import finetune
@@ -49,7 +49,7 @@ def tuned(
         rows=rows,
         images=str(folder / "images.parquet"),
         data=[],
-        **{"negatives": None, "own": {}, "mix": [], **changes},
+        **{"negatives": None, "own": {}, "mix": [], "processes": 1, **changes},
         settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
         workers=0,
         executor="inline",
@@ -172,3 +172,36 @@ def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
     base, found = (load_checkpoint(f).model for f in (clip_folder, tmp_path / "out" / "trohn_img-3"))
     same = all(torch.equal(v, found.state_dict()[n]) for n, v in base.state_dict().items())
     assert same == (kept == 0.0)
+
+
+def test_a_variant_that_two_processes_train_has_the_curve_that_one_gives_it(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    one, two = (tuned(["degla"], rows, clip_folder, tmp_path, processes=n).curves for n in (1, 2))
+    assert one["metric"].tolist() == two["metric"].tolist()
+    assert two["value"].tolist() == pytest.approx(one["value"].tolist(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("variant", "processes", "said"),
+    [
+        (
+            "infonce",
+            3,
+            r"finetune.processes = 3: a batch of 8 captions is 8 rows of method 'infonce', which .*processes: 1, 2, 4, 8",
+        ),
+        ("trohn_text", 8, r"a batch of 8 captions is 4 rows of method 'trohn_text'.*processes: 1, 2, 4\."),
+    ],
+)
+def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
+    variant: str, processes: int, said: str, rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        tuned(
+            ["siglip", variant] if variant == "trohn_text" else [variant],
+            rows,
+            clip_folder,
+            tmp_path,
+            processes=processes,
+        )
+    assert not (tmp_path / "trials").exists()

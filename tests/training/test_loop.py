@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from caramel.errors import ConfigError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.training.loop import (
     Training,
     kept_step,
@@ -304,3 +304,24 @@ def test_a_training_that_stops_names_the_rows_of_the_batch(tmp_path) -> None:
         ConfigError, match=r"(?s)The rows of its batch:.*row 17\.0.*row 17\.4\n.*4 more\nLower `lr`"
     ):
         train(run, scratch=tmp_path, title="t")
+
+
+def test_a_checkpoint_of_another_width_is_refused_by_its_name(tmp_path) -> None:
+    train(training(fresh()), scratch=tmp_path, title="t")
+    other = torch.nn.Sequential(torch.nn.Linear(4, 9), torch.nn.ReLU(), torch.nn.Linear(9, 1))
+    with pytest.raises(DataError, match=r"step-00000030.*another model.*size mismatch.*Remove"):
+        train(training(other), scratch=tmp_path, title="t")
+
+
+@pytest.mark.parametrize(("longest", "cut"), [(0.5, True), (1000.0, False), (None, False)])
+def test_a_gradient_is_cut_to_its_longest_and_not_where_there_is_none(tmp_path, longest, cut: bool) -> None:
+    norms: list[float] = []
+    model = fresh()
+    run = training(model)
+    run.max_gradient, run.steps = longest, 1
+    run.after_step = lambda step: norms.append(
+        float(torch.nn.utils.get_total_norm([p.grad for p in model.parameters()]))
+    )
+    train(run, scratch=tmp_path, title="t")
+    assert (norms[0] == pytest.approx(0.5, rel=1e-4)) == cut
+    assert cut or norms[0] > 0.5

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from caramel.errors import ConfigError
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import encode_text, normalised
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.training.averages import follow, frozen_copy, warmed
 from caramel.training.examples import Batch, Examples, Tokens, rows_of, take
+from caramel.training.group import ALONE, Group
 from caramel.training.loader import Loader, Pixels
 from caramel.training.loop import Training, train, weight_decay_groups
 from caramel.training.neighbours import nearest_rows
@@ -93,6 +95,18 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
     return out
 
 
+def _require_rowwise(model: torch.nn.Module, group: Group) -> None:
+    """Raise ConfigError if a layer mixes the rows of a batch of which each process has but a share."""
+    import torch
+
+    found = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if group.size > 1 and found:
+        raise ConfigError(
+            f"finetune.processes = {group.size}: the model normalises over the rows of a batch ({found[0]!r} and {len(found) - 1} more), "
+            f"of which each process would see but its share. Take 1, or a base without batch norm."
+        )
+
+
 def fit(
     clip: Clip,
     examples: Examples,
@@ -119,8 +133,10 @@ def fit(
     rows_at_once: int | None = None,
     recompute: bool = False,
     patience: int | None = None,
+    max_gradient: float | None = 1.0,
     on_points: Callable[[Curve], None] | None = None,
     select: str = "",
+    group: Group = ALONE,
 ) -> Curve:
     """Train the model in place and return its curve; resumes from ``scratch``.
 
@@ -142,23 +158,30 @@ def fit(
             of the whole batch (``grad_cache``).
         recompute: whether layers are computed again for their gradient, in less memory and more time.
         patience: checkpoints without a better ``select``, after which training ends.
+        max_gradient: norm to which a longer gradient is cut; None: none is.
         on_points: called with the new points of the curve at each checkpoint, for tracking.
+        group: the processes that train together, this one among them: each of the batches is shared among them. All measure,
+            and the first alone writes to ``scratch`` and tells.
         select: metric of ``hits`` by which the weights that the model ends with are chosen; "" for the last ones.
         seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
         title: as their names say.
+
+    Raises:
+        ConfigError: processes of a group cannot share a batch of this model, or as in ``loop.train``.
     """
     import torch
 
-    device = resolve_device(device)
+    device = group.device(resolve_device(device))
     precision = resolve_precision(precision, device)
     on_device(clip.model, device)
     method = examples.method
     if method.neighbours:
         near = nearest_rows(clip, examples, method.neighbours, device, precision)
         examples = replace(examples, neighbours=near)
-    objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once)
+    objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once, group=group)
     average = None if ema is None else frozen_copy(clip.model)
     seen = clip if average is None else replace(clip, model=average)
+    _require_rowwise(clip.model, group)
     freeze(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
     if recompute:
         clip.model.set_grad_checkpointing()
@@ -167,7 +190,8 @@ def fit(
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps)
 
     def drawn(step: int) -> Batch:
-        return take(clip, examples, rows_of(examples, batch, seed, step), seed, step)
+        rows = rows_of(examples, batch, seed, step)
+        return take(clip, examples, rows, seed, step, group.own(len(rows)))
 
     def measure() -> dict[str, float]:
         found: dict[str, float] = {}
@@ -198,11 +222,13 @@ def fit(
             warmup,
             checkpoint_every,
             measure,
-            on_points,
+            None if group.rank else on_points,
             after_step,
             select,
             names,
             patience,
+            max_gradient,
+            not group.rank,
         )
         curve = train(training, scratch=scratch, title=title)
     merge(clip.model)

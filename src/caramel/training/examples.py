@@ -255,14 +255,16 @@ def rows_at_each_step(method: Method, captions: int, neighbours: bool) -> int:
     return max(2, captions // ((1 + method.negatives + method.paraphrases) * (1 + neighbours)))
 
 
-def take(clip: Clip, examples: Examples, rows: Rows, seed: int, step: int) -> Batch:
-    """Return some of the rows for a step; where their negatives are drawn, from seed and step."""
+def take(clip: Clip, examples: Examples, rows: Rows, seed: int, step: int, own: slice = slice(None)) -> Batch:
+    """Return some of the rows for a step; where their negatives are drawn, from seed and step.
+
+    Of the rows, ``own`` are in the batch: what is drawn, and how many columns are needed, is a matter of all.
+    """
     import torch
 
     texts = [examples.texts[rows]]
     found: dict[str, npt.NDArray[np.generic]] = {
         "rows": rows,
-        "images": examples.images.drawn(rows, seed, step),
         "image_of": examples.image_of[rows],
     }
     if examples.negatives is not None:
@@ -271,8 +273,6 @@ def take(clip: Clip, examples: Examples, rows: Rows, seed: int, step: int) -> Ba
         texts.append(examples.negatives.texts[at])
         found |= {"negative_texts": texts[-1], "there": there, "kinds": examples.negatives.kinds[at]}
         if examples.negatives.images is not None:
-            flat = examples.negatives.images.drawn(at.reshape(-1), seed, step)
-            found["negative_images"] = flat.reshape(*at.shape, *flat.shape[1:])
             found["negative_image_of"] = examples.negatives.image_of[at]
     if examples.paraphrases is not None and examples.paraphrased is not None:
         texts.append(examples.paraphrases[rows])
@@ -282,6 +282,11 @@ def take(clip: Clip, examples: Examples, rows: Rows, seed: int, step: int) -> Ba
     columns = needed_columns(
         clip.model, torch.from_numpy(np.concatenate([t.reshape(-1, context) for t in texts]))
     )
+    found = {name: value[own] for name, value in found.items()}
+    found["images"] = examples.images.drawn(rows[own], seed, step)
+    if examples.negatives is not None and examples.negatives.images is not None:
+        flat = examples.negatives.images.drawn(at[own].reshape(-1), seed, step)
+        found["negative_images"] = flat.reshape(*at[own].shape, *flat.shape[1:])
     whole = {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in found.items()}
     for name in ("texts", "negative_texts", "paraphrases"):
         if name in whole:

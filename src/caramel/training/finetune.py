@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pandas as pd
 
 from caramel import tables
-from caramel.models.clip.checkpoints import VOCABULARY, Clip, load_checkpoint, save_checkpoint
+from caramel.models.clip.checkpoints import (
+    CONFIG,
+    VOCABULARY,
+    Clip,
+    load_checkpoint,
+    read_config,
+    save_checkpoint,
+)
 from caramel.models.devices import resolve_device, resolve_precision
 from caramel.registry import METHODS
 from caramel.running import tracking
@@ -22,10 +29,11 @@ from caramel.storage.image_store import Pictures, shards_of
 from caramel.training.averages import Mix, best_mix
 from caramel.training.contrastive import fit, hits
 from caramel.training.examples import Examples, load_examples, rows_at_each_step
+from caramel.training.group import Group, Tell, together
 from caramel.training.loop import kept_step
 from caramel.training.objective import with_bias
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
-from caramel.training.variants import check_data, set_up, split_rows
+from caramel.training.variants import check_data, check_shares, set_up, split_rows
 
 if TYPE_CHECKING:
     import torch
@@ -52,15 +60,57 @@ def finetune_trial(
     negatives: int | None,
     mix: Sequence[float],
     settings: Mapping[str, Any],
+    processes: int,
     planned: tracking.Planned,
     workers: int,
 ) -> dict[str, Any]:
-    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run.
+    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``trained``.
+
+    Args:
+        processes: that train together, on this machine.
+        planned: the run.
+        point, scratch, base, rows, images, negatives, mix, settings, workers: as in ``trained``.
+
+    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept;
+    the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
+    """
+    variant, seed = point["variant"], point["seed"]
+    given = {
+        "point": dict(point), "scratch": scratch, "base": base, "rows": rows, "images": images, "negatives": negatives,
+        "mix": mix, "settings": settings, "workers": workers,
+    }  # fmt: skip
+    with tracking.opened(planned, {"train_rows": len(split_rows(rows)[0])}):
+        import mlflow
+
+        result: dict[str, Any] = together(trained, given, processes, log_curve)
+        curve, select = result["curve"], result["select"]
+        mlflow.log_dict(read_config(Path(scratch, CHECKPOINT, CONFIG)), "model_config.json")
+        mlflow.log_metric("kept_step", kept_step(curve, select))
+        mlflow.log_figure(curve_figure(curve, f"{variant}-{seed}"), "learning_curve.png")
+    return {"variant": variant, "seed": seed, **result}
+
+
+def trained(
+    group: Group,
+    tell: Tell,
+    *,
+    point: Mapping[str, Any],
+    scratch: str,
+    base: str,
+    rows: str,
+    images: str,
+    negatives: int | None,
+    mix: Sequence[float],
+    settings: Mapping[str, Any],
+    workers: int,
+) -> dict[str, Any]:
+    """Train one variant with one seed, and write its checkpoint: the first process of the group does.
 
     The weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of equal ones the
     earlier. Without val rows the last are. The checkpoint's card says which.
 
     Args:
+        group, tell: of ``group.together``.
         point: {"variant", "seed"}, and "own" where the variant has settings of its own: of ``negatives``, ``mix`` and
             ``settings``, and weights of its terms.
         scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
@@ -72,20 +122,18 @@ def finetune_trial(
             (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
         settings: keyword arguments of ``contrastive.fit``, and ``epochs``: passes through the rows, measured after each, in
             place of ``steps`` and ``checkpoint_every``; None: these.
-        planned: the run.
         workers: as in ``contrastive.fit``.
 
-    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept;
-    the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
+    Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
     """
     import torch
 
-    torch.set_num_threads(1)  # one trial per core, and the same weights on any number of cores
+    torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    mine = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
-    method = set_up(variant, mine.pop("negatives"), mine.pop("weights", {}))
-    mix, settings = mine.pop("mix"), mine
+    settings = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
+    method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
+    mix = settings.pop("mix")
     train_rows, val_rows = split_rows(rows)
     pictures = Pictures(images, tables.read(tables.IMAGES, images))
     clip = load_checkpoint(base)
@@ -99,42 +147,37 @@ def finetune_trial(
     measured, select = _measured_by(val_rows), MEASURED_BY[_measured_by(val_rows)]
     validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
     before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
-    with tracking.opened(planned, {"train_rows": len(examples)}):
-        import mlflow
-
-        mlflow.log_dict(dict(clip.config), "model_config.json")
-        curve = fit(
-            clip,
-            examples,
-            validation,
-            seed=seed,
-            workers=workers,
-            scratch=Path(scratch),
-            title=name,
-            on_points=log_curve,
-            select=select,
-            **settings,
-        )
-        mixtures = mixed_with_base(clip, before, mix, validation, select, settings)
-        kept = kept_step(curve, select)
-        mlflow.log_metric("kept_step", kept)
-        mlflow.log_figure(curve_figure(curve, name), "learning_curve.png")
+    curve = fit(
+        clip,
+        examples,
+        validation,
+        seed=seed,
+        workers=workers,
+        scratch=Path(scratch),
+        title=name,
+        on_points=tell,
+        select=select,
+        group=group,
+        **settings,
+    )
+    if group.rank:
+        return {}
+    mixtures = mixed_with_base(clip, before, mix, validation, select, settings)
     vocabulary = Path(base) / VOCABULARY
-    chosen = f"best {select} on val" if len(val_rows) else "last step"
     card = {
         "name": name,
         "variant": variant,
         "seed": seed,
         "base": file_hash(base),
-        "step": kept,
-        "kept": chosen,
+        "step": kept_step(curve, select),
+        "kept": f"best {select} on val" if len(val_rows) else "last step",
         "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
     }
     own = vocabulary.read_bytes() if vocabulary.exists() else None
     if out.exists():  # of a trial that is run again
         shutil.rmtree(out)
     save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
-    return {"variant": variant, "seed": seed, "curve": curve, "select": select, "mixtures": mixtures}
+    return {"curve": curve, "select": select, "mixtures": mixtures}
 
 
 def mixed_with_base(
@@ -172,6 +215,7 @@ def finetune(
     negatives: int | None,
     mix: Sequence[float],
     settings: Mapping[str, Any],
+    processes: int,
     workers: int,
     executor: Executor,
     folder: Path,
@@ -185,14 +229,15 @@ def finetune(
         variants, seeds: the grid.
         folder: where resumable trials lie.
         out: the stage's output folder.
-        gpus: GPUs per trial.
+        gpus: GPUs of one process of a trial.
         data: DVC paths to record as the runs' inputs.
         root: folder that holds ``mlruns/``.
-        own: by variant, what it has of its own; see ``finetune_trial``.
-        base, rows, images, negatives, mix, settings, workers, executor: as in ``finetune_trial``.
+        own: by variant, what it has of its own; see ``trained``.
+        base, rows, images, negatives, mix, settings, processes, workers: as in ``finetune_trial``.
+        executor: as in ``tune_grid``.
 
     Raises:
-        DataError, BackendError: as in ``check_data``, before the first trial.
+        ConfigError, DataError, BackendError: as in ``check_data`` and ``check_shares``, before the first trial.
     """
     check_data(variants, rows, base)
     points = [
@@ -200,6 +245,9 @@ def finetune(
         for variant in variants
         for seed in seeds
     ]
+    for variant in variants:
+        mine = {"negatives": negatives, **settings, **own.get(variant, {})}
+        check_shares(set_up(variant, mine["negatives"], {}), rows, mine["batch"], processes)
 
     def described(point: Mapping[str, Any]) -> dict[str, Any]:
         mine = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
@@ -208,6 +256,7 @@ def finetune(
         return {
             "variant": point["variant"],
             "seed": point["seed"],
+            "processes": processes,
             **mine,
             **terms,
             "negatives": method.negatives,
@@ -235,11 +284,13 @@ def finetune(
             "negatives": negatives,
             "mix": list(mix),
             "settings": dict(settings),
+            "processes": processes,
         },
         folder=folder,
         executor=executor,
         title="finetune",
-        gpus=gpus,
+        cpus=processes,
+        gpus=gpus * processes,
         plan=plan,
     )
     curves, mixtures = [], []

@@ -19,11 +19,10 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from caramel.kinds.method import Encoded
+from caramel.training.group import ALONE, OF_ALL, Group
 
 if TYPE_CHECKING:
     import torch
-
-OF_ALL = ("scale", "bias", "state", "teacher")  # of ``Encoded``: no row has its own
 
 
 def cached_loss(
@@ -31,6 +30,7 @@ def cached_loss(
     temperature: Callable[[], Mapping[str, torch.Tensor]],
     loss: Callable[[Encoded], torch.Tensor],
     device: str,
+    group: Group = ALONE,
 ) -> torch.Tensor:
     """Return the loss of a batch that is encoded in parts, without a graph: its gradient is added to the weights' already.
 
@@ -39,23 +39,29 @@ def cached_loss(
         temperature: gives ``scale`` and ``bias``, where there is one, with gradient.
         loss: of all rows, in their order.
         device: on which they are encoded.
+        group: the processes that encode the rows, each its own; a single part of one of them is not encoded again.
     """
     import torch
 
     states, encoded = [], []
-    with torch.no_grad():
+    with torch.set_grad_enabled(len(parts) == 1):
         for part in parts:
             states.append(_random_state(device))
             encoded.append(part())
-    whole = joined(encoded)
-    leaves = {name: value.requires_grad_() for name, value in _vectors(whole).items()}
-    learnt: dict[str, Any] = {**leaves, **temperature()}
-    found = loss(replace(whole, **learnt))
+    whole = group.gathered(joined(encoded))
+    leaves: dict[str, Any] = {
+        name: value.detach().requires_grad_() for name, value in _vectors(whole).items()
+    }
+    learnt: dict[str, Any] = {name: group.shared(value) for name, value in temperature().items()}
+    found = loss(replace(whole, **leaves, **learnt))
     found.backward()  # type: ignore[no-untyped-call]
-    start = 0
+    start = group.own(len(whole.images)).start
     for part, state in zip(parts, states, strict=True):
-        with _replayed(state, device):
-            again = part()
+        if len(parts) == 1:
+            again = encoded[0]
+        else:
+            with _replayed(state, device):
+                again = part()
         end = start + len(again.images)
         kept = [
             (value, gradient[start:end])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tqdm import tqdm
 
-from caramel.errors import ConfigError, shown
+from caramel.errors import ConfigError, DataError, shown
 from caramel.kinds.trainer import Curve
 from caramel.models.devices import fitting, whole_fp32
 from caramel.storage.files import is_whole, keep
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 CHECKPOINTS = 2  # that are kept
 CHECK_EVERY = 10  # steps: each look at a GPU's numbers waits for it
-CURE = "Lower `batch`, or take run.precision: bf16."
+CURE = (
+    "Lower `batch` (or finetune.rows_at_once: the same gradient in less memory), or take run.precision: bf16."
+)
 
 
 @dataclass
@@ -40,6 +42,8 @@ class Training(Generic[Made]):
     average of weights, say). ``modules`` are saved and restored by name. ``rows`` names the rows of a step's batch,
     for messages. With ``patience`` training ends where the metric ``select`` has not become better for so many
     checkpoints. ``select`` names the metric by which weights are kept at the end (``kept_step``): "" keeps the last.
+    A gradient whose norm is larger than ``max_gradient`` is cut to it; None: none is. Of processes that
+    train together one ``writes`` checkpoints, and all go on from them.
     ``best`` holds those that are the best so far.
     """
 
@@ -56,6 +60,8 @@ class Training(Generic[Made]):
     select: str = ""
     rows: Callable[[int], Sequence[str]] | None = None
     patience: int | None = None
+    max_gradient: float | None = 1.0
+    writes: bool = True
     curve: Curve = field(default_factory=list)
     best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
 
@@ -101,11 +107,13 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
 
     Raises:
         ConfigError: the loss, its gradient or a weight is no longer finite.
+        DataError: a checkpoint there is of another model.
         ResourceError: a step does not fit into memory.
     """
     import torch
 
     parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
+    longest = math.inf if training.max_gradient is None else training.max_gradient
     peak = [group["lr"] for group in training.optimizer.param_groups]
     start = next((_restore(training, p) for p in _checkpoints(scratch) if is_whole(p)), 0)
     losses: list[torch.Tensor] = []
@@ -133,7 +141,7 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
             loss = training.loss(batch)
             if loss.requires_grad:  # else its gradient is there already
                 loss.backward()  # type: ignore[no-untyped-call]
-            norm = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+            norm = torch.nn.utils.clip_grad_norm_(parameters, longest)
             training.optimizer.step()
         losses.append(loss.detach().clone())  # mse_loss's own scalar lies in memory as large as its inputs
         unchecked.append((step, losses[-1], norm))
@@ -162,7 +170,8 @@ def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
                 }
             if training.on_points:
                 training.on_points([*points, (done, "waiting_share", waited / spent)])
-            _save(training, scratch, done)
+            if training.writes:
+                _save(training, scratch, done)
     for name, weights in training.best.items():
         training.modules[name].load_state_dict(weights)
     return training.curve
@@ -222,15 +231,25 @@ def _save(training: Training[Any], scratch: Path, step: int) -> None:
 
 
 def _restore(training: Training[Any], path: Path) -> int:
-    """Load the checkpoint into the training run and return the number of steps done."""
+    """Load the checkpoint into the training run and return the number of steps done.
+
+    Raises:
+        DataError: it is of another model.
+    """
     import torch
 
     state = torch.load(
         path, weights_only=True, map_location="cpu"
     )  # what is loaded has its own place already
-    for name, module in training.modules.items():
-        module.load_state_dict(state["modules"][name])
-    training.optimizer.load_state_dict(state["optimizer"])
+    try:
+        for name, module in training.modules.items():
+            module.load_state_dict(state["modules"][name])
+        training.optimizer.load_state_dict(state["optimizer"])
+    except (RuntimeError, ValueError, KeyError) as error:  # other sizes, other weights, another method
+        raise DataError(
+            f"Checkpoint {str(path)!r} is of another model or method than this training: "
+            f"{' '.join(str(error).split())[:300]}. Remove {str(path.parent)!r} to train anew, or give back what it was made with."
+        ) from error
     training.curve[:] = [tuple(point) for point in state["curve"]]
     training.best = state["best"]
     step: int = state["step"]

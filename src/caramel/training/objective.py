@@ -12,6 +12,7 @@ from caramel.tables import SUBTYPES
 from caramel.training.averages import follow, frozen_copy
 from caramel.training.examples import Batch
 from caramel.training.grad_cache import cached_loss, joined
+from caramel.training.group import ALONE, Group
 from caramel.training.steps import encode, temperature
 from caramel.training.trained import plain_state
 
@@ -52,6 +53,7 @@ class Objective:
         device: str = "cpu",
         precision: str = "fp32",
         rows: int | None = None,
+        group: Group = ALONE,
     ) -> None:
         """Start what the method carries.
 
@@ -60,10 +62,11 @@ class Objective:
             method: whose loss it is.
             device, precision: of the model; losses are in fp32.
             rows: of a batch that are encoded at a time; None: all. The loss and its gradient are the same.
+            group: the processes that share each batch; the loss and its gradient are those of all of it.
         """
         import torch
 
-        self._clip, self._method, self._rows = clip, method, rows
+        self._clip, self._method, self._rows, self._group = clip, method, rows, group
         self._device, self._precision = device, precision
         self._after: torch.Tensor | None = None
         self.modules: dict[str, torch.nn.Module] = {}
@@ -75,13 +78,19 @@ class Objective:
             self.modules["state"].register_buffer("value", self._state)
 
     def loss(self, batch: Batch) -> torch.Tensor:
-        """Return the loss of a batch, a scalar: with its graph, or, of a batch in parts, with its gradient in the weights."""
+        """Return the loss of a batch, a scalar: with its graph, or, of a batch in parts, with its gradient in the weights.
+
+        Of a group, ``batch`` has the rows of this process, and the loss is that of all.
+        """
         parts = self._parts(batch)
-        if len(parts) == 1:
+        if len(parts) == 1 and self._group.size == 1:
             return self._of(batch, self._encode(self._clip, batch))
         encoders = [partial(self._encode, self._clip, part) for part in parts]
         learnt = partial(temperature, self._clip, self._method)
-        return cached_loss(encoders, learnt, partial(self._of, batch), self._device)
+        found = cached_loss(encoders, learnt, partial(self._of, batch), self._device, self._group)
+        weights = self._clip.model.parameters()
+        self._group.add_up([weight.grad for weight in weights if weight.grad is not None])
+        return found
 
     def _parts(self, batch: Batch) -> list[Batch]:
         rows = self._rows or len(batch.texts)
@@ -99,7 +108,8 @@ class Objective:
         if "teacher" in self.modules:
             taught = replace(self._clip, model=self.modules["teacher"])
             with torch.no_grad():
-                teacher = joined([self._encode(taught, part) for part in self._parts(batch)])
+                own = joined([self._encode(taught, part) for part in self._parts(batch)])
+                teacher = self._group.gathered(own)
             encoded = replace(encoded, teacher=teacher)
         if self._method.state is not None:
             encoded = replace(encoded, state=self._state)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pandas as pd
 
 from caramel import tables
-from caramel.errors import BackendError
+from caramel.errors import BackendError, ConfigError
 from caramel.kinds.method import Method
 from caramel.models.clip.checkpoints import build_model, read_folder
 from caramel.models.clip.parts import without_parts
 from caramel.registry import METHODS
-from caramel.training.examples import require
+from caramel.training.examples import require, rows_at_each_step
 
 
 def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:
@@ -51,6 +51,31 @@ def check_data(variants: Iterable[str], rows: str | Path, base: str | Path) -> N
         raise BackendError(
             f"Method {in_parts[0]!r} trains on patches and words, which the model at {str(base)!r} does not give: {why}. Leave "
             f"{in_parts[0]!r} out of finetune.variants, or take another base."
+        )
+
+
+def check_shares(method: Method, rows: str | Path, captions: int, processes: int) -> None:
+    """Look whether the processes of a training can share each batch alike.
+
+    Args:
+        method: that is trained by.
+        rows: path of the table ``training``.
+        captions: of a batch.
+        processes: of a training.
+
+    Raises:
+        ConfigError: the rows of a batch are not divisible by the processes.
+    """
+    if processes == 1:
+        return
+    number, beside = len(split_rows(rows)[0]), 2 if method.neighbours else 1
+    size = beside * min(number, rows_at_each_step(method, captions, bool(method.neighbours)))
+    if size % processes:
+        few = f", all {number} that there are" if size == number else ""
+        fitting = [n for n in range(2, size + 1) if size % n == 0]
+        raise ConfigError(
+            f"finetune.processes = {processes}: a batch of {captions} captions is {size} rows of method {method.name!r}{few}, which "
+            f"so many processes cannot share alike. Take another finetune.batch, or processes: 1, {', '.join(map(str, fitting))}."
         )
 
 

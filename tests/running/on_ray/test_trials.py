@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from caramel.errors import CaramelError, ResourceError
+from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.running.on_ray import trials
 from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.files import file_hash, keep
@@ -152,3 +152,12 @@ def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ra
     with pytest.raises(ResourceError, match=r"1 of 3 trials.*bad point 2"):
         grid(tmp_path, "ray", bad=2)
     assert sorted((tmp_path / "log").read_text().split()) == ["0", "1"]
+
+
+def test_a_trial_of_more_processes_than_a_machine_has_is_refused_and_not_waited_for(
+    ray_cluster, tmp_path
+) -> None:
+    with pytest.raises(ConfigError, match=r"trial of 64 processes .*has 2. Take finetune.processes: 2"):
+        tune_grid(
+            trial, [{"n": 1}], settings={"log": ""}, folder=tmp_path, executor="ray", title="t", cpus=64
+        )

@@ -44,6 +44,7 @@ def tune_grid(
     folder: str | Path,
     executor: Executor,
     title: str,
+    cpus: int = 1,
     gpus: float = 0.0,
     again: Callable[[dict[str, Any]], bool] = lambda result: False,
     plan: Callable[[dict[str, Any], str], dict[str, Any]] = lambda point, name: {},
@@ -58,13 +59,14 @@ def tune_grid(
         folder: where the trials' folders and results lie.
         executor: ``inline`` runs in this process, ``ray`` as a Ray Tune experiment.
         title: name of the experiment.
-        gpus: GPUs that one trial needs.
+        cpus, gpus: processors and GPUs that one trial needs, on one machine.
         again: says of a result that it is not to be kept: the next call runs that trial again.
         plan: called here with point and name of each trial that is to be run, before it is; what it returns are
             further keyword arguments of the trial, and no part of its key. A tracked run is made so: of two hosts each
             would make one.
 
     Raises:
+        ConfigError: no machine has so many processors.
         ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
     """
     folder = results_in(folder)
@@ -79,7 +81,7 @@ def tune_grid(
     elif todo:
         for name in todo:
             check(folder / name)  # here, since nobody sees what a worker says
-        _run_on_tune(trial, todo, each, folder, title, gpus)
+        _run_on_tune(trial, todo, each, folder, title, {"cpu": cpus, "gpu": gpus})
     done |= _finished(folder, {*todo})
     for result, path in done.values():
         if again(result):
@@ -127,7 +129,7 @@ def _run_on_tune(
     settings: Mapping[str, dict[str, Any]],
     folder: Path,
     title: str,
-    gpus: float,
+    needs: Mapping[str, float],
 ) -> None:
     """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
 
@@ -137,6 +139,7 @@ def _run_on_tune(
         from ray import tune
 
         end_workers()
+        _require_processors(needs["cpu"])
         if any("planned" in each for each in settings.values()):
             _require_tracking()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
@@ -157,7 +160,7 @@ def _run_on_tune(
 
         watch, unkept = _watch(folder, look)
         tuner = tune.Tuner(
-            tune.with_resources(trainable, {"cpu": 1, "gpu": gpus}),
+            tune.with_resources(trainable, dict(needs)),
             param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
             # A trial is a function of its arguments alone: the next one needs no process of its own, which would
             # import torch again.
@@ -185,6 +188,22 @@ def _run_on_tune(
             f"{missing} of {len(points)} trials of {title!r} failed; the first said: "
             f"{(said or ['the experiment was interrupted'])[0]}\n"
             f"Finished trials are kept in {folder}; run `dvc repro` to go on."
+        )
+
+
+def _require_processors(number: float) -> None:
+    """Return if some machine has so many processors: Tune itself would wait for one without end.
+
+    Raises:
+        ConfigError: none has.
+    """
+    import ray
+
+    most = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
+    if most < number:
+        raise ConfigError(
+            f"A trial of {number:.0f} processes needs as many processors of one machine, and the largest one here has {most}. Take "
+            f"finetune.processes: {most}, or run.executor: inline."
         )
 
 
