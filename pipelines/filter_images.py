@@ -38,11 +38,13 @@ def filter_images(config: Config) -> None:
         calibration = calibrate(decide, pairs, Pictures(*images("scenes")), seed=config.synthesize.seed)
         least = calibration.threshold
     index, drawn = images("synthesize")
+    candidates = tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet")
+    asked = ("negative_id", set(candidates["negative_id"]))
     filtered = choose(
-        tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet"),
+        candidates,
         drawn,
         Pictures(index, drawn),
-        tables.read(tables.NEGATIVES, "data/refine/negatives.parquet"),
+        tables.read(tables.NEGATIVES, "data/refine/negatives.parquet", only=asked),
         pairs,
         judge=decide,
         second_judge=judge(section.second_judge) if section.second_judge else None,

@@ -38,7 +38,7 @@ class Accuracy(NamedTuple):
     scorer: str
     subset: str  # empty: all rows
     rows: npt.NDArray[np.int64]  # places in the table
-    gaps: Gaps  # of those rows: positive less negative score; NaN: without a score
+    gap_of: Gaps  # of each row of the table: positive less negative score; NaN: without a score
     accuracy: float
     low: float
     high: float
@@ -49,6 +49,11 @@ class Accuracy(NamedTuple):
             return f"{where}: {missing} of {len(self.rows)} rows have no score"
         low, high = 100 * self.low, 100 * self.high
         return f"{where}: {100 * self.accuracy:.1f} % [{low:.1f}, {high:.1f}] of {len(self.rows)} rows"
+
+    @property
+    def gaps(self) -> Gaps:
+        """Positive less negative score of its rows."""
+        return self.gap_of[self.rows]
 
     @property
     def known(self) -> bool:
@@ -129,9 +134,7 @@ def accuracies(
             texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
             gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
         factor = variance_factor(folds)
-        found += [
-            _accuracy(name, subset, at, gaps[at], clusters[at], factor) for subset, at in subsets.items()
-        ]
+        found += [_accuracy(name, subset, at, gaps, clusters[at], factor) for subset, at in subsets.items()]
     return found
 
 
@@ -158,16 +161,17 @@ def _accuracy(
     name: str,
     subset: str,
     at: npt.NDArray[np.int64],
-    gaps: Gaps,
+    gap_of: Gaps,
     clusters: npt.NDArray[np.int64],
     factor: float,
 ) -> Accuracy:
+    gaps = gap_of[at]
     if np.isnan(gaps).any():
-        return Accuracy(name, subset, at, gaps, np.nan, np.nan, np.nan)
+        return Accuracy(name, subset, at, gap_of, np.nan, np.nan, np.nan)
     hits = (gaps > 0) + 0.5 * (gaps == 0)
     cluster = np.unique(clusters, return_inverse=True)[1]
     stratum = np.zeros(len(at), dtype=np.int64)
-    return Accuracy(name, subset, at, gaps, *share_interval(hits, stratum, cluster, factor=factor))
+    return Accuracy(name, subset, at, gap_of, *share_interval(hits, stratum, cluster, factor=factor))
 
 
 class ExpectBlindAccuracyToBeAtMost(BatchExpectation):

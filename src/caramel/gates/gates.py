@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from caramel.acceptance import Acceptance
 from caramel.arrays import Floats, places_among
@@ -172,6 +173,7 @@ def _validate_all(
             summaries.append(validate(rows(), suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
+        pa.default_memory_pool().release_unused()  # else kept to be used again, beside Python's own memory
     if failures:
         raise GateError("\n\n".join(failures))
     return summaries

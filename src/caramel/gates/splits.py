@@ -29,26 +29,28 @@ def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Data
     known = pairs.drop_duplicates("pair_id")
     split = pd.Categorical(known["split"])
     of_world = known["scene"].notna().to_numpy()
-    parts = []
+    names, parts = known["pair_id"].to_numpy(object), []
     for column, rows in sources.items():
         at = places_among(rows["pair_id"], known["pair_id"])
-        used = rows.loc[at >= 0, ["pair_id", column]].rename(columns={column: "text"})
-        at = at[at >= 0]
-        parts.append(used.assign(split=split[at], scene_known=of_world[at]))
+        inside, at = at >= 0, at[at >= 0]
+        # As Python's texts: a copy of a row is a few bytes then, and Great Expectations makes many.
+        texts = rows[column].to_numpy(object)[inside]
+        used = {"pair_id": names[at], "text": texts, "split": split[at], "scene_known": of_world[at]}
+        parts.append(pd.DataFrame(used).astype({"pair_id": object, "text": object}))
     uses = pd.concat(parts, ignore_index=True)
     origin = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     used_in = pd.Categorical.from_codes(origin, pd.Index(list(sources)))
     uses.insert(2, "used_in", pd.Series(used_in))
     uses = uses.dropna(subset=["text", "split"])
-    scene, texts = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
+    scene, said = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
     content = np.full(len(uses), NOWHERE)
-    content[scene] = numbered(map(content_words, texts[scene]))
+    content[scene] = numbered(map(content_words, said[scene]))
     # Reading is slow, and who says the same has the same words of content: most texts need not be read.
     read_these = elsewhere(uses, "text", content).notna().to_numpy()
     meanings = np.full(len(uses), NOWHERE)
-    meanings[read_these] = pd.factorize(texts[read_these].map(meaning))[0]
+    meanings[read_these] = pd.factorize(said[read_these].map(meaning))[0]
     return uses.assign(
-        same_words_in=elsewhere(uses, "text", numbered(map(same_words, texts))),
+        same_words_in=elsewhere(uses, "text", numbered(map(same_words, said))),
         same_meaning_in=elsewhere(uses, "text", meanings),
     )
 

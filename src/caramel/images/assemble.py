@@ -52,6 +52,9 @@ def assemble(
     """
     names = ["negative_id", "image_id", "positive_image_id"]
     chosen = choices.loc[choices["chosen_by"].notna(), names]
+    # Of millions of negatives those of the chosen ones' pairs will do.
+    its_pairs = negatives.loc[negatives["negative_id"].isin(chosen["negative_id"]), "pair_id"]
+    negatives = negatives[negatives["pair_id"].isin(its_pairs)]
     _check(chosen, pairs, negatives, images, negative_images)
     rows = (
         chosen.rename(columns={"image_id": "negative_image_id"})

@@ -65,7 +65,8 @@ def choose_negatives(
         per_subtype: number of negatives per split; a split that is not named gives none.
         seed: of the draw.
     """
-    rows = negatives.merge(pairs[["pair_id", "image_id", "split"]], on="pair_id", validate="many_to_one")
+    names = negatives[["negative_id", "pair_id", "subtype"]]  # of millions the captions are in memory once
+    rows = names.merge(pairs[["pair_id", "image_id", "split"]], on="pair_id", validate="many_to_one")
     draw = rows["negative_id"].map(lambda name: zlib.crc32(f"{seed}:{name}".encode()))
     rows = rows.assign(draw=draw).sort_values(["draw", "negative_id"])
     taken: list[pd.DataFrame] = []
@@ -76,18 +77,21 @@ def choose_negatives(
         place = free.groupby("split").cumcount()
         taken.append(free[place < free["split"].map(per_subtype).fillna(0)])
         used.update(taken[-1]["image_id"])
-    columns = [*tables.NEGATIVES.columns, "split"]
     if not sum(len(part) for part in taken):
         raise DataError(
             f"No negative caption is left to draw (of {len(negatives)}, with per_subtype = "
             f"{dict(per_subtype)}). Use more data, or raise synthesize.per_subtype."
         )
-    return pd.concat(taken).sort_values("negative_id", ignore_index=True)[columns]
+    chosen = pd.concat(taken)[["negative_id", "split"]]
+    of_chosen = negatives[negatives["negative_id"].isin(chosen["negative_id"])]
+    found = of_chosen.merge(chosen, on="negative_id").sort_values("negative_id", ignore_index=True)
+    return found[[*tables.NEGATIVES.columns, "split"]]
 
 
 def not_drawn(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     """Return the negatives that ``choose_negatives`` left out, as table ``rejects``."""
-    left = negatives[~negatives["negative_id"].isin(chosen["negative_id"])]
+    is_chosen = negatives["negative_id"].isin(chosen["negative_id"])
+    left = negatives.loc[~is_chosen, ["negative_id", "negative_caption"]]
     assert len(left) + len(chosen) == len(negatives), (len(left), len(chosen), len(negatives))
     columns = {"id": left["negative_id"], "stage": "synthesize", "text": left["negative_caption"]}
     return tables.frame(tables.REJECTS, pd.DataFrame(columns).assign(reason=NOT_DRAWN))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.arrays import Ints, places_among
 from caramel.errors import DataError
 from caramel.report.blocks import (
     MISSING,
@@ -32,7 +34,7 @@ NOTE_ON_DOCS = "A suite leads to its data docs, which stay in work/ of the proje
 
 def counts_section(data: Path) -> list[Block]:
     """Return rows per table and split, and negatives by subtype from writing to benchmark."""
-    split_of_pair, split_of_negative = _splits(data)
+    known = _splits(data)
     rows = []
     for stage in STAGES:
         for path in sorted((data / stage).glob("*.parquet")):
@@ -41,7 +43,7 @@ def counts_section(data: Path) -> list[Block]:
             table = tables.TABLES.get(path.stem.removesuffix("_source"))
             if table is None:
                 raise DataError(f"{path} is no table of caramel. Known: {', '.join(tables.TABLES)}.")
-            split = _split_column(table, path, split_of_pair, split_of_negative)
+            split = _split_column(table, path, known)
             per_split = split.value_counts()
             numbers = [count(per_split.get(s, 0)) if split.notna().any() else "–" for s in tables.SPLITS]
             rows.append([Cell(f"{stage} / {path.stem}"), *map(Cell, numbers), Cell(count(len(split)))])
@@ -49,32 +51,46 @@ def counts_section(data: Path) -> list[Block]:
         raise DataError(f"No tables under {data}. Run `dvc repro`.")
     return [
         TableBlock("Rows per table and split", ("Table", *tables.SPLITS, "total"), rows),
-        _by_subtype(data, split_of_negative),
+        _by_subtype(data),
     ]
 
 
-def _splits(data: Path) -> tuple[pd.Series, pd.Series]:
-    """Return the split by pair_id and by negative_id."""
+class Known(NamedTuple):
+    """The split of what a table names."""
+
+    names: pd.Series[str]
+    splits: Ints  # place in ``tables.SPLITS``
+
+    def of(self, names: pd.Series[str]) -> pd.Series:
+        """Return the split of each name, null where it is not known."""
+        codes = np.append(self.splits, -1)[places_among(names, self.names)]
+        return pd.Series(pd.Categorical.from_codes(codes, pd.Index(tables.SPLITS)))
+
+
+def _splits(data: Path) -> dict[str, Known]:
+    """Return the splits by pair_id and by negative_id."""
     pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet", ["pair_id", "split"])
-    by_pair = pairs.set_index("pair_id")["split"]
-    negatives = tables.read(
-        tables.NEGATIVES, data / "negatives/negatives.parquet", ["negative_id", "pair_id"]
-    )
-    return by_pair, negatives.set_index("negative_id")["pair_id"].map(by_pair)
+    of_pair = pd.Categorical(pairs["split"], categories=pd.Index(tables.SPLITS)).codes.astype(np.int64)
+    path = data / "negatives/negatives.parquet"
+    negatives = tables.read(tables.NEGATIVES, path, ["negative_id", "pair_id"])
+    of_negative = np.append(of_pair, -1)[places_among(negatives["pair_id"], pairs["pair_id"])]
+    return {
+        "pair_id": Known(pairs["pair_id"], of_pair),
+        "negative_id": Known(negatives["negative_id"], of_negative),
+    }
 
 
-def _split_column(
-    table: tables.Table, path: Path, split_of_pair: pd.Series, split_of_negative: pd.Series
-) -> pd.Series:
+def _split_column(table: tables.Table, path: Path, known: Mapping[str, Known]) -> pd.Series:
     """Return the split of every row of a table, by its own column or through its pair or negative."""
-    for column, known in (("split", None), ("pair_id", split_of_pair), ("negative_id", split_of_negative)):
+    if "split" in table.columns:
+        return tables.read(table, path, ["split"])["split"]
+    for column, splits in known.items():
         if column in table.columns:
-            found = tables.read(table, path, [column])[column]
-            return found if known is None else found.map(known)
+            return splits.of(tables.read(table, path, [column])[column])
     return pd.Series([None] * len(tables.read(table, path, list(table.key))))
 
 
-def _by_subtype(data: Path, split_of_negative: pd.Series) -> TableBlock:
+def _by_subtype(data: Path) -> TableBlock:
     """Return how many negatives of each subtype were written, refined and became instances."""
     written = tables.read(tables.NEGATIVES, data / "negatives/negatives.parquet", ["subtype"])
     kept = tables.read(tables.NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
@@ -95,21 +111,21 @@ def _by_subtype(data: Path, split_of_negative: pd.Series) -> TableBlock:
 def rejects_section(data: Path) -> list[Block]:
     """Return what was dropped, by stage and reason, with one example each."""
     paths = [p for stage in STAGES if (p := data / stage / "rejects.parquet").exists()]
-    frames = [tables.read(tables.REJECTS, path) for path in paths]
-    rejects = pd.concat(frames, ignore_index=True) if frames else tables.frame(tables.REJECTS, [])
-    if rejects.empty:
+    rows = []
+    for path in paths:  # one by one: of millions of rejects all texts are not in memory at once
+        rejects = tables.read(tables.REJECTS, path)
+        numbers = rejects.groupby(["stage", "reason"], sort=False).size()
+        for first in rejects.drop_duplicates(["stage", "reason"]).to_dict("records"):
+            why = first["stage"], first["reason"]
+            rows.append([*map(Cell, why), Cell(_example(first)), Cell(count(numbers[why]))])
+    if not rows:
         return [NoteBlock("No row was rejected by any stage.")]
-    rows = [
-        [Cell(str(stage)), Cell(str(reason)), Cell(_example(group)), Cell(count(len(group)))]
-        for (stage, reason), group in rejects.groupby(["stage", "reason"], sort=False)
-    ]
     head = ("Stage", "Reason", "Example", "rows")
     return [TableBlock("", head, rows, labels=3)]
 
 
-def _example(rejects: pd.DataFrame) -> str:
-    """Return the first reject's text, or its id where it has none."""
-    first = rejects.iloc[0]
+def _example(first: Mapping[Any, Any]) -> str:
+    """Return a reject's text, or its id where it has none."""
     return str(first["text"] if isinstance(first["text"], str) else first["id"])
 
 

@@ -150,8 +150,10 @@ def candidates_sheet(data: Path, examples: int) -> list[Block]:
     if choices.empty:
         read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
         raise Skipped("no candidate was drawn")
-    negatives = tables.read(tables.NEGATIVES, data / "negatives/negatives.parquet")
-    captions = negatives.set_index("negative_id").loc[choices["negative_id"].unique()]
+    names = choices["negative_id"].unique()
+    path = data / "negatives/negatives.parquet"
+    negatives = tables.read(tables.NEGATIVES, path, only=("negative_id", names.tolist()))
+    captions = negatives.set_index("negative_id").loc[names]
     chosen = _by_subtype(captions.reset_index(), examples // 3)
     shown = choices[choices["negative_id"].isin(chosen["negative_id"])]
     files = read_images(data / "synthesize/images.parquet", shown["image_id"].tolist())
