@@ -7,16 +7,18 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
+from caramel.evaluation.detectors import detect, forms_of
 from caramel.evaluation.grid import evaluate_models
-from caramel.evaluation.logged import log_retained
+from caramel.evaluation.logged import log_detectors, log_retained
 from caramel.evaluation.results.summary import overall
+from caramel.models.devices import resolve_device
 from caramel.running.stages import run
 
 OUT = Path("data/evaluate")
 
 
 def evaluate(config: Config) -> None:
-    """Score the base and every fine-tuned model; write similarities, metrics and comparisons."""
+    """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, and detectors."""
     found = evaluate_models(
         [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds],
         **config.evaluate.model_dump(),
@@ -40,6 +42,16 @@ def evaluate(config: Config) -> None:
     found.differences.to_csv(OUT / "differences.csv", index=False)
     found.retained.to_csv(OUT / "retained.csv", index=False)
     log_retained(found.metrics, found.retained)
+    detected = detect(
+        "data/base",
+        forms_of(Path("data/assemble"), Path("data/scenes"), config.evaluate.split),
+        device=resolve_device(config.run.device),
+        batch=config.evaluate.batch,
+        bootstrap=config.evaluate.bootstrap,
+        seed=config.evaluate.seed,
+    )
+    tables.write(tables.METRICS, detected, OUT / "detectors.parquet")
+    log_detectors(detected)
 
 
 if __name__ == "__main__":
@@ -53,5 +65,6 @@ if __name__ == "__main__":
             "data/evaluate/variants.csv": None,
             "data/evaluate/differences.csv": None,
             "data/evaluate/retained.csv": None,
+            "data/evaluate/detectors.parquet": tables.METRICS,
         },
     )

@@ -11,6 +11,7 @@ from stored_images import stored
 from caramel import tables
 from caramel.audit.image_attackers.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
+from caramel.evaluation.detectors import CLASSES
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import RETAINED_COLUMNS
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
@@ -263,6 +264,13 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
     compare_variants(similarities, BENCHMARK, bootstrap=200, seed=0).to_csv(
         out / "differences.csv", index=False
+    )
+    found = metrics[
+        (metrics["model"] == "base") & metrics["metric"].isin(("accuracy", "i2t", "t2i", "group"))
+    ]
+    shares = [found[found["metric"] == "i2t"].assign(metric=name) for name in CLASSES]
+    tables.write(
+        tables.METRICS, pd.concat([found, *shares]).assign(model="detectors"), out / "detectors.parquet"
     )
     kept = [
         (model, variant_of(model), measure, value - 0.3 * MODELS[variant_of(model)] + rng.normal(0, 0.01))

@@ -103,7 +103,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 21
+    assert len(page.sections) == 22
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -122,6 +122,7 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
         assert f"{mean:.1f} ±" in page.sections[section]
         assert f"{mean - base:+.1f} [".replace("-", "−") in page.sections[section]
     assert "Weights moved" in page.sections["retained"]
+    assert "negative captions" in page.sections["detectors"]
     assert "feedc0de" in page.sections["versions"]
     assert "duplicate of the caption" in page.sections["rejects"]
     assert re.search(rf"synthesize\s*{NOT_DRAWN}\s*A blue car.\s*1", page.sections["rejects"])

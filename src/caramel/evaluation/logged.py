@@ -52,6 +52,15 @@ def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
             mlflow.log_figure(tradeoff_figure(words, points), "gain_against_loss.png")
 
 
+def log_detectors(metrics: pd.DataFrame) -> None:
+    """Log what detectors of what is synthetic reached, as a run for each form of the benchmark; see ``detectors.detect``."""
+    for form, rows in metrics.groupby("benchmark", sort=False):
+        key = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()
+        tags = {"stage": "evaluate", "benchmark": str(form)}
+        data = ["data/assemble", "data/scenes", "data/base"]
+        log_run(rows, tracking.plan(f"detectors on {form}", key=key, params=tags, data=data, tags=tags))
+
+
 def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
     """Return the name of each metric of a subset in MLflow, ``METRIC/SUBSET``, all of them different.
 

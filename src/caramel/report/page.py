@@ -18,6 +18,7 @@ from caramel.report.sections import (
     attacker_sections,
     claim_sections,
     data_sections,
+    detector_sections,
     image_sections,
     model_sections,
     retained_sections,
@@ -155,6 +156,12 @@ def _parts(
             "Picture bias",
             "Can the negative be told by the two pictures of an instance, without a caption?",
             partial(attacker_sections.pictures_section, data),
+        ),
+        (
+            "detectors",
+            "Detectors",
+            "How much of a score could be had by telling what is synthetic?",
+            partial(detector_sections.detectors_section, data),
         ),
         (
             "gate-benchmark",

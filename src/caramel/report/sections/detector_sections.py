@@ -1,0 +1,55 @@
+"""How much of a score could be artefact: what detectors of what is synthetic reach, by the metrics of the models' table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel import tables
+from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent
+from caramel.report.inputs import read_json
+from caramel.report.sections.attacker_sections import TITLES
+from caramel.report.sections.model_rows import Row, keyed
+
+COLUMNS = (
+    ("SugarCrepe", "accuracy"),
+    ("I2T", "i2t"),
+    ("T2I", "t2i"),
+    ("Group", "group"),
+    ("positive images", "image_natural"),
+    ("negative images", "image_synthetic"),
+    ("positive captions", "text_natural"),
+    ("negative captions", "text_synthetic"),
+)
+NOTE = (
+    "Per cent of instances; brackets: 95 % interval. A head on the base's frozen image encoder and one on its text encoder say of each "
+    "item alone whether it is a positive (natural) or a negative (synthetic); a query is answered only where its own class is known, "
+    "by what looks more natural. The last four columns: items of that source that are classed right (chance 50). A head at chance "
+    "has Group 6.25 or less. What a model reaches beyond these rows is no artefact that such a head can see."
+)
+
+
+def detectors_section(data: Path) -> list[Block]:
+    """Return the table of detectors: each form of the benchmark on all instances, and by type."""
+    read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
+    rows = tables.read(tables.METRICS, data / "evaluate/detectors.parquet")
+    if rows.empty:
+        return [
+            NoteBlock(
+                "No training pair has an image of its negative, so that no detector learned.", "skipped"
+            )
+        ]
+    found = keyed(rows, "benchmark", "subset", "metric")
+    lines = []
+    for form, of in rows.groupby("benchmark", sort=False):
+        for subset in ("all", "without_add", *tables.TYPES):
+            if subset in set(of["subset"]):
+                cells = [_cell(found[str(form), subset, metric]) for _, metric in COLUMNS]
+                lines.append([Cell(subset, TITLES.get(str(form), str(form))), *cells])
+    half, none = Cell(percent(0.5), mark="muted"), Cell(MISSING, mark="muted")
+    chance = [none if metric in ("i2t", "t2i", "group") else half for _, metric in COLUMNS]
+    head = ("Instances", *(title for title, _ in COLUMNS))
+    return [TableBlock("", head, [[Cell("chance", mark="muted"), *chance], *lines], note=NOTE)]
+
+
+def _cell(row: Row) -> Cell:
+    return Cell(percent(row["value"]), interval(row["ci_low"], row["ci_high"]))
