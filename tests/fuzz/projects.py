@@ -14,6 +14,7 @@ from harness import PIPELINES
 from stored_images import stored
 
 from caramel import tables
+from caramel.sources.world.scenes import Scene, Thing
 
 HERE = Path()
 
@@ -115,6 +116,18 @@ def instances() -> None:
         for n in range(ROWS)
     ]
     write(tables.INSTANCES, rows, "data/instances.parquet")
+
+
+def scenes() -> None:
+    """Tables ``pairs``, with scenes of one object, and ``images``."""
+    instances()
+    Path("data/instances.parquet").unlink()
+    scene = Scene((Thing("ball", "red", "small", 0, 0),), "white").to_json()
+    common = {"scene": scene, "split": "test", "source": "world"}
+    rows = [
+        {"pair_id": f"p{n}", "image_id": f"i{n // 2}", "caption": caption(n), **common} for n in range(ROWS)
+    ]
+    write(tables.PAIRS, rows, "data/pairs.parquet")
 
 
 def verdicts(suffix: str) -> Callable[[], None]:

@@ -103,6 +103,10 @@ def _evals() -> list[Target]:
         _target("eval blind", corpus.sugarcrepe, blind, refused_what_is_broken, _names(""), files=TABLES),
         _target("eval options", corpus.sugarcrepe, blind, files=NOTHING, weight=3, options=True),
         _target("eval instances", projects.instances, instances, weight=2),
+        *(
+            _target(f"eval {name}", projects.scenes, instances.replace("instances", name))
+            for name in ("held_out_retrieval", "world_classes")
+        ),
     ]
 
 

@@ -93,3 +93,12 @@ def test_where_nothing_is_known_of_scenes_there_is_retrieval_and_no_class(tmp_pa
 def test_a_split_without_pairs_says_so(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="No pair of split 'train'"):
         RETRIEVAL.read(write(tmp_path), tmp_path, split="train")
+
+
+@pytest.mark.parametrize("scene", ["{", "[]", '{"things": [1], "background": ""}', None])
+def test_a_scene_that_is_none_is_named_with_its_pair(scene: str | None, tmp_path: Path) -> None:
+    pairs = tables.read(tables.PAIRS, write(tmp_path) / "pairs.parquet")
+    odd = Scene((Thing("zebra", "red", "small", 0, 0),), "white").to_json() if scene is None else scene
+    tables.write(tables.PAIRS, pairs.assign(scene=odd), tmp_path / "pairs.parquet")
+    with pytest.raises(DataError, match="The scene of pair 'p0' is none of the embedded world"):
+        CLASSES.read(tmp_path, tmp_path)

@@ -21,7 +21,8 @@ from caramel.draws import stable_keys
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
 from caramel.sources.world.language import PATTERNS, Reading, realise
-from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene
+from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene, Thing
+from caramel.storage.fields import brief
 
 FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/scenes"
 
@@ -83,7 +84,7 @@ def read_world_classes(
     rows = [
         (f"{task}/{row.image_id}", row.image_id, [task], "i2t", image, pool, [at[getattr(thing, task)]])
         for image, row in enumerate(pairs.itertuples())
-        for thing in Scene.from_json(str(row.scene)).things
+        for thing in _things(str(row.pair_id), str(row.scene))
         for pool, task in enumerate(("noun", "colour"))
     ]
     return Rankings(
@@ -98,7 +99,21 @@ def single_objects(data: Path, split: str, count: int | None, seed: int) -> pd.D
     """Return the pairs of the split's pictures of one object, a row each: none where no scene is known."""
     pairs = _pairs(data, split, count, seed).drop_duplicates("image_id")
     known = pairs[pairs["scene"].notna() & (pairs["source"] == "world")]
-    return known[[len(Scene.from_json(scene).things) == 1 for scene in known["scene"]]]
+    objects = [_things(pair, scene) for pair, scene in zip(known["pair_id"], known["scene"], strict=True)]
+    return known[[len(things) == 1 for things in objects]]
+
+
+def _things(pair_id: str, scene: str) -> tuple[Thing, ...]:
+    """Return the objects of a pair's scene; a DataError if it is no scene of the world."""
+    try:
+        things = Scene.from_json(scene).things
+    except (ValueError, TypeError, KeyError, RecursionError):
+        things = None
+    if things is None or any(thing.noun not in NOUNS or thing.colour not in COLOURS for thing in things):
+        raise DataError(
+            f"The scene of pair {brief(pair_id)} is none of the embedded world: {brief(scene)}. Run `dvc repro scenes`."
+        )
+    return things
 
 
 def _sentences(mentions: list[Mention]) -> list[str]:
