@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -67,7 +67,8 @@ def forms_of(assembled: Path, scenes: Path, split: str) -> list[Form]:
         split: of the instances that are judged.
     """
     training = tables.read(tables.TRAINING, assembled / "training.parquet")
-    own = tables.read(tables.PAIRS, scenes / "pairs.parquet").set_index("pair_id")["image_id"].to_dict()
+    pairs = tables.read(tables.PAIRS, scenes / "pairs.parquet")
+    own = dict(zip(pairs["pair_id"].astype(str), pairs["image_id"].astype(str), strict=True))
     drawn, natural = (Pictures(f, tables.read(tables.IMAGES, f)) for f in (assembled / INDEX, scenes / INDEX))
 
     def file(name: str) -> bytes:
@@ -121,7 +122,8 @@ def detect(
             continue
         found = _outcomes(_chances(base, form, device=device, batch=batch, seed=seed))
         named = form.asked[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
-        rows = form.asked[["image_id"]].assign(subsets=[subsets_of(*row) for row in named])
+        subsets: Any = [subsets_of(*row) for row in named]
+        rows = form.asked[["image_id"]].assign(subsets=subsets)
         part = judge(rows.reset_index(drop=True), found, tables.SUBTYPES.__contains__, bootstrap, seed)
         parts.append(part.assign(model=MODEL, benchmark=form.name))
     return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])
@@ -188,7 +190,7 @@ def fit_head(
     best, kept = -1.0, head.state_dict()
     parts: list[torch.Tensor] = []
     for step in range(1, steps + 1):
-        parts = parts or [*torch.randperm(len(train[0]), generator=generator).split(BATCH)]
+        parts = parts or [*torch.split(torch.randperm(len(train[0]), generator=generator), BATCH)]
         part = parts.pop()
         rows = [torch.from_numpy(places)[part] for places in train]
         classes = torch.arange(2.0).repeat_interleave(len(part))
