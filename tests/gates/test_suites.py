@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -129,6 +130,17 @@ def test_the_rows_are_not_hashed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(pandas_execution_engine, "hash_pandas_dataframe", hashed)
     assert check_captions(clean(), tmp_path)
+
+
+def test_the_rows_are_let_go_when_a_suite_has_run(tmp_path: Path) -> None:
+    validate(
+        clean()["pairs"].assign(marked=1),
+        SUITES / "pairs.json",
+        docs_folder=tmp_path,
+        parameters={"min_pairs": 1},
+    )
+    frames = [found for found in gc.get_objects() if isinstance(found, pd.DataFrame)]
+    assert not any("marked" in found.columns for found in frames)
 
 
 def put(table: str, row: int, column: str, value: Any) -> Callable[[Frames], None]:

@@ -127,9 +127,8 @@ def _run(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict
     from great_expectations.exceptions import SuiteParameterError
     from great_expectations.execution_engine import pandas_execution_engine
 
-    pandas_execution_engine.HASH_THRESHOLD = (
-        0  # bytes: of what is larger it takes no fingerprint, which nobody reads here
-    )
+    # Bytes: of what is larger it takes no fingerprint, which nobody reads here.
+    pandas_execution_engine.HASH_THRESHOLD = 0
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     loaded = _load(suite, path)
@@ -141,6 +140,8 @@ def _run(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict
         raise DataError(
             f"Suite {str(path)!r} asks for a parameter that was not given: {error}. Given: {sorted(parameters)}."
         ) from error
+    finally:
+        context.data_sources.delete("caramel")  # which would hold the rows until the next suite runs
 
 
 def _load(suite: dict[str, Any], path: Path) -> Any:
