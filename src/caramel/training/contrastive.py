@@ -187,7 +187,8 @@ def fit(
         clip.model.set_grad_checkpointing()
     to_training_mode(clip.model)
     groups = weight_decay_groups([clip.model], weight_decay)
-    optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps)
+    # Fused it takes a quarter of the time, on a processor, too: it goes through the weights once.
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
 
     def drawn(step: int) -> Batch:
         rows = rows_of(examples, batch, seed, step)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     import torch
 
 RETRIES = 3  # of a group of which a process died
+ENDING = 5.0  # seconds that a process is given to clear up after itself
 DYING = 2.0  # seconds in which it is seen that a process has died whose connections were lost
 OF_ALL = ("scale", "bias", "state", "teacher")  # of ``Encoded``: no row has its own
 Tell = Callable[[Curve], None]
@@ -128,8 +129,10 @@ def together(work: Callable[..., Any], settings: Mapping[str, Any], processes: i
         return work(ALONE, tell, **settings)
     for _ in range(RETRIES + 1):
         with tempfile.TemporaryDirectory() as meeting:
-            members = [_Member(work, settings, Group(rank, processes), meeting) for rank in range(processes)]
+            members: list[_Member] = []
             try:
+                for rank in range(processes):
+                    members.append(_Member(work, settings, Group(rank, processes), meeting))
                 return _answer(members, tell)
             except _Died as died:
                 said = str(died)
@@ -159,6 +162,8 @@ class _Member:
 
     def end(self) -> None:
         """End the process, if it runs, and what it has started."""
+        self.process.terminate()
+        self.process.join(ENDING)
         if self.process.is_alive():
             with suppress(psutil.NoSuchProcess):
                 for child in psutil.Process(self.process.pid).children(recursive=True):
@@ -208,12 +213,13 @@ def _run(
     """Do the work of one process, and say what came of it."""
     from torch import distributed
 
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    os.environ["GLOO_SOCKET_IFNAME"] = _loopback()
-    distributed.init_process_group(
-        "gloo", init_method=f"file://{meeting}/meeting", rank=group.rank, world_size=group.size
-    )
     try:
+        os.environ["GLOO_SOCKET_IFNAME"] = _loopback()
+        distributed.init_process_group(
+            "gloo", init_method=f"file://{meeting}/meeting", rank=group.rank, world_size=group.size
+        )
         found = work(group, lambda points: send.send(("points", points)), **settings)
         distributed.barrier()  # who ends takes the connections of the others along
         send.send(("found", found))
