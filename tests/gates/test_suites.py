@@ -139,6 +139,7 @@ def test_the_rows_are_let_go_when_a_suite_has_run(tmp_path: Path) -> None:
         docs_folder=tmp_path,
         parameters={"min_pairs": 1},
     )
+    gc.collect()
     frames = [found for found in gc.get_objects() if isinstance(found, pd.DataFrame)]
     assert not any("marked" in found.columns for found in frames)
 

@@ -6,6 +6,7 @@ is put into one small table first; the names below are the suites in ``expectati
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -173,6 +174,7 @@ def _validate_all(
             summaries.append(validate(rows(), suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
+        gc.collect()  # Great Expectations holds the rows in cycles
         pa.default_memory_pool().release_unused()  # else kept to be used again, beside Python's own memory
     if failures:
         raise GateError("\n\n".join(failures))
