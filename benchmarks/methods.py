@@ -44,14 +44,22 @@ FIRST, STEPS = 4, 8  # steps that are not timed, and those that are
 
 
 def seconds() -> pd.Series[float]:
-    """Return the mean wall time of a run of each variant, as tracked."""
+    """Return the mean wall time of a run of each variant, as tracked: of the newest run of each seed."""
     client = mlflow.MlflowClient(tracking_uri(store_root()))
     experiment = client.get_experiment_by_name(EXPERIMENT)
     assert experiment is not None, "run the profile first: there is no run here"
     runs = client.search_runs([experiment.experiment_id], "tags.stage = 'finetune'", max_results=5000)
     done = [run for run in runs if run.info.status == "FINISHED"]
-    rows = [(run.data.tags["variant"], (run.info.end_time - run.info.start_time) / 1000) for run in done]
-    return pd.DataFrame(rows, columns=["variant", "seconds"]).groupby("variant")["seconds"].mean()
+    rows = [
+        (run.data.tags["variant"], run.data.tags["seed"], (run.info.end_time - run.info.start_time) / 1000)
+        for run in sorted(done, key=lambda run: run.info.start_time)
+    ]
+    newest = (
+        pd.DataFrame(rows, columns=["variant", "seed", "seconds"])
+        .groupby(["variant", "seed"])["seconds"]
+        .last()
+    )
+    return newest.groupby("variant").mean()
 
 
 def spread(mean: float, sd: float) -> str:

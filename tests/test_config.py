@@ -145,6 +145,7 @@ def test_an_unknown_training_method_lists_those_that_there_are() -> None:
 
 def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
     values = raw()
+    values["finetune"]["variants"] = ["infonce", "ce_clip"]
     own = {"ce_clip": {"weights": {"imc": 0.5}, "lr": 0.001, "betas": [0.9, 0.99], "negatives": None}}
     values["finetune"]["own"] = own
     assert parse(values, "params.yaml").finetune.own == own
@@ -156,6 +157,13 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
         ({"ce_clip": {"steps": 0}}, "ce_clip: steps = 0: Input should be greater than 0"),
         ({"ce_clip": {"seeds": [1]}}, "ce_clip: 'seeds' is of all variants"),
         ({"ceclip": {"lr": 1.0}}, "Input should be 'infonce', 'siglip'"),
+        (
+            {"ce_clip": {"weights": 0.5}},
+            "finetune.own = {'ce_clip': {'weights': 0.5}}: Value error, ce_clip: weights = 0.5",
+        ),
+        ({"ce_clip": {"weights": None}}, "ce_clip: weights = None: Input should be"),
+        ({"ce_clip": {"mix": [0.5, 0.1]}}, "ce_clip: mix = [0.5, 0.1]: mixing weights that ascend"),
+        ({"clic": {"lr": 0.001}}, "clic is not among finetune.variants"),
     ):
         values["finetune"]["own"] = own
         with pytest.raises(ConfigError) as stopped:

@@ -70,6 +70,14 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "gone"},
             "evaluate.data = 'gone': there is no such folder",
         ),
+        (
+            {"evaluate__benchmarks": ["held_out_retrieval"], "evaluate__data": "."},
+            "evaluate.benchmarks names 'held_out_retrieval', and it is always measured",
+        ),
+        (
+            {"evaluate__benchmarks": ["zero_shot"], "evaluate__data": ".", "evaluate__zero_shot": "."},
+            "evaluate.benchmarks names 'zero_shot', and evaluate.zero_shot names its folder",
+        ),
     ],
 )
 def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(

@@ -20,9 +20,8 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, to_json
 
 from caramel.acceptance import Acceptance
 from caramel.errors import ConfigError, shown
@@ -278,7 +277,6 @@ class Finetune(Section):
     variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
     negatives: Positive | None
-    own: Mapping[Variant, Mapping[str, Any]]
     trained: Literal["all", "image", "text", "last", "lora"]
     last_layers: Positive
     lora: Lora
@@ -298,6 +296,7 @@ class Finetune(Section):
     mix: Annotated[tuple[Share, ...], Distinct]
     checkpoint_every: Positive
     patience: Positive | None
+    own: Mapping[Variant, Mapping[str, Any]]  # the last: it is checked beside all others
 
     @field_validator("mix")
     @classmethod
@@ -306,27 +305,35 @@ class Finetune(Section):
             raise ValueError("mixing weights that ascend")
         return mix
 
-    @model_validator(mode="after")
-    def _own_settings_are_settings(self) -> Finetune:
-        for variant, settings in self.own.items():
-            self._check_own(variant, dict(settings))
-        return self
+    @field_validator("own")
+    @classmethod
+    def _own_settings_are_settings(
+        cls, own: Mapping[str, Mapping[str, Any]], info: ValidationInfo
+    ) -> Mapping[str, Mapping[str, Any]]:
+        if len(info.data) + 1 < len(cls.model_fields):
+            return own  # what all have is wrong, which is said
+        if idle := sorted(set(own) - set(info.data["variants"])):
+            raise ValueError(f"{idle[0]} is not among finetune.variants")
+        for variant, settings in own.items():
+            cls._check_own(variant, dict(settings), info.data)
+        return own
 
-    def _check_own(self, variant: str, settings: dict[str, Any]) -> None:
+    @classmethod
+    def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
         """Raise a ValueError if a variant's own settings are none, or its weights not those of the method."""
         weights, known = settings.pop("weights", {}), METHODS[variant].weights
-        if unknown := sorted(set(weights) - set(known)):
-            raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
-        common = self.model_dump(mode="json", exclude={"own"})
         if shared := sorted({"variants", "seeds", "own", "processes"} & set(settings)):
             raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
         try:
-            Finetune.model_validate_json(json.dumps({**common, **settings, "own": {}}))
             TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)
+            cls.model_validate_json(to_json({**common, **settings, "own": {}}))
         except ValidationError as error:
             first = error.errors()[0]
-            key = ".".join(map(str, first["loc"]))
-            raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {first['msg']}") from None
+            key = ".".join(map(str, first["loc"] or ["weights"]))
+            said = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {said}") from None
+        if unknown := sorted(set(weights) - set(known)):
+            raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
 
 
 class Evaluate(Section):

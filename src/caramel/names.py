@@ -15,6 +15,8 @@ from caramel.errors import BackendError, CaramelError, shown
 from caramel.registry import BASES, BENCHMARKS, FAMILIES, GENERATORS, JUDGES, SCORERS, SOURCES, WRITERS, Kind
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
+# Benchmarks of stage ``evaluate`` that nobody names.
+BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes")
 _MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
 
 
@@ -55,6 +57,9 @@ def unmet(config: Config) -> Iterator[str]:
         yield from _missing("evaluate.models", FAMILIES, spec)
     for name in evaluate.benchmarks:
         yield from _unknown("evaluate.benchmarks", BENCHMARKS, name)
+        if name in BUILT_IN or (name == "zero_shot" and evaluate.zero_shot is not None):
+            why = "evaluate.zero_shot names its folder" if name == "zero_shot" else "it is always measured"
+            yield f"evaluate.benchmarks names {name!r}, and {why}: leave it out here"
     if evaluate.benchmarks and evaluate.data is None:
         yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
     folders = [("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)]

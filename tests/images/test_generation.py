@@ -80,6 +80,16 @@ def test_the_choice_does_not_depend_on_the_order_of_rows(world) -> None:
     assert again.equals(chosen(world))
 
 
+def test_subtypes_that_find_no_free_image_get_none(world) -> None:
+    source, written = world
+    all_of_them = choose_negatives(
+        written.negatives, source.pairs, per_subtype=dict.fromkeys(PER_SUBTYPE, 1000), seed=1
+    )
+    of = all_of_them.merge(source.pairs[["pair_id", "image_id"]], on="pair_id")
+    assert of["image_id"].is_unique
+    assert of["subtype"].nunique() < written.negatives["subtype"].nunique()
+
+
 def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp_path) -> None:
     candidates, images = draw(world, generator_folder, tmp_path)
     tables.check(tables.CANDIDATES, candidates, "test")

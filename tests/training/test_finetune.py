@@ -87,8 +87,11 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
 
 
 def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_after_each(
-    rows: str, clip_folder: Path, tmp_path: Path
+    rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import mlflow
+
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1}}
     curves, _ = tuned(
         ["infonce", "negclip", "trohn_img"], rows, clip_folder, tmp_path, own=own, settings={"epochs": 2}
@@ -96,6 +99,20 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_after_ea
     steps = curves.groupby("model")["step"].unique().map(list).to_dict()
     # Of 20 rows: 8 of a caption each; 4 with a negative, and 4 neighbours of theirs; 4 with a negative.
     assert steps == {"infonce-3": [2, 4], "negclip-3": [5, 10], "trohn_img-3": [5]}
+    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    found = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
+    runs = {run.data.tags["variant"]: run.data.params for run in found}
+    assert {name: (p["steps"], p["checkpoint_every"]) for name, p in runs.items()} == {
+        "infonce": ("4", "2"), "negclip": ("10", "5"), "trohn_img": ("5", "5"),
+    }  # fmt: skip
+
+
+def test_a_warm_up_that_outlasts_the_training_is_refused_before_anything_runs(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    said = "finetune.warmup = 5: method 'infonce' trains for 4 steps, which are 2 passes through 20 rows"
+    with pytest.raises(ConfigError, match=said):
+        tuned(["infonce"], rows, clip_folder, tmp_path, settings={"epochs": 2, "warmup": 5})
 
 
 @pytest.mark.parametrize(

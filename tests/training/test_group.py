@@ -15,13 +15,13 @@ import pytest
 import torch
 from training_rows import training_rows
 
-from caramel.errors import ConfigError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training import group as module
 from caramel.training.contrastive import fit
 from caramel.training.examples import load_examples
-from caramel.training.group import ALONE, Group, together
+from caramel.training.group import ALONE, Group, as_sent, together
 from caramel.training.objective import with_bias
 
 HOW = {
@@ -175,3 +175,16 @@ def test_a_model_that_normalises_over_a_batch_is_not_shared(given: Any, tmp_path
     examples = load_examples(clip, given["rows"], given["files"], method=METHODS["infonce"])
     with pytest.raises(ConfigError, match=r"finetune.processes = 2: .*'visual.norm'.*Take 1"):
         fit(clip, examples, [], **HOW, scratch=tmp_path, group=Group(0, 2))
+
+
+class Particular(Exception):
+    """Its constructor wants more than is kept of it."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} at {where}")
+
+
+def test_an_error_that_cannot_be_sent_is_sent_in_words() -> None:
+    assert str(as_sent(Particular("nothing", "home"))) == "Particular: nothing at home"
+    error = DataError("none")
+    assert as_sent(error) is error

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from caramel.errors import BackendError
 from caramel.evaluation.encoding import Run, encode
 from caramel.evaluation.item_scores import Dual
 from caramel.evaluation.located import Source, keys_of, read_task
@@ -61,13 +62,20 @@ def distances(folders: Mapping[str, str], base: str, source: Source, run: Run) -
 
 
 def moved(base: Path, folder: Path) -> float:
-    """Return ‖θ − θ0‖ / ‖θ0‖ over the weights that two checkpoint folders have in common, without the temperature."""
-    before, after = read_state(base / WEIGHTS), read_state(folder / WEIGHTS)
-    names = [
-        name
-        for name, value in before.items()
-        if name in after and value.is_floating_point() and name not in TEMPERATURE
-    ]
+    """Return ‖θ − θ0‖ / ‖θ0‖ over the weights of two checkpoint folders, without the temperature.
+
+    Raises:
+        BackendError: they have other weights.
+    """
+    before, after = (
+        {name: value for name, value in read_state(place / WEIGHTS).items() if name not in TEMPERATURE}
+        for place in (base, folder)
+    )
+    if other := sorted(set(before) ^ set(after)):
+        raise BackendError(
+            f"Checkpoint {str(folder)!r} has other weights than its base {str(base)!r}: {other[0]!r} is in one alone. Train it anew."
+        )
+    names = [name for name, value in before.items() if value.is_floating_point()]
     squares = [
         ((after[n].double() - before[n].double()).square().sum(), before[n].double().square().sum())
         for n in names

@@ -75,7 +75,7 @@ def choose_negatives(
     for subtype in reversed(rows["subtype"].value_counts().index.tolist()):
         free = rows[(rows["subtype"] == subtype) & ~rows["image_id"].isin(used)].drop_duplicates("image_id")
         place = free.groupby("split").cumcount()
-        taken.append(free[place < free["split"].map(per_subtype).fillna(0)])
+        taken.append(free[place < free["split"].map(per_subtype).astype("float64").fillna(0)])
         used.update(taken[-1]["image_id"])
     if not sum(len(part) for part in taken):
         raise DataError(

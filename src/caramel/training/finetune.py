@@ -28,12 +28,12 @@ from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures, shards_of
 from caramel.training.averages import Mix, best_mix
 from caramel.training.contrastive import fit, hits
-from caramel.training.examples import Examples, load_examples, rows_at_each_step
+from caramel.training.examples import Examples, load_examples
 from caramel.training.group import Group, Tell, together
 from caramel.training.loop import kept_step
 from caramel.training.objective import with_bias
 from caramel.training.tracked import curve_figure, curve_frame, log_curve
-from caramel.training.variants import check_data, check_shares, set_up, split_rows
+from caramel.training.variants import check_data, check_shares, in_steps, set_up, split_rows
 
 if TYPE_CHECKING:
     import torch
@@ -140,10 +140,7 @@ def trained(
     if method.bias:
         clip = with_bias(clip)
     examples = load_examples(clip, train_rows, pictures, method=method)
-    if (epochs := settings.pop("epochs")) is not None:
-        rows_each = rows_at_each_step(method, settings["batch"], bool(method.neighbours))
-        each = max(1, len(examples) // rows_each)
-        settings |= {"steps": epochs * each, "checkpoint_every": each}
+    settings = in_steps(method, settings, len(train_rows))
     measured, select = _measured_by(val_rows), MEASURED_BY[_measured_by(val_rows)]
     validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
     before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
@@ -237,7 +234,7 @@ def finetune(
         executor: as in ``tune_grid``.
 
     Raises:
-        ConfigError, DataError, BackendError: as in ``check_data`` and ``check_shares``, before the first trial.
+        ConfigError, DataError, BackendError: as in ``check_data``, ``in_steps`` and ``check_shares``, before the first trial.
     """
     check_data(variants, rows, base)
     points = [
@@ -245,9 +242,12 @@ def finetune(
         for variant in variants
         for seed in seeds
     ]
+    number = len(split_rows(rows)[0])
     for variant in variants:
         mine = {"negatives": negatives, **settings, **own.get(variant, {})}
-        check_shares(set_up(variant, mine["negatives"], {}), rows, mine["batch"], processes)
+        method = set_up(variant, mine["negatives"], {})
+        in_steps(method, mine, number)
+        check_shares(method, rows, mine["batch"], processes)
 
     def described(point: Mapping[str, Any]) -> dict[str, Any]:
         mine = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
@@ -257,7 +257,7 @@ def finetune(
             "variant": point["variant"],
             "seed": point["seed"],
             "processes": processes,
-            **mine,
+            **in_steps(method, mine, number),
             **terms,
             "negatives": method.negatives,
         }

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -224,8 +225,17 @@ def _run(
         distributed.barrier()  # who ends takes the connections of the others along
         send.send(("found", found))
     except Exception as error:  # noqa: BLE001 - who started it raises it
-        send.send(("error", error))
+        send.send(("error", as_sent(error)))
     signal.pause()  # until it is ended: an end of its own would look like a death
+
+
+def as_sent(error: Exception) -> Exception:
+    """Return an error as another process can have it: itself, or its words where it does not survive being sent."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - this process's own
+    except Exception:  # noqa: BLE001 - whatever its constructor makes of the arguments that are kept
+        return ResourceError(f"{type(error).__name__}: {error}")
+    return error
 
 
 def _end_with_parent() -> None:

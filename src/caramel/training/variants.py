@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -22,6 +23,30 @@ def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) ->
     method = METHODS[variant]
     number = negatives if negatives is not None and method.negatives else method.negatives
     return replace(method, negatives=number, weights={**method.weights, **weights})
+
+
+def in_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return settings of ``contrastive.fit`` in which passes through the rows, where ``epochs`` has them, are steps.
+
+    Args:
+        method: that is trained by.
+        settings: of the stage; without ``epochs`` its ``steps`` and ``checkpoint_every`` stay.
+        number: train rows.
+
+    Raises:
+        ConfigError: the warm-up outlasts the training.
+    """
+    found = dict(settings)
+    if (epochs := found.pop("epochs")) is not None:
+        each = max(1, number // rows_at_each_step(method, found["batch"], bool(method.neighbours)))
+        found |= {"steps": epochs * each, "checkpoint_every": each}
+    if found["warmup"] > found["steps"]:
+        passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
+        raise ConfigError(
+            f"finetune.warmup = {found['warmup']}: method {method.name!r} trains for {found['steps']} steps{passes}, and its "
+            f"learning rate would never be reached. Take a shorter warm-up, or more steps."
+        )
+    return found
 
 
 def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:

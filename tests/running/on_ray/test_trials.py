@@ -157,7 +157,14 @@ def test_a_failed_tune_trial_is_not_retried_and_the_others_are_kept(tmp_path, ra
 def test_a_trial_of_more_processes_than_a_machine_has_is_refused_and_not_waited_for(
     ray_cluster, tmp_path
 ) -> None:
-    with pytest.raises(ConfigError, match=r"trial of 64 processes .*has 2. Take finetune.processes: 2"):
+    with pytest.raises(
+        ConfigError,
+        match=r"needs 64 processors of one machine, and the largest one here has 2. Take fewer finetune.processes",
+    ):
         tune_grid(
             trial, [{"n": 1}], settings={"log": ""}, folder=tmp_path, executor="ray", title="t", cpus=64
+        )
+    with pytest.raises(ConfigError, match=r"needs 1.5 GPUs of one machine, and the largest one here has 0"):
+        tune_grid(
+            trial, [{"n": 1}], settings={"log": ""}, folder=tmp_path, executor="ray", title="t", gpus=1.5
         )

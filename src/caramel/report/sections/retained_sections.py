@@ -73,7 +73,9 @@ def _cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]
     for variant, of in rows.groupby("variant", sort=False):
         values = {str(name): part.to_numpy(float) for name, part in of.groupby("measure")["value"]}
         found[str(variant)] = [
-            _cell(name, over_seeds(values[name]), None if variant == BASE else changed[str(variant), name])
+            _cell(
+                name, over_seeds(values[name]), None if variant == BASE else changed.get((str(variant), name))
+            )
             if name in values
             else Cell(MISSING)
             for name in measures

@@ -139,7 +139,7 @@ def _run_on_tune(
         from ray import tune
 
         end_workers()
-        _require_processors(needs["cpu"])
+        _require_room(needs)
         if any("planned" in each for each in settings.values()):
             _require_tracking()
         logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
@@ -191,20 +191,25 @@ def _run_on_tune(
         )
 
 
-def _require_processors(number: float) -> None:
-    """Return if some machine has so many processors: Tune itself would wait for one without end.
+def _require_room(needs: Mapping[str, float]) -> None:
+    """Return if some machine has room for a trial: Tune itself would wait for one without end.
+
+    Args:
+        needs: "cpu" and "gpu" -> number.
 
     Raises:
         ConfigError: none has.
     """
     import ray
 
-    most = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
-    if most < number:
-        raise ConfigError(
-            f"A trial of {number:.0f} processes needs as many processors of one machine, and the largest one here has {most}. Take "
-            f"finetune.processes: {most}, or run.executor: inline."
-        )
+    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for kind, name in (("cpu", "processors"), ("gpu", "GPUs")):
+        most = max((has.get(kind.upper(), 0.0) for has in there), default=0.0)
+        if most < needs[kind]:
+            raise ConfigError(
+                f"A trial needs {needs[kind]:g} {name} of one machine, and the largest one here has {most:g}. Take fewer "
+                f"finetune.processes, less of run.gpus, or run.executor: inline."
+            )
 
 
 def _require_tracking() -> None:
