@@ -24,7 +24,8 @@ NOTE = (
     "Per cent of instances; brackets: 95 % interval. A head on the base's frozen image encoder and one on its text encoder say of each "
     "item alone whether it is a positive (natural) or a negative (synthetic); a query is answered only where its own class is known, "
     "by what looks more natural. The last four columns: items of that source that are classed right (chance 50). A head at chance "
-    "has Group 6.25 or less. What a model reaches beyond these rows is no artefact that such a head can see."
+    "has Group 6.25 or less. What a model reaches beyond these rows is no artefact that such a head can see; what attackers of the pixels see stands under "
+    "Picture bias."
 )
 
 
