@@ -27,6 +27,7 @@ from caramel.gates.suites import Summary, validate
 from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import open_picture
 
+MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
 SIDES = ("_positive_score", "_negative_score")  # endings of the columns of a scorer
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
 
@@ -168,13 +169,16 @@ def _validate_all(
         looked_at: suite -> its table, which is made when its turn comes: one is in memory at a time.
     """
     summaries, failures = [], []
-    for name, rows in looked_at.items():
+    for name, make in looked_at.items():
+        rows, suite = make(), folder / f"{name}.json"
         try:
-            suite = folder / f"{name}.json"
-            summaries.append(validate(rows(), suite, docs_folder=docs_folder, parameters=parameters))
+            summaries.append(validate(rows, suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
-        gc.collect()  # Great Expectations holds the rows in cycles
+        many = len(rows) > MANY
+        del rows
+        if many:
+            gc.collect()  # Great Expectations holds the rows in cycles
         pa.default_memory_pool().release_unused()  # else kept to be used again, beside Python's own memory
     if failures:
         raise GateError("\n\n".join(failures))
