@@ -40,8 +40,8 @@ from caramel.models.clip import encoder
 from caramel.models.clip.checkpoints import Clip, load_checkpoint
 from caramel.running.quiet import be_quiet
 from caramel.training import contrastive
-from caramel.training.examples import Examples
-from caramel.training.loader import tokenized
+from caramel.training.batching.examples import Examples
+from caramel.training.batching.loader import tokenized
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 SIZE = 224  # pixels

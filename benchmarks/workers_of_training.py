@@ -35,8 +35,8 @@ from caramel.models.clip.tokenizer import learn_merges
 from caramel.registry import METHODS
 from caramel.running.quiet import be_quiet
 from caramel.sources.world.sampling import sample_pairs
+from caramel.training.batching.examples import load_examples
 from caramel.training.contrastive import fit
-from caramel.training.examples import load_examples
 from caramel.training.group import Group, Tell, together
 
 EVERY = 5  # steps of a point of the curves

@@ -12,9 +12,9 @@ from training_rows import training_rows
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training import loader
+from caramel.training.batching import loader
+from caramel.training.batching.examples import LISTS, load_examples, take
 from caramel.training.contrastive import ahead, fit, hits
-from caramel.training.examples import LISTS, load_examples, take
 from caramel.training.objective import Objective, with_bias
 
 

@@ -19,8 +19,8 @@ from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training import group as module
+from caramel.training.batching.examples import load_examples
 from caramel.training.contrastive import fit
-from caramel.training.examples import load_examples
 from caramel.training.group import ALONE, Group, as_sent, together
 from caramel.training.objective import with_bias
 

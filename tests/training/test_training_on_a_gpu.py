@@ -12,8 +12,8 @@ from caramel.evaluation.live_models import device_of, undisturbed
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training import contrastive
+from caramel.training.batching.examples import load_examples
 from caramel.training.contrastive import fit
-from caramel.training.examples import load_examples
 from caramel.training.objective import with_bias
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")

@@ -27,8 +27,8 @@ from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures, shards_of
 from caramel.training.averages import Mix, best_mix
+from caramel.training.batching.examples import Examples, load_examples
 from caramel.training.contrastive import fit, hits
-from caramel.training.examples import Examples, load_examples
 from caramel.training.group import Group, Tell, together
 from caramel.training.loop import kept_step
 from caramel.training.objective import with_bias

@@ -8,7 +8,7 @@ from caramel.kinds.method import Encoded, Method
 from caramel.models.clip.encoder import encode_text, normalised
 from caramel.models.clip.parts import image_parts
 from caramel.models.clip.trimming import text_parts
-from caramel.training.examples import Batch
+from caramel.training.batching.examples import Batch
 
 if TYPE_CHECKING:
     import torch

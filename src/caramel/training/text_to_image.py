@@ -21,7 +21,7 @@ from caramel.images.pipelines import CallOptions, save_pipeline
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.training.loader import Loader, Pixels, batch_rows, tokenized
+from caramel.training.batching.loader import Loader, Pixels, batch_rows, tokenized
 from caramel.training.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from training_rows import training_rows
 from caramel import tables
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.examples import load_examples, rows_of, take
-from caramel.training.neighbours import nearest_rows
+from caramel.training.batching.examples import load_examples, rows_of, take
+from caramel.training.batching.neighbours import nearest_rows
 from caramel.training.steps import encode
 
 

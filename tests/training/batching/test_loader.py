@@ -15,8 +15,8 @@ import torch
 from PIL import Image
 
 from caramel.errors import DataError, ResourceError
-from caramel.training import loader
-from caramel.training.loader import Loader, Pixels, batch_rows, tokenized
+from caramel.training.batching import loader
+from caramel.training.batching.loader import Loader, Pixels, batch_rows, tokenized
 
 SIDE = 8
 

@@ -22,7 +22,7 @@ import pandas as pd
 
 from caramel.errors import CaramelError, ResourceError
 from caramel.running.on_ray.parallel import threaded
-from caramel.training.decoding import training_picture
+from caramel.training.batching.decoding import training_picture
 
 if TYPE_CHECKING:
     from PIL import Image

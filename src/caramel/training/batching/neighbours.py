@@ -9,8 +9,8 @@ import numpy as np
 from caramel.errors import DataError
 from caramel.models.clip.encoder import normalised
 from caramel.models.devices import autocast
-from caramel.training.examples import Examples
-from caramel.training.loader import Rows
+from caramel.training.batching.examples import Examples
+from caramel.training.batching.loader import Rows
 
 if TYPE_CHECKING:
     from caramel.models.clip.checkpoints import Clip

@@ -17,7 +17,7 @@ from PIL import Image
 
 from caramel.errors import DataError
 from caramel.storage.pictures import LIMIT, ORIENTATION, open_picture
-from caramel.training.decoding import training_picture
+from caramel.training.batching.decoding import training_picture
 
 
 def photograph(width: int, height: int, mode: str = "RGB") -> Image.Image:

@@ -14,7 +14,7 @@ from caramel.errors import DataError, shown
 from caramel.kinds.method import Method
 from caramel.models.clip.trimming import needed_columns
 from caramel.tables import SUBTYPES
-from caramel.training.loader import Pixels, Rows, batch_rows, tokenized
+from caramel.training.batching.loader import Pixels, Rows, batch_rows, tokenized
 
 if TYPE_CHECKING:
     import torch
