@@ -25,6 +25,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     shutil.copytree(ROOT / "params", tmp_path / "params")
+    shutil.copytree(ROOT / "inputs" / "zero_shot", tmp_path / "inputs" / "zero_shot")
     return tmp_path
 
 
@@ -252,7 +253,6 @@ def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: p
 
 
 def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> None:
-    (project / "inputs").mkdir()
     asked = load(write_profile("paper", {}, project))
     found = doctor.inputs(project, asked)
     assert found.state == doctor.FAIL

@@ -30,6 +30,7 @@ def config(**sets: Any) -> Config:
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "inputs" / "zero_shot").mkdir(parents=True)
     return tmp_path
 
 
@@ -75,7 +76,7 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             "evaluate.benchmarks names 'held_out_retrieval', and it is always measured",
         ),
         (
-            {"evaluate__benchmarks": ["zero_shot"], "evaluate__data": ".", "evaluate__zero_shot": "."},
+            {"evaluate__benchmarks": ["zero_shot"], "evaluate__data": "."},
             "evaluate.benchmarks names 'zero_shot', and evaluate.zero_shot names its folder",
         ),
     ],

@@ -345,7 +345,7 @@ class Evaluate(Section):
     images: str | None
     split: Split
     retrieval: Positive
-    zero_shot: str | None
+    zero_shot: str
     batch: Positive
     bootstrap: Annotated[Positive, Field(ge=100, le=100_000)]
     seed: Seed

@@ -16,7 +16,7 @@ from caramel.registry import BASES, BENCHMARKS, FAMILIES, GENERATORS, JUDGES, SC
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
 # Benchmarks of stage ``evaluate`` that nobody names.
-BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes")
+BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes", "zero_shot")
 _MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
 
 
@@ -57,7 +57,7 @@ def unmet(config: Config) -> Iterator[str]:
         yield from _missing("evaluate.models", FAMILIES, spec)
     for name in evaluate.benchmarks:
         yield from _unknown("evaluate.benchmarks", BENCHMARKS, name)
-        if name in BUILT_IN or (name == "zero_shot" and evaluate.zero_shot is not None):
+        if name in BUILT_IN:
             why = "evaluate.zero_shot names its folder" if name == "zero_shot" else "it is always measured"
             yield f"evaluate.benchmarks names {name!r}, and {why}: leave it out here"
     if evaluate.benchmarks and evaluate.data is None:

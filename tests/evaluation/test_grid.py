@@ -25,7 +25,7 @@ SETTINGS = {
     "images": None,
     "split": "test",
     "retrieval": 4,
-    "zero_shot": None,
+    "zero_shot": "folder",
     "batch": 8,
     "bootstrap": 100,
     "seed": 0,
@@ -71,6 +71,8 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
+    Path("folder").mkdir()
+    Path("folder", "README.md").touch()
     monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:LOADED")
     rows = [instance(n, "test" if n < 12 else "val") for n in range(14)]
     folder = Path(grid.ASSEMBLED)
@@ -170,7 +172,7 @@ def test_classes_of_a_folder_of_images_are_measured_too(workspace: Path) -> None
     for name in ("red", "blue"):
         Path("folder", name).mkdir(parents=True)
         Image.new("RGB", (4, 4), name).save(Path("folder", name, "1.png"))
-    found = grid.evaluate_models(TUNED, **{**SETTINGS, "zero_shot": "folder"})
+    found = grid.evaluate_models(TUNED, **SETTINGS)
     assert (found.retained["measure"] == "zero_shot").sum() == 3
 
 

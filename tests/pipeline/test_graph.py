@@ -51,6 +51,15 @@ def test_what_a_script_reads_of_the_config_is_a_parameter_of_its_stage(stage: st
     assert missing_params(script, GRAPH[stage].get("params", []), SECTIONS, exempt=EXEMPT) == []
 
 
+def test_an_edit_in_a_folder_of_the_users_own_reruns_what_reads_it() -> None:
+    for stage, folder in (
+        ("scenes", "scenes.files"),
+        ("negatives", "scenes.files"),
+        ("evaluate", "evaluate.zero_shot"),
+    ):
+        assert f"${{{folder}}}" in GRAPH[stage]["deps"]
+
+
 @pytest.mark.parametrize("stage", GRAPH)
 def test_a_stage_its_script_and_its_section_bear_one_name(stage: str) -> None:
     script = f"pipelines/{stage}.py"

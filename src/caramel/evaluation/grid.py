@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from caramel.benchmarks.readers.held_out import single_objects
+from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError
 from caramel.evaluation.distances import distances
 from caramel.evaluation.encoding import Run
@@ -44,7 +45,7 @@ def evaluate_models(
     images: str | None,
     split: str,
     retrieval: int,
-    zero_shot: str | None,
+    zero_shot: str,
     batch: int,
     bootstrap: int,
     seed: int,
@@ -64,7 +65,7 @@ def evaluate_models(
         images: folder of their images.
         split: part of the assembled instances and of the source's pairs that is scored.
         retrieval: images of the source on which it is measured what was kept (``readers/held_out.py``).
-        zero_shot: folder of images per class, on which it is measured as well; None: none.
+        zero_shot: folder of images per class, on which it is measured as well; where it holds none, it is not.
         batch: items per forward pass.
         bootstrap: resamples of the intervals.
         seed: of the bootstrap.
@@ -86,7 +87,7 @@ def evaluate_models(
     ]
     held_out = _held_out(split, retrieval, seed)
     sources += held_out
-    if zero_shot is not None:
+    if holds_something(Path(zero_shot)):
         sources.append(source_of(ZERO_SHOT, Path(zero_shot), None))
     for name in benchmarks:
         assert data is not None, "caramel.names says so before the first stage"

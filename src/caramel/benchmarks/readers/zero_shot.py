@@ -72,6 +72,11 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
     )
 
 
+def holds_something(folder: Path) -> bool:
+    """Return whether a folder holds more than the README.md that keeps its place in git."""
+    return any(path.name != "README.md" for path in folder.iterdir())
+
+
 def _class_folders(folder: Path) -> list[Path]:
     if not folder.is_dir():
         return []
