@@ -32,7 +32,8 @@ from caramel import tables
 from caramel.models.clip.checkpoints import Clip, assemble, build_model
 from caramel.storage.image_store import Pictures
 from caramel.training.batching import loader
-from caramel.training.batching.examples import Examples, load_examples, take
+from caramel.training.batching.batch import take
+from caramel.training.batching.examples import Examples, load_examples
 from caramel.training.batching.loader import Loader, batch_rows
 from caramel.training.contrastive import fit
 from caramel.training.methods.infonce import METHOD as INFONCE

@@ -29,7 +29,8 @@ from caramel.running.tracking import EXPERIMENT, tracking_uri
 from caramel.running.tracking_store import store_root
 from caramel.statistics import holm
 from caramel.storage.image_store import Pictures
-from caramel.training.batching.examples import load_examples, rows_of, take
+from caramel.training.batching.batch import rows_of, take
+from caramel.training.batching.examples import load_examples
 from caramel.training.batching.neighbours import nearest_rows
 from caramel.training.objective import Objective, with_bias
 from caramel.training.variants import split_rows

@@ -44,7 +44,8 @@ from caramel.running.quiet import be_quiet
 from caramel.storage.image_store import Pictures
 from caramel.training import contrastive
 from caramel.training.batching import loader
-from caramel.training.batching.examples import Examples, load_examples, take
+from caramel.training.batching.batch import take
+from caramel.training.batching.examples import Examples, load_examples
 from caramel.training.loop import Training
 from caramel.training.methods.infonce import METHOD as INFONCE
 

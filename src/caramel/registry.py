@@ -233,6 +233,7 @@ METHODS: Kind[Method] = Kind(
         "fsc_clip": "caramel.training.methods.fsc_clip:METHOD",
         "degla": "caramel.training.methods.degla:METHOD",
         "clic": "caramel.training.methods.clic:METHOD",
+        "clic_joined": "caramel.training.methods.clic_joined:METHOD",
         "read": "caramel.training.methods.read:METHOD",
     },
 )

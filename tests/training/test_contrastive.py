@@ -13,7 +13,8 @@ from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.batching import loader
-from caramel.training.batching.examples import LISTS, load_examples, take
+from caramel.training.batching.batch import take
+from caramel.training.batching.examples import LISTS, load_examples
 from caramel.training.contrastive import ahead, fit, hits
 from caramel.training.objective import Objective, with_bias
 
@@ -288,7 +289,7 @@ def test_parts_and_recomputed_layers_train_as_the_whole_batch_does(
             assert torch.allclose(other.state_dict()[name], value, atol=2e-3), name
 
 
-@pytest.mark.parametrize("name", ["ce_clip", "degla", "negclip", "clic"])
+@pytest.mark.parametrize("name", ["ce_clip", "degla", "negclip", "clic_joined"])
 def test_what_a_method_carries_goes_on_where_a_training_was_killed(
     name, rows, files, clip_folder, tmp_path
 ) -> None:

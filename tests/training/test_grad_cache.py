@@ -9,7 +9,8 @@ from training_rows import training_rows
 
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.batching.examples import load_examples, take
+from caramel.training.batching.batch import take
+from caramel.training.batching.examples import load_examples
 from caramel.training.objective import Objective, with_bias
 
 

@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     import torch
+
+
+Joins = Callable[[str, str, np.random.Generator], str | None]
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,8 @@ class Method:
         drawn: whether a row's negatives are drawn anew at each visit, where it has more than are taken; else the first are.
         neighbours: nearest images of a row, one of which is drawn as a further row of its batch; 0: none.
         paraphrases: whether it takes second captions.
+        joins: where every other step joins each row with one of another image, their pictures, and their captions both ways as
+            caption and paraphrase: gives the negative of two captions in that order, or None if there is none.
         parts: whether it takes patches and words.
         bias: whether its logits have a bias.
         teacher: decay of the weights' average by which a teacher follows, in [0, 1]; None: there is none.
@@ -99,6 +106,7 @@ class Method:
     drawn: bool = False
     neighbours: int = 0
     paraphrases: bool = False
+    joins: Joins | None = None
     parts: bool = False
     bias: bool = False
     teacher: float | None = None

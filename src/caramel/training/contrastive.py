@@ -17,7 +17,8 @@ from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import encode_text, normalised
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.training.averages import follow, frozen_copy, warmed
-from caramel.training.batching.examples import Batch, Examples, Tokens, rows_of, take
+from caramel.training.batching.batch import Batch, rows_of, take
+from caramel.training.batching.examples import Examples, Tokens
 from caramel.training.batching.loader import Loader, Pixels
 from caramel.training.batching.neighbours import nearest_rows
 from caramel.training.group import ALONE, Group

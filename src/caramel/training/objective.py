@@ -10,7 +10,7 @@ from caramel.kinds.method import Encoded, Method
 from caramel.models.devices import autocast
 from caramel.tables import SUBTYPES
 from caramel.training.averages import follow, frozen_copy
-from caramel.training.batching.examples import Batch
+from caramel.training.batching.batch import Batch
 from caramel.training.grad_cache import cached_loss, joined
 from caramel.training.group import ALONE, Group
 from caramel.training.steps import encode, temperature

@@ -8,12 +8,14 @@ from caramel.kinds.method import Encoded, Method
 from caramel.models.clip.encoder import encode_text, normalised
 from caramel.models.clip.parts import image_parts
 from caramel.models.clip.trimming import text_parts
-from caramel.training.batching.examples import Batch
+from caramel.training.batching.batch import Batch
 
 if TYPE_CHECKING:
     import torch
 
     from caramel.models.clip.checkpoints import Clip
+
+AS_IN_BATCH = ("image_of", "there", "kinds", "negative_image_of", "paraphrased")
 
 
 def encode(clip: Clip, method: Method, batch: Batch) -> Encoded:
@@ -25,13 +27,7 @@ def encode(clip: Clip, method: Method, batch: Batch) -> Encoded:
 
     with cached():  # a corrected weight is made once, however often a layer asks for it
         found: dict[str, Any] = {**_images(clip, method, batch), **_texts(clip, method, batch)}
-    found |= {"image_of": batch.image_of, **temperature(clip, method)}
-    if method.negatives:
-        found |= {"there": batch.there, "kinds": batch.kinds}
-    if method.images:
-        found["negative_image_of"] = batch.negative_image_of
-    if method.paraphrases:
-        found["paraphrased"] = batch.paraphrased
+    found |= {**temperature(clip, method), **{name: getattr(batch, name) for name in AS_IN_BATCH}}
     return Encoded(**found)
 
 

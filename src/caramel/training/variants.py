@@ -15,7 +15,8 @@ from caramel.kinds.method import Method
 from caramel.models.clip.checkpoints import build_model, read_folder
 from caramel.models.clip.parts import without_parts
 from caramel.registry import METHODS
-from caramel.training.batching.examples import require, rows_at_each_step
+from caramel.training.batching.batch import rows_at_each_step
+from caramel.training.batching.examples import require
 
 
 def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:

@@ -9,7 +9,8 @@ from training_rows import training_rows
 from caramel import tables
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.batching.examples import load_examples, rows_of, take
+from caramel.training.batching.batch import rows_of, take
+from caramel.training.batching.examples import load_examples
 from caramel.training.batching.neighbours import nearest_rows
 from caramel.training.steps import encode
 
@@ -100,9 +101,9 @@ def test_what_a_method_does_not_take_is_neither_in_a_batch_nor_encoded(taken, cl
         batch = taken(name)
         encoded = encode(clip, method, batch)
         for part, wanted in (
-            ("negative_texts", method.negatives),
+            ("negative_texts", method.negatives or method.joins),
             ("negative_images", method.images),
-            ("paraphrases", method.paraphrases),
+            ("paraphrases", method.paraphrases or method.joins),
         ):
             assert (getattr(batch, part) is not None) == (getattr(encoded, part) is not None) == bool(wanted)
         assert (encoded.patches is not None) == (encoded.words is not None) == method.parts

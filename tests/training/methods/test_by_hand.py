@@ -195,6 +195,7 @@ BY_HAND = {
     "fsc_clip": fsc_clip,
     "degla": degla,
     "clic": clic,
+    "clic_joined": clic,
     "read": read,
 }
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 Rows = npt.NDArray[np.int64]
+Stack = npt.NDArray[np.uint8]  # (n, 3, height, width), or one of them
 HELD = 256 << 20  # bytes of decoded pictures of a set that is decoded once, and then held
 TEXTS = 4096  # that are tokenized at a time: what tokenizers know of each takes kilobytes
 

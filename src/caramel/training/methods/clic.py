@@ -15,8 +15,8 @@ def loss(encoded: Encoded, step: int, *, pairs: float, negatives: float, togethe
     """Return the loss of a step: of even steps that of the paper on captions p1 = y and p2 = p, of odd ones InfoNCE.
 
     ``pairs`` · mean_m ½ [X(x → p_m) + X(p_m → x)] + ``negatives`` · the mean of softplus(s x_i·h_ik − s x_i·p_mi) +
-    ``together`` · mean_i ‖p1_i − p2_i‖². There, pictures are two joined ones; here one picture has a paraphrase and
-    hard negatives of its own. Rows without a paraphrase have the terms of p1 alone.
+    ``together`` · mean_i ‖p1_i − p2_i‖². There, pictures are two joined ones, as ``clic_joined`` has them; here
+    one picture has a paraphrase and hard negatives of its own. Rows without a paraphrase have the terms of p1 alone.
     """
     counts = apart(encoded.image_of)
     first = both_ways(encoded.images, encoded.texts, encoded.scale, counts)
