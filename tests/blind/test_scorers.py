@@ -242,7 +242,7 @@ def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_
     file = blind_accuracy(scores, negatives, pairs=pairs, folds=folds)["ngram"]["all"]
     audit = figures(rows, {"ngram": gaps}, image, folds=folds, seed=0)["ngram"]["overall"]
     gate = accuracies(
-        rows.assign(ngram_positive_score=rows["positive_score"], ngram_negative_score=rows["negative_score"]),
+        rows.assign(ngram_gap=gaps),
         column_caption="caption",
         column_negative="negative_caption",
         column_group="image_id",

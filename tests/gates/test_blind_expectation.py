@@ -120,9 +120,9 @@ def test_a_shortcut_of_one_type_is_not_hidden_among_the_others() -> None:
     assert set(found.result["partial_unexpected_index_list"]) <= set(range(60))
 
 
-def test_scores_are_read_from_their_columns() -> None:
-    rows = even(100).assign(vera_positive_score=0.9, vera_negative_score=0.1)
-    rows.loc[:9, "vera_negative_score"] = 0.9
+def test_gaps_are_read_from_their_columns() -> None:
+    rows = even(100).assign(vera_gap=0.8)
+    rows.loc[:9, "vera_gap"] = 0.0
     found = checked(rows, max_accuracy=1.0, scorers=["vera"], **MINE)
     assert found.success
     assert found.result["observed_value"].startswith("vera: 95.0 %"), "a tie counts half"
@@ -130,8 +130,8 @@ def test_scores_are_read_from_their_columns() -> None:
 
 
 def test_rows_without_a_score_fail_and_are_named() -> None:
-    rows = even(100).assign(vera_positive_score=0.5, vera_negative_score=0.5)
-    rows.loc[[4, 8], "vera_positive_score"] = np.nan
+    rows = even(100).assign(vera_gap=0.0)
+    rows.loc[[4, 8], "vera_gap"] = np.nan
     found = checked(rows, max_accuracy=1.0, scorers=["vera"], **MINE)
     assert not found.success
     assert found.result["observed_value"] == "vera: 2 of 100 rows have no score"
@@ -139,7 +139,7 @@ def test_rows_without_a_score_fail_and_are_named() -> None:
 
 
 def test_few_rows_refute_nothing_and_rows_of_one_group_count_as_few() -> None:
-    rows = even(400).assign(vera_positive_score=0.9, vera_negative_score=0.1)
+    rows = even(400).assign(vera_gap=0.8)
     kwargs = {**MINE, "scorers": ["vera"], "max_accuracy": 0.55, "acceptance": "not_refuted"}
     assert not checked(rows, **kwargs).success
     assert checked(rows.head(3), **kwargs).success
@@ -147,7 +147,7 @@ def test_few_rows_refute_nothing_and_rows_of_one_group_count_as_few() -> None:
 
 
 def test_without_a_group_rows_of_one_caption_belong_together() -> None:
-    rows = even(60).assign(text="A dog near a cat.", vera_positive_score=0.9, vera_negative_score=0.1)
+    rows = even(60).assign(text="A dog near a cat.", vera_gap=0.8)
     kwargs = {**MINE, "scorers": ["vera"], "max_accuracy": 0.55, "column_group": None}
     assert checked(rows, **kwargs, acceptance="not_refuted").success
 

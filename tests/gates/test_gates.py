@@ -88,7 +88,7 @@ def test_clean_rows_pass(kind: str, tmp_path: Path) -> None:
     checked(clean, kind, kwargs, tmp_path)
 
 
-def test_scores_stand_beside_the_rows_that_are_judged() -> None:
+def test_gaps_of_scores_stand_beside_the_rows_that_are_judged() -> None:
     rows = PAIRS.head(3).assign(negative_id=["a", "b", "c"], type=["replace", "add", "swap"])
     scores = pd.DataFrame(
         {
@@ -100,9 +100,8 @@ def test_scores_stand_beside_the_rows_that_are_judged() -> None:
     )
     found = gates.with_scores(rows, scores, exempt=["add"])
     assert found["negative_id"].tolist() == ["a", "c"]
-    assert found["probe_positive_score"].tolist() == [0.2, 0.1]
-    assert found["probe_negative_score"].tolist() == [0.6, 0.5]
-    assert np.isnan(found["ngram_positive_score"]).tolist() == [False, True]
+    assert found["probe_gap"].tolist() == [0.2 - 0.6, 0.1 - 0.5]
+    assert np.isnan(found["ngram_gap"]).tolist() == [False, True]
 
 
 def test_rows_that_share_a_picture_or_a_caption_are_tied() -> None:

@@ -26,7 +26,7 @@ from caramel.statistics import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
 MOST_SHOWN = 20  # rows, as Great Expectations' own summary
-POSITIVE, NEGATIVE = "_positive_score", "_negative_score"  # endings of the columns with scores
+GAP = "_gap"  # ending of a column: positive less negative score of a scorer; NaN: not scored
 SUBSETS_SHOWN = 5
 Setting = Any  # a value, or {"$PARAMETER": name}, which is given when the suite runs
 Gaps = npt.NDArray[np.float64]
@@ -117,7 +117,7 @@ def accuracies(
 
     Raises:
         KeyError: a column is missing.
-        BackendError: there is no scorer of that name, and no columns with its scores.
+        BackendError: there is no scorer of that name, and no column with its gaps.
     """
     rows = rows.reset_index(drop=True)
     group = (rows[column_group] if column_group else rows[column_caption].fillna("")).astype(str)
@@ -128,8 +128,8 @@ def accuracies(
     clusters = pd.factorize(group, sort=True)[0]
     found = []
     for name in dict.fromkeys(scorers):
-        if {name + POSITIVE, name + NEGATIVE} <= set(rows.columns):
-            gaps = (rows[name + POSITIVE] - rows[name + NEGATIVE]).to_numpy(dtype=np.float64)
+        if name + GAP in rows.columns:
+            gaps = rows[name + GAP].to_numpy(dtype=np.float64)
         else:
             texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
             gaps = _scored(name, texts, group, kind, folds=folds, seed=seed)
@@ -191,8 +191,8 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         column_group: rows that are not independent, such as those of one image; they stay in one fold.
             None: rows with the same caption.
         column_type: kinds of negatives, which are scored and judged one by one as well. None: one kind.
-        scorers: blind scorers by name; see ``caramel.blind.scorer_specs``. Of a scorer with the columns
-            ``NAME_positive_score`` and ``NAME_negative_score`` the scores are read from there.
+        scorers: blind scorers by name; see ``caramel.blind.scorer_specs``. Of a scorer with a column ``NAME_gap``,
+            positive less negative score, the gaps are read from there.
         folds: of the cross-validation, also of one whose scores stand in the table.
         seed: of folds and draws.
         acceptance: equivalence, or not_refuted where sets are too small for a claim.

@@ -21,6 +21,7 @@ from caramel.arrays import Floats, places_among
 from caramel.audit.grouping import tied
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
+from caramel.gates.blind_expectation import GAP
 from caramel.gates.equal_pictures import PHOTOGRAPHS, equal_pictures, perceptual_hash
 from caramel.gates.splits import text_uses
 from caramel.gates.suites import Summary, validate
@@ -28,7 +29,6 @@ from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import open_picture
 
 MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
-SIDES = ("_positive_score", "_negative_score")  # endings of the columns of a scorer
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
 
 
@@ -86,7 +86,7 @@ def validate_captions(
         "negatives": lambda: with_captions(negatives, pairs),
         "paraphrases": lambda: with_captions(paraphrases, pairs),
         "text_uses": lambda: text_uses(pairs, negatives, paraphrases),
-        "blind_captions": lambda: with_captions(negatives[is_judged], pairs).assign(**columns),
+        "blind_captions": lambda: with_captions(negatives.loc[is_judged, SCORED], pairs).assign(**columns),
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
@@ -278,9 +278,9 @@ def attacked_images(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.Da
 
 
 def with_scores(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
-    """Return the rows that are not of the exempt types, each with its scores under every blind scorer.
+    """Return the rows that are not of the exempt types, each with its gap under every blind scorer.
 
-    A scorer NAME gives the columns ``NAME_positive_score`` and ``NAME_negative_score``; NaN: not scored.
+    A scorer NAME gives the column ``NAME_gap``: positive less negative score; NaN: not scored.
     """
     judged = rows[~rows["type"].isin(list(exempt))]
     return judged.assign(**score_columns(judged["negative_id"], [scores]))
@@ -295,12 +295,11 @@ def score_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict
     columns = {}
     for part in scores:
         for name, scored in part.groupby("scorer", sort=True):
-            at = places_among(names, scored["negative_id"])
-            for side in SIDES:
-                columns[f"{name}{side}"] = np.append(scored[side[1:]].to_numpy(np.float64), np.nan)[at]
+            gaps = (scored["positive_score"] - scored["negative_score"]).to_numpy(np.float64)
+            columns[f"{name}{GAP}"] = np.append(gaps, np.nan)[places_among(names, scored["negative_id"])]
     return columns
 
 
 def _scorers(columns: Iterable[str]) -> list[str]:
     """Return the scorers whose columns these are."""
-    return [name.removesuffix(SIDES[0]) for name in columns if name.endswith(SIDES[0])]
+    return [name.removesuffix(GAP) for name in columns]
