@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterable
 from typing import Any
@@ -15,6 +16,7 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 BLOCK = 1 << 16  # texts
+DIGEST = 16  # bytes
 
 
 def places_among(names: pd.Series[str], known: pd.Series[str]) -> Ints:
@@ -33,12 +35,15 @@ def places_among(names: pd.Series[str], known: pd.Series[str]) -> Ints:
 def numbered(texts: Iterable[str]) -> Ints:
     """Return a number for each text, equal for equal ones, from 0 in the order in which they first stand. (n,).
 
-    Texts are taken a block at a time, so that of millions that are made on the way few are Python's at once.
+    Texts are taken a block at a time, and told apart by digests of 128 bits: of millions that are made on the way few are
+    in memory at once.
     """
     import pyarrow as pa
 
-    texts, parts = iter(texts), [pa.array([], pa.large_string())]
+    texts, digest = iter(texts), pa.binary(DIGEST)
+    parts = [pa.array([], digest)]
     while block := list(itertools.islice(texts, BLOCK)):
-        parts.append(pa.array(block, pa.large_string()))
-    found: Any = pa.chunked_array(parts).dictionary_encode().combine_chunks()
+        made = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest() for text in block]
+        parts.append(pa.array(made, digest))
+    found: Any = pa.chunked_array(parts).combine_chunks().dictionary_encode()
     return np.asarray(found.indices.to_numpy(), dtype=np.int64)

@@ -129,6 +129,17 @@ def test_gaps_are_read_from_their_columns() -> None:
     assert not checked(rows, max_accuracy=0.8, scorers=["vera"], **MINE).success
 
 
+def test_all_scorers_whose_gaps_are_given_are_judged_and_there_must_be_one() -> None:
+    rows = even(100).assign(vera_gap=0.0, length_gap=0.8)
+    found = checked(rows, max_accuracy=0.8, scorers="given", **MINE)
+    assert not found.success
+    assert found.result["observed_value"].startswith("length: 100.0 %")
+    assert checked(rows.drop(columns="length_gap"), max_accuracy=0.8, scorers="given", **MINE).success
+    without = checked(even(100), max_accuracy=1.0, scorers="given", **MINE)
+    assert not without.success
+    assert without.result["observed_value"] == "no scorer is named"
+
+
 def test_rows_without_a_score_fail_and_are_named() -> None:
     rows = even(100).assign(vera_gap=0.0)
     rows.loc[[4, 8], "vera_gap"] = np.nan

@@ -26,6 +26,7 @@ from caramel.statistics import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
 MOST_SHOWN = 20  # rows, as Great Expectations' own summary
+GIVEN = "given"  # scorers: those whose gaps the table holds
 GAP = "_gap"  # ending of a column: positive less negative score of a scorer; NaN: not scored
 SUBSETS_SHOWN = 5
 Setting = Any  # a value, or {"$PARAMETER": name}, which is given when the suite runs
@@ -70,6 +71,7 @@ class Judged(NamedTuple):
 
     captions: pd.Series
     negatives: pd.Series
+    scorers: Sequence[str]
     accuracies: list[Accuracy]
 
 
@@ -98,8 +100,10 @@ class _BlindAccuracy(TableMetricProvider):
             domain_kwargs=metric_domain_kwargs, domain_type=MetricDomainTypes.TABLE
         )
         settings = {key: metric_value_kwargs[key] for key in cls.value_keys}
+        if settings["scorers"] == GIVEN:
+            settings["scorers"] = sorted(c.removesuffix(GAP) for c in rows.columns if c.endswith(GAP))
         captions, negatives = (rows[settings[column]] for column in ("column_caption", "column_negative"))
-        return Judged(captions, negatives, accuracies(rows, **settings))
+        return Judged(captions, negatives, settings["scorers"], accuracies(rows, **settings))
 
 
 def accuracies(
@@ -192,7 +196,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
             None: rows with the same caption.
         column_type: kinds of negatives, which are scored and judged one by one as well. None: one kind.
         scorers: blind scorers by name; see ``caramel.blind.scorer_specs``. Of a scorer with a column ``NAME_gap``,
-            positive less negative score, the gaps are read from there.
+            positive less negative score, the gaps are read from there. "given": all with such a column.
         folds: of the cross-validation, also of one whose scores stand in the table.
         seed: of folds and draws.
         acceptance: equivalence, or not_refuted where sets are too small for a claim.
@@ -218,7 +222,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
         limit, acceptance = settings["max_accuracy"], settings["acceptance"]
         judged: Judged = metrics[_BlindAccuracy.metric_name]
         found = judged.accuracies
-        if not found and not settings["scorers"]:
+        if not judged.scorers:
             return _refused("no scorer is named")
         if not 0 <= limit <= 1:
             return _refused(f"max_accuracy = {limit} is not in [0, 1]")

@@ -67,26 +67,15 @@ def validate_captions(
     Raises:
         GateError: a suite failed.
     """
-    is_judged = ~negatives["type"].isin(list(blind_exempt))
-    judged = negatives.loc[is_judged, SCORED]
-    columns = score_columns(judged["negative_id"], scores)
-    if len(rejected):
-        names = list(dict.fromkeys(_scorers(columns)))
-        taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
-        columns |= score_columns(
-            judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
-        )
-    del judged  # gigabytes of a large set
-    parameters = {
-        "min_pairs": min_pairs,
-        **_blind_parameters(_scorers(columns), blind_tolerance, acceptance, folds),
-    }
+    parameters = {"min_pairs": min_pairs, **_blind_parameters(blind_tolerance, acceptance, folds)}
     looked_at: dict[str, Callable[[], pd.DataFrame]] = {
         "pairs": lambda: pairs,
         "negatives": lambda: with_captions(negatives, pairs),
         "paraphrases": lambda: with_captions(paraphrases, pairs),
         "text_uses": lambda: text_uses(pairs, negatives, paraphrases),
-        "blind_captions": lambda: with_captions(negatives.loc[is_judged, SCORED], pairs).assign(**columns),
+        "blind_captions": lambda: judged_captions(
+            pairs, negatives, scores, rejected, exempt=blind_exempt, folds=folds, seed=seed
+        ),
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 
@@ -149,8 +138,7 @@ def validate_benchmark(
     }
     parameters = {
         "max_subtype_share": max_subtype_share,
-        **_blind_parameters(scores["scorer"], blind_tolerance, acceptance, folds),
-        "image_attackers": sorted(image_scores["scorer"].unique()),
+        **_blind_parameters(blind_tolerance, acceptance, folds),
         "max_image_accuracy": 0.5 + image_tolerance,
         "image_folds": image_folds,
     }
@@ -185,16 +173,35 @@ def _validate_all(
     return summaries
 
 
-def _blind_parameters(
-    scorers: Iterable[str], tolerance: float, acceptance: Acceptance, folds: int
-) -> dict[str, Any]:
+def _blind_parameters(tolerance: float, acceptance: Acceptance, folds: int) -> dict[str, Any]:
     """Return the parameters of the suites on blind accuracy."""
-    return {
-        "blind_scorers": sorted(set(scorers)),
-        "max_blind_accuracy": 0.5 + tolerance,
-        "blind_acceptance": acceptance,
-        "blind_folds": folds,
-    }
+    return {"max_blind_accuracy": 0.5 + tolerance, "blind_acceptance": acceptance, "blind_folds": folds}
+
+
+def judged_captions(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    scores: Iterable[pd.DataFrame],
+    rejected: pd.DataFrame,
+    *,
+    exempt: Sequence[str],
+    folds: int,
+    seed: int,
+) -> pd.DataFrame:
+    """Return the negatives that are not of the exempt types, with their captions and the gap of every blind scorer.
+
+    As it learned from the other folds, and as it learns from the rows that were rejected, if there are any; see
+    ``validate_captions``.
+    """
+    judged = negatives.loc[~negatives["type"].isin(list(exempt)), SCORED]
+    columns = score_columns(judged["negative_id"], scores)
+    if len(rejected):
+        names = [column.removesuffix(GAP) for column in columns]
+        taught = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, taught=rejected)
+        columns |= score_columns(
+            judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in taught)
+        )
+    return with_captions(judged, pairs).assign(**columns)
 
 
 def with_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
@@ -299,7 +306,3 @@ def score_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict
             columns[f"{name}{GAP}"] = np.append(gaps, np.nan)[places_among(names, scored["negative_id"])]
     return columns
 
-
-def _scorers(columns: Iterable[str]) -> list[str]:
-    """Return the scorers whose columns these are."""
-    return [name.removesuffix(GAP) for name in columns]
