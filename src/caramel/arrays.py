@@ -43,7 +43,8 @@ def numbered(texts: Iterable[str]) -> Ints:
     texts, digest = iter(texts), pa.binary(DIGEST)
     parts = [pa.array([], digest)]
     while block := list(itertools.islice(texts, BLOCK)):
-        made = [hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST).digest() for text in block]
+        encoded = (text.encode("utf-8", "surrogatepass") for text in block)
+        made = [hashlib.blake2b(text, digest_size=DIGEST).digest() for text in encoded]
         parts.append(pa.array(made, digest))
     found: Any = pa.chunked_array(parts).combine_chunks().dictionary_encode()
     return np.asarray(found.indices.to_numpy(), dtype=np.int64)
