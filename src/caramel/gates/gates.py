@@ -305,4 +305,3 @@ def score_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict
             gaps = (scored["positive_score"] - scored["negative_score"]).to_numpy(np.float64)
             columns[f"{name}{GAP}"] = np.append(gaps, np.nan)[places_among(names, scored["negative_id"])]
     return columns
-
