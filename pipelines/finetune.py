@@ -1,5 +1,6 @@
 """Stage ``finetune``: variants × seeds as a Ray Tune experiment, one MLflow run each."""
 
+import json
 from pathlib import Path
 
 from caramel.config import Config
@@ -13,10 +14,10 @@ ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
 
 
 def finetune(config: Config) -> None:
-    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv and mixtures.csv."""
+    """Write data/finetune/<variant>-<seed>, one checkpoint folder each, curves.csv, mixtures.csv, searched.csv and own.json."""
     section = config.finetune
     out = empty_folder(Path("data/finetune"))
-    fit = section.model_dump(exclude={"variants", "seeds", "own", "negatives", "mix", "processes"})
+    fit = section.model_dump(exclude={"variants", "seeds", "own", "search", "negatives", "mix", "processes"})
     tuned = library.finetune(
         variants=section.variants,
         seeds=section.seeds,
@@ -27,6 +28,7 @@ def finetune(config: Config) -> None:
         own=section.own,
         negatives=section.negatives,
         mix=section.mix,
+        search=section.search.model_dump() if section.search else None,
         settings={**fit, **compute(config.run.device, config.run.precision)},
         processes=section.processes,
         workers=config.run.workers,
@@ -38,6 +40,8 @@ def finetune(config: Config) -> None:
     )
     tuned.curves.to_csv(out / "curves.csv", index=False)
     tuned.mixtures.to_csv(out / "mixtures.csv", index=False)
+    tuned.searched.to_csv(out / "searched.csv", index=False)
+    (out / "own.json").write_text(json.dumps(tuned.own, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

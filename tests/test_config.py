@@ -169,3 +169,47 @@ def test_what_a_method_has_of_its_own_is_checked_as_what_all_have() -> None:
         with pytest.raises(ConfigError) as stopped:
             parse(values, "params.yaml")
         assert said in str(stopped.value)
+
+
+def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> None:
+    values = raw()
+    values["finetune"]["variants"] = ["infonce", "ce_clip"]
+    rest = {"draws": None, "seed": 1, "seeds": [1], "asha": None}
+    space: dict[str, Any] = {"ce_clip": {"lr": [0.001, 0.1], "lora.rank": [2], "weights.imc": [0.5, 1.0]}}
+    values["finetune"]["search"] = {"space": space, **rest}
+    search = parse(values, "params.yaml").finetune.search
+    assert search is not None
+    assert search.space == space
+    drawn = {"ce_clip": {"ema": {"uniform": [0.5, 0.9]}}}
+    for changes, said in (
+        (
+            {"space": {"ce_clip": {"lr": [0.1, 2.0]}}},
+            "ce_clip: lr = 2.0: Input should be less than or equal to 1",
+        ),
+        ({"space": {"ce_clip": {"lr": []}}}, "ce_clip: lr = []: an empty list"),
+        ({"space": {"ce_clip": {}}}, "ce_clip: there is nothing to try"),
+        ({"space": {}}, "finetune.search.space = {}"),
+        (
+            {"space": {"ce_clip": {"learning": [1.0]}}},
+            "ce_clip: learning = 1.0: Extra inputs are not permitted",
+        ),
+        ({"space": {"ce_clip": {"lora.rnk": [1]}}}, "ce_clip: lora.rnk = 1: Extra inputs are not permitted"),
+        ({"space": {"ce_clip": {"weights.icm": [0.5]}}}, "ce_clip has no weight 'icm'"),
+        ({"space": {"ce_clip": {"seeds": [[1]]}}}, "ce_clip: 'seeds' is of all variants"),
+        ({"space": {"ce_clip": {"search": [None]}}}, "ce_clip: 'search' is of all variants"),
+        ({"space": {"clic": {"lr": [0.1]}}}, "clic is not among finetune.variants"),
+        ({"space": {"clc": {"lr": [0.1]}}}, "Input should be 'infonce', 'siglip'"),
+        ({"space": drawn}, "ema is drawn, and draws = None"),
+        (
+            {"space": {"ce_clip": {"steps": {"uniform": [5, 9]}}}, "draws": 2},
+            "Input should be a valid integer",
+        ),
+        ({"draws": 2}, "finetune.search.draws = 2: Value error, null where all is lists"),
+        ({"asha": {"first": 1, "factor": 1}}, "finetune.search.asha.factor = 1"),
+        ({"asha": {"frst": 1, "first": 1, "factor": 2}}, "asha.frst: unknown key; did you mean 'first'?"),
+        ({"seeds": []}, "finetune.search.seeds = []"),
+    ):
+        values["finetune"]["search"] = {"space": space, **rest, **changes}  # type: ignore[dict-item]
+        with pytest.raises(ConfigError) as stopped:
+            parse(values, "params.yaml")
+        assert said in str(stopped.value)

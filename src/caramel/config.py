@@ -9,7 +9,7 @@ import difflib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -26,6 +26,7 @@ from pydantic_core import PydanticCustomError, to_json
 from caramel.acceptance import Acceptance
 from caramel.errors import ConfigError, shown
 from caramel.registry import METHODS
+from caramel.search_space import merged, points
 from caramel.storage.plain_yaml import read_yaml
 
 Split = Literal["train", "val", "test"]
@@ -271,6 +272,42 @@ class Lora(Section):
     targets: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
 
 
+class Halving(Section):
+    """Asynchronous successive halving: after ``first`` checkpoints, and each time ``factor`` times as many, the worse ones stop."""
+
+    first: Positive
+    factor: Several
+
+
+class Search(Section):
+    """What is tried of variants before they are trained."""
+
+    space: Mapping[Variant, Mapping[str, Any]] = Field(min_length=1)
+    draws: Positive | None
+    seed: Seed
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    asha: Halving | None
+
+    @field_validator("space")
+    @classmethod
+    def _try_something(cls, space: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+        if empty := [variant for variant, tried in space.items() if not tried]:
+            raise ValueError(f"{empty[0]}: there is nothing to try")
+        return space
+
+    @field_validator("draws")
+    @classmethod
+    def _draw_if_there_is_what(cls, draws: int | None, info: ValidationInfo) -> int | None:
+        spaces = info.data.get("space")
+        if (
+            draws is not None
+            and spaces
+            and all(isinstance(v, list) for s in spaces.values() for v in s.values())
+        ):
+            raise ValueError("null where all is lists: their combinations are tried, and nothing is drawn")
+        return draws
+
+
 class Finetune(Section):
     """Stage ``finetune``: variants × seeds."""
 
@@ -296,7 +333,8 @@ class Finetune(Section):
     mix: Annotated[tuple[Share, ...], Distinct]
     checkpoint_every: Positive
     patience: Positive | None
-    own: Mapping[Variant, Mapping[str, Any]]  # the last: it is checked beside all others
+    own: Mapping[Variant, Mapping[str, Any]]  # it is checked beside all before it
+    search: Search | None  # the last: as ``own``, and beside it
 
     @field_validator("mix")
     @classmethod
@@ -310,7 +348,7 @@ class Finetune(Section):
     def _own_settings_are_settings(
         cls, own: Mapping[str, Mapping[str, Any]], info: ValidationInfo
     ) -> Mapping[str, Mapping[str, Any]]:
-        if len(info.data) + 1 < len(cls.model_fields):
+        if len(info.data) + 2 < len(cls.model_fields):
             return own  # what all have is wrong, which is said
         if idle := sorted(set(own) - set(info.data["variants"])):
             raise ValueError(f"{idle[0]} is not among finetune.variants")
@@ -322,11 +360,11 @@ class Finetune(Section):
     def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
         """Raise a ValueError if a variant's own settings are none, or its weights not those of the method."""
         weights, known = settings.pop("weights", {}), METHODS[variant].weights
-        if shared := sorted({"variants", "seeds", "own", "processes"} & set(settings)):
+        if shared := sorted({"variants", "seeds", "own", "processes", "search"} & set(settings)):
             raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
         try:
             TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)
-            cls.model_validate_json(to_json({**common, **settings, "own": {}}))
+            cls.model_validate_json(to_json({**common, **settings, "own": {}, "search": None}))
         except ValidationError as error:
             first = error.errors()[0]
             key = ".".join(map(str, first["loc"] or ["weights"]))
@@ -334,6 +372,24 @@ class Finetune(Section):
             raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {said}") from None
         if unknown := sorted(set(weights) - set(known)):
             raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
+
+    @field_validator("search")
+    @classmethod
+    def _what_is_tried_are_settings(cls, search: Search | None, info: ValidationInfo) -> Search | None:
+        if search is None or len(info.data) + 1 < len(cls.model_fields):
+            return search
+        if idle := sorted(set(search.space) - set(info.data["variants"])):
+            raise ValueError(f"{idle[0]} is not among finetune.variants")
+        common = {**info.data, "lora": info.data["lora"].model_dump()}
+        for variant, space in search.space.items():
+            try:
+                tried = points(space, search.draws, seed=search.seed, name=variant)
+                every = [merged(info.data["own"].get(variant, {}), point, common) for point in tried]
+            except ValueError as error:
+                raise ValueError(f"{variant}: {error}") from None
+            for settings in every:
+                cls._check_own(variant, settings, info.data)
+        return search
 
 
 class Evaluate(Section):
@@ -430,6 +486,7 @@ def _problem(error: dict[str, Any]) -> str:
         section: Any = Config
         for part in path[:-1]:
             section = section.model_fields[part].annotation
+            section = next((kind for kind in get_args(section) if hasattr(kind, "model_fields")), section)
         near = difflib.get_close_matches(path[-1], section.model_fields, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(section.model_fields)}"
         return f"{key}: unknown key; {hint}"

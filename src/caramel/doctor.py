@@ -234,7 +234,7 @@ def _is_path(root: Path, name: str) -> bool:
 
 def methods(root: Path, config: Config) -> Finding:
     """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
-    from caramel.training.variants import check_data, check_shares, set_up
+    from caramel.training.variants import check_data, check_settings
 
     rows, base = root / "data/assemble/training.parquet", root / "data/base"
     names = ", ".join(config.finetune.variants)
@@ -244,8 +244,7 @@ def methods(root: Path, config: Config) -> Finding:
         check_data(config.finetune.variants, rows, base)
         for variant in config.finetune.variants:
             mine = {**config.finetune.model_dump(), **config.finetune.own.get(variant, {})}
-            method = set_up(variant, mine["negatives"], {})
-            check_shares(method, rows, mine["batch"], config.finetune.processes)
+            check_settings(variant, mine, rows, config.finetune.processes)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is there")

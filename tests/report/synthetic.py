@@ -16,6 +16,7 @@ from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import RETAINED_COLUMNS
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
 from caramel.images.generation import NOT_DRAWN
+from caramel.report.sections.search_sections import COLUMNS as SEARCHED
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
@@ -293,3 +294,12 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     ):
         (data / stage).mkdir(parents=True, exist_ok=True)
         mine.to_csv(data / stage / "curves.csv", index=False)
+    searched = [
+        ("trohn_text", point, json.dumps({"lr": lr}), seed, "group", value, stopped, False, point == 2)
+        for point, lr, seed, value, stopped in (
+            (1, 0.001, 21, 0.2, 1),
+            (2, 0.002, 21, 0.4, None),
+            (2, 0.002, 22, 0.6, None),
+        )
+    ]
+    pd.DataFrame(searched, columns=list(SEARCHED)).to_csv(data / "finetune" / "searched.csv", index=False)

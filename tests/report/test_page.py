@@ -279,6 +279,23 @@ def test_attackers_on_pictures_stand_in_both_forms_and_beside_the_models(data: P
     assert "texts × network" in sections["models"]
 
 
+def test_settings_that_were_tried_stand_above_the_curves_with_what_is_not_repeatable(data: Path) -> None:
+    section = Page(build(data).html).sections["curves-finetune"]
+    for text in (
+        "lr 0.002",
+        "50.0",
+        "40.0, 60.0",
+        "at checkpoint 1",
+        "Not repeatable",
+        "Settings that were tried",
+        "Learning curves",
+    ):
+        assert text in section, text
+    rows = pd.read_csv(data / "finetune/searched.csv")
+    rows.head(0).to_csv(data / "finetune/searched.csv", index=False)
+    assert "Settings that were tried" not in Page(build(data).html).sections["curves-finetune"]
+
+
 def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
     put(data / "image_scores/figures.json", {"folds": 4, "split": "test", "fewest": 20, "forms": {}})
     sections = Page(build(data).html).sections
@@ -288,7 +305,8 @@ def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
 
 def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> None:
     skip({str(data / "evaluate" / f"{n}.csv"): None for n in ("variants", "differences")}, REASON)
-    skip({str(data / "finetune/curves.csv"): None, str(data / "base/curves.csv"): None}, REASON)
+    curves = [data / "finetune/curves.csv", data / "finetune/searched.csv", data / "base/curves.csv"]
+    skip({str(path): None for path in curves}, REASON)
     for name in (
         "evaluate/metrics",
         "synthesize/settings",
@@ -327,9 +345,10 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
     assert "curves_generator" in report.plots
 
 
-@pytest.mark.parametrize("folder", ["finetune", "finetune/curves.csv"])
+@pytest.mark.parametrize("folder", ["finetune", "finetune/searched.csv"])
 def test_the_reason_in_a_folder_that_was_not_filled_is_shown(data: Path, folder: str) -> None:
-    (data / "finetune/curves.csv").unlink()
+    for name in ("curves", "searched"):
+        (data / f"finetune/{name}.csv").unlink()
     (data / folder).mkdir(exist_ok=True)
     (data / folder / "SKIPPED.txt").write_text(REASON)
     assert REASON in Page(build(data).html).sections["curves-finetune"]

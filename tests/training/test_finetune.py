@@ -10,54 +10,21 @@ from typing import Any
 import pytest
 import tiny_clips
 import torch
-from stored_images import stored
-from training_rows import training_rows
+from few_rows import few_rows, tuned
 
 from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.clip.checkpoints import load_checkpoint, save_checkpoint
 from caramel.running import tracking
-from caramel.training.finetune import finetune
-
-SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
-SETTINGS |= {"epochs": None}
 
 
 @pytest.fixture
 def rows(drawn_world: Any, world: Any, tmp_path: Path) -> str:
-    """Path of a training table; the images lie beside it."""
-    taken = drawn_world[1]
-    rows = training_rows(world, list(taken.files), 24).assign(
-        split=["train"] * 20 + ["val"] * 4, caption2=None
-    )
-    tables.write(tables.TRAINING, rows, tmp_path / "set.parquet")
-    images = [{**row, "data": taken.files[row["image_id"]]} for row in taken.rows]
-    stored(tmp_path / "images.parquet", images)
-    return str(tmp_path / "set.parquet")
+    return few_rows(drawn_world, world, tmp_path)
 
 
 def changed(path: str, change: Any) -> None:
     tables.write(tables.TRAINING, change(tables.read(tables.TRAINING, path)), path)
-
-
-def tuned(
-    variants: list[str], rows: str, base: Path, folder: Path, settings: Any = (), **changes: Any
-) -> Any:
-    return finetune(
-        variants=variants,
-        seeds=[3],
-        base=str(base),
-        rows=rows,
-        images=str(folder / "images.parquet"),
-        data=[],
-        **{"negatives": None, "own": {}, "mix": [], "processes": 1, **changes},
-        settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
-        workers=0,
-        executor="inline",
-        folder=folder / "trials",
-        out=folder / "out",
-        root=folder,
-    )
 
 
 def test_each_trial_logs_to_the_run_that_was_made_before_it(
@@ -67,7 +34,7 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"ce_clip": {"weights": {"imc": 0.7}, "steps": 1, "negatives": 3}}
-    curves, mixtures = tuned(["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, own=own)
+    curves, mixtures, *_ = tuned(["trohn_img", "ce_clip"], rows, clip_folder, tmp_path, negatives=2, own=own)
     assert set(curves["model"]) == {"trohn_img-3", "ce_clip-3"}
     assert mixtures.empty
     client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
@@ -93,7 +60,7 @@ def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_after_ea
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1}}
-    curves, _ = tuned(
+    curves, *_ = tuned(
         ["infonce", "negclip", "trohn_img"], rows, clip_folder, tmp_path, own=own, settings={"epochs": 2}
     )
     steps = curves.groupby("model")["step"].unique().map(list).to_dict()
@@ -165,7 +132,7 @@ def test_without_negative_images_the_weights_are_kept_by_accuracy(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     changed(rows, lambda t: t.assign(negative_image_ids=[[None] * len(s) for s in t["subtypes"]]))
-    curves, mixtures = tuned(["siglip"], rows, clip_folder, tmp_path)
+    curves, mixtures, *_ = tuned(["siglip"], rows, clip_folder, tmp_path)
     assert set(curves["metric"]) == {"loss", "retrieval", "accuracy"}
     assert mixtures.empty
     card = json.loads((tmp_path / "out" / "siglip-3" / "caramel.json").read_text())
@@ -179,7 +146,7 @@ def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     mix = [0.0, 0.5, 1.0]
-    _, mixtures = tuned(["trohn_img"], rows, clip_folder, tmp_path, mix=mix)
+    _, mixtures, *_ = tuned(["trohn_img"], rows, clip_folder, tmp_path, mix=mix)
     assert list(mixtures) == ["model", "alpha", "metric", "value", "kept"]
     groups = mixtures[mixtures["metric"] == "group"]
     assert groups["alpha"].tolist() == mix
@@ -224,4 +191,66 @@ def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
             tmp_path,
             processes=processes,
         )
+    assert not (tmp_path / "trials").exists()
+
+
+def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
+    rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    own = {"trohn_text": {"batch": 10}}
+    search = {
+        "space": {"trohn_text": {"lr": [1e-5, 1e-2]}},
+        "draws": None,
+        "seed": 0,
+        "seeds": [3],
+        "asha": None,
+    }
+    found = tuned(["infonce", "trohn_text"], rows, clip_folder, tmp_path, own=own, search=search)
+    values = found.searched.set_index("point")["value"]
+    (chosen,) = found.searched.loc[found.searched["chosen"], "point"]
+    assert chosen == (1 if values[1] >= values[2] else 2)
+    assert found.own == {"trohn_text": {"batch": 10, "lr": search["space"]["trohn_text"]["lr"][chosen - 1]}}
+    assert set(found.curves["model"]) == {"infonce-3", "trohn_text-3"}
+    kept = found.curves[found.curves["kept"] & (found.curves["metric"] == "group")]
+    assert kept.loc[kept["model"] == "trohn_text-3", "value"].tolist() == [values[chosen]]
+    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
+    (parent,) = [run for run in runs if run.info.run_name == "finetune search"]
+    assert parent.info.status == "FINISHED"
+    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {"own.json", "searched.json"}
+    trials = [run for run in runs if run is not parent]
+    assert sorted(run.data.params["lr"] for run in trials) == [
+        "0.001",
+        "0.01",
+        "1e-05",
+    ]  # the chosen one once
+    assert {run.data.tags["mlflow.parentRunId"] for run in trials} == {parent.info.run_id}
+
+
+@pytest.mark.parametrize(
+    ("change", "changes", "said"),
+    [
+        (lambda t: t.assign(split="train"), {}, "chosen on the rows of the val split, and there are none"),
+        (
+            lambda t: t,
+            {"asha": {"first": 1, "factor": 2}},
+            "finetune.search.asha.first = 1: method 'infonce' is measured 1 times in a training",
+        ),
+        (
+            lambda t: t,
+            {"space": {"infonce": {"warmup": [1, 3]}}},
+            "finetune.warmup = 3: method 'infonce' trains for 2 steps",
+        ),
+    ],
+)
+def test_a_search_that_cannot_be_made_is_refused_before_the_first_trial(
+    change: Any, changes: dict[str, Any], said: str, rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    changed(rows, change)
+    search = {"space": {"infonce": {"lr": [0.1]}}, "draws": None, "seed": 0, "seeds": [3], "asha": None}
+    with pytest.raises(ConfigError, match=said):
+        tuned(["infonce"], rows, clip_folder, tmp_path, search={**search, **changes})
     assert not (tmp_path / "trials").exists()

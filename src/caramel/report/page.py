@@ -22,6 +22,7 @@ from caramel.report.sections import (
     image_sections,
     model_sections,
     retained_sections,
+    search_sections,
 )
 from caramel.storage.files import write_atomically
 
@@ -174,8 +175,13 @@ def _parts(
             for name, stage, title in (
                 ("generator", "generator", "Training of the generator"),
                 ("base", "base", "Training of the base model"),
-                ("finetune", "finetune", "Fine-tuning"),
             )
+        ),
+        (
+            "curves-finetune",
+            "Fine-tuning",
+            "",
+            partial(search_sections.finetune_section, data),
         ),
     ]
 

@@ -186,9 +186,21 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
                 impatient() if given_up else nullcontext(),
                 suppress(mlflow.MlflowException, SQLAlchemyError),
             ):
-                mlflow.end_run("FAILED")
+                mlflow.end_run("KILLED" if isinstance(error, SystemExit) else "FAILED")
             raise
         mlflow.end_run()
+
+
+def killed(planned: Planned) -> None:
+    """End a run whose process was ended before it could do so itself.
+
+    Raises:
+        ConfigError, ResourceError: as in ``opened``.
+    """
+    with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
+        import mlflow
+
+        again(lambda: mlflow.MlflowClient(planned.uri).set_terminated(planned.run_id, "KILLED"))
 
 
 def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:

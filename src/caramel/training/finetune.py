@@ -1,203 +1,40 @@
-"""Fine-tuned variants of the base model: one Ray Tune experiment of variants × seeds."""
+"""Fine-tuned variants of the base model: one Ray Tune experiment of variants × seeds, perhaps after a search."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from caramel import tables
-from caramel.models.clip.checkpoints import (
-    CONFIG,
-    VOCABULARY,
-    Clip,
-    load_checkpoint,
-    read_config,
-    save_checkpoint,
-)
-from caramel.models.devices import resolve_device, resolve_precision
-from caramel.registry import METHODS
+from caramel.errors import ConfigError
 from caramel.running import tracking
 from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.halving import Halving
 from caramel.running.on_ray.parallel import Executor, fingerprint
-from caramel.running.on_ray.trials import tune_grid
-from caramel.storage.files import file_hash
-from caramel.storage.image_store import Pictures, shards_of
-from caramel.training.averages import Mix, best_mix
-from caramel.training.batching.examples import Examples, load_examples
-from caramel.training.contrastive import fit, hits
-from caramel.training.group import Group, Tell, together
-from caramel.training.loop import kept_step
-from caramel.training.objective import with_bias
-from caramel.training.tracked import curve_figure, curve_frame, log_curve
-from caramel.training.variants import check_data, check_shares, in_steps, set_up, split_rows
-
-if TYPE_CHECKING:
-    import torch
-
-CHECKPOINT = "checkpoint"  # folder of a trial
-# On val, by the first negative of each row: the weights that are kept are those of the best step by the metric.
-MEASURED_BY = {"trohn_img": "group", "trohn_text": "accuracy"}  # the second where a row has no negative image
+from caramel.storage.image_store import shards_of
+from caramel.training.averages import Mix
+from caramel.training.search import COLUMNS, Candidate, Searched, candidates, searched, trial_point
+from caramel.training.tracked import curve_frame
+from caramel.training.tracked_trials import Trials
+from caramel.training.variant_trial import CHECKPOINT, MEASURED_BY, measured_by
+from caramel.training.variants import check_data, check_settings, split_rows
 
 
 class Tuned(NamedTuple):
-    """What was measured on val: curves (model, step, metric, value, kept), and mixtures (model, alpha, metric, value, kept)."""
+    """What was measured on val: curves (model, step, metric, value, kept), and mixtures (model, alpha, metric, value, kept).
+
+    And what a search tried (``search.COLUMNS``), with what each variant has of its own after it.
+    """
 
     curves: pd.DataFrame
     mixtures: pd.DataFrame
-
-
-def finetune_trial(
-    point: Mapping[str, Any],
-    scratch: str,
-    *,
-    base: str,
-    rows: str,
-    images: str,
-    negatives: int | None,
-    mix: Sequence[float],
-    settings: Mapping[str, Any],
-    processes: int,
-    planned: tracking.Planned,
-    workers: int,
-) -> dict[str, Any]:
-    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``trained``.
-
-    Args:
-        processes: that train together, on this machine.
-        planned: the run.
-        point, scratch, base, rows, images, negatives, mix, settings, workers: as in ``trained``.
-
-    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept;
-    the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
-    """
-    variant, seed = point["variant"], point["seed"]
-    given = {
-        "point": dict(point), "scratch": scratch, "base": base, "rows": rows, "images": images, "negatives": negatives,
-        "mix": mix, "settings": settings, "workers": workers,
-    }  # fmt: skip
-    with tracking.opened(planned, {"train_rows": len(split_rows(rows)[0])}):
-        import mlflow
-
-        result: dict[str, Any] = together(trained, given, processes, log_curve)
-        curve, select = result["curve"], result["select"]
-        mlflow.log_dict(read_config(Path(scratch, CHECKPOINT, CONFIG)), "model_config.json")
-        mlflow.log_metric("kept_step", kept_step(curve, select))
-        mlflow.log_figure(curve_figure(curve, f"{variant}-{seed}"), "learning_curve.png")
-    return {"variant": variant, "seed": seed, **result}
-
-
-def trained(
-    group: Group,
-    tell: Tell,
-    *,
-    point: Mapping[str, Any],
-    scratch: str,
-    base: str,
-    rows: str,
-    images: str,
-    negatives: int | None,
-    mix: Sequence[float],
-    settings: Mapping[str, Any],
-    workers: int,
-) -> dict[str, Any]:
-    """Train one variant with one seed, and write its checkpoint: the first process of the group does.
-
-    The weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of equal ones the
-    earlier. Without val rows the last are. The checkpoint's card says which.
-
-    Args:
-        group, tell: of ``group.together``.
-        point: {"variant", "seed"}, and "own" where the variant has settings of its own: of ``negatives``, ``mix`` and
-            ``settings``, and weights of its terms.
-        scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
-        base: checkpoint folder to start from.
-        rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
-        images: path of the images table.
-        negatives: as in ``set_up``.
-        mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
-            (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
-        settings: keyword arguments of ``contrastive.fit``, and ``epochs``: passes through the rows, measured after each, in
-            place of ``steps`` and ``checkpoint_every``; None: these.
-        workers: as in ``contrastive.fit``.
-
-    Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
-    """
-    import torch
-
-    torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
-    variant, seed = point["variant"], point["seed"]
-    name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
-    settings = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
-    method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
-    mix = settings.pop("mix")
-    train_rows, val_rows = split_rows(rows)
-    pictures = Pictures(images, tables.read(tables.IMAGES, images))
-    clip = load_checkpoint(base)
-    if method.bias:
-        clip = with_bias(clip)
-    examples = load_examples(clip, train_rows, pictures, method=method)
-    settings = in_steps(method, settings, len(train_rows))
-    measured, select = _measured_by(val_rows), MEASURED_BY[_measured_by(val_rows)]
-    validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
-    before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
-    curve = fit(
-        clip,
-        examples,
-        validation,
-        seed=seed,
-        workers=workers,
-        scratch=Path(scratch),
-        title=name,
-        on_points=tell,
-        select=select,
-        group=group,
-        **settings,
-    )
-    if group.rank:
-        return {}
-    mixtures = mixed_with_base(clip, before, mix, validation, select, settings)
-    vocabulary = Path(base) / VOCABULARY
-    card = {
-        "name": name,
-        "variant": variant,
-        "seed": seed,
-        "base": file_hash(base),
-        "step": kept_step(curve, select),
-        "kept": f"best {select} on val" if len(val_rows) else "last step",
-        "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
-    }
-    own = vocabulary.read_bytes() if vocabulary.exists() else None
-    if out.exists():  # of a trial that is run again
-        shutil.rmtree(out)
-    save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
-    return {"curve": curve, "select": select, "mixtures": mixtures}
-
-
-def mixed_with_base(
-    clip: Clip,
-    before: Mapping[str, torch.Tensor],
-    mix: Sequence[float],
-    validation: Sequence[Examples],
-    select: str,
-    settings: Mapping[str, Any],
-) -> list[Mix]:
-    """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each."""
-    if not (mix and validation):
-        return []
-    device = resolve_device(settings["device"])
-    precision = resolve_precision(settings["precision"], device)
-    return best_mix(clip.model, before, mix, lambda: hits(clip, validation[0], device, precision), select)
-
-
-def _measured_by(val_rows: pd.DataFrame) -> str:
-    """Return the method whose data the val rows have: with the image of each row's first negative, or without."""
-    images = val_rows["negative_image_ids"]
-    has = images.map(lambda names: names is not None and len(names) > 0 and names[0] is not None)
-    return "trohn_img" if has.all() else "trohn_text"
+    searched: pd.DataFrame
+    own: dict[str, Mapping[str, Any]]
 
 
 def finetune(
@@ -212,6 +49,7 @@ def finetune(
     negatives: int | None,
     mix: Sequence[float],
     settings: Mapping[str, Any],
+    search: Mapping[str, Any] | None,
     processes: int,
     workers: int,
     executor: Executor,
@@ -230,54 +68,24 @@ def finetune(
         data: DVC paths to record as the runs' inputs.
         root: folder that holds ``mlruns/``.
         own: by variant, what it has of its own; see ``trained``.
+        search: what is tried first, and the best on val of it joins ``own``: space, draws and seed as in
+            ``search.candidates``, seeds and asha ({"first", "factor"}, or None) as in ``search.searched``.
         base, rows, images, negatives, mix, settings, processes, workers: as in ``finetune_trial``.
         executor: as in ``tune_grid``.
 
     Raises:
-        ConfigError, DataError, BackendError: as in ``check_data``, ``in_steps`` and ``check_shares``, before the first trial.
+        ConfigError, DataError, BackendError: as in ``check_data`` and ``check_settings``, before the first trial; or a
+            search has no val rows, or no checkpoint at which a trial could end early.
     """
     check_data(variants, rows, base)
-    points = [
-        {"variant": variant, "seed": seed, **({"own": dict(own[variant])} if own.get(variant) else {})}
-        for variant in variants
-        for seed in seeds
-    ]
-    number = len(split_rows(rows)[0])
+    common = {"negatives": negatives, "mix": list(mix), **settings}
+    train_rows, val_rows = split_rows(rows)
+    tried = {} if search is None else candidates(search, own=own, common=common)
     for variant in variants:
-        mine = {"negatives": negatives, **settings, **own.get(variant, {})}
-        method = set_up(variant, mine["negatives"], {})
-        in_steps(method, mine, number)
-        check_shares(method, rows, mine["batch"], processes)
-
-    def described(point: Mapping[str, Any]) -> dict[str, Any]:
-        mine = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
-        method = set_up(point["variant"], mine["negatives"], mine.pop("weights", {}))
-        terms = {f"weight_{name}": weight for name, weight in method.weights.items()}
-        return {
-            "variant": point["variant"],
-            "seed": point["seed"],
-            "processes": processes,
-            **in_steps(method, mine, number),
-            **terms,
-            "negatives": method.negatives,
-        }
-
-    def plan(point: dict[str, Any], trial: str) -> dict[str, Any]:
-        name = f"{point['variant']}-{point['seed']}"
-        run = tracking.plan(
-            f"finetune {name}",
-            key=fingerprint(__name__, name, trial),
-            params=described(point),
-            data=data,
-            tags={"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])},
-            root=root,
-        )
-        return {"planned": run, "workers": workers}
-
-    trials = tune_grid(
-        finetune_trial,
-        points,
-        settings={
+        for mine in [own.get(variant, {}), *(each.own for each in tried.get(variant, ()))]:
+            check_settings(variant, {**common, **mine}, rows, processes)
+    trials = Trials(
+        {
             "base": Local(base),
             "rows": Local(rows),
             "images": Local(images, around=tuple(shards_of(images, tables.read(tables.IMAGES, images)))),
@@ -286,18 +94,65 @@ def finetune(
             "settings": dict(settings),
             "processes": processes,
         },
-        folder=folder,
-        executor=executor,
-        title="finetune",
-        cpus=processes,
-        gpus=gpus * processes,
-        plan=plan,
-    )
+        common, len(train_rows), workers, executor, folder, gpus, list(data), root,
+    )  # fmt: skip
+    found = Searched({}, pd.DataFrame(columns=COLUMNS))
+    if search is not None:
+        trials, found = _search(trials, tried, search, val_rows)
+    final = {**own, **found.own}
+    points = [trial_point(variant, seed, final.get(variant, {})) for variant in variants for seed in seeds]
     curves, mixtures = [], []
-    for result, scratch in trials:
+    for result, scratch in trials.run(points):
         name = f"{result['variant']}-{result['seed']}"
         shutil.copytree(scratch / CHECKPOINT, out / name)
         curves.append(curve_frame(result["curve"], name, result["select"]))
         mixtures += [(name, *mixture) for mixture in result["mixtures"]]
     columns = ["model", *Mix._fields]
-    return Tuned(pd.concat(curves, ignore_index=True), pd.DataFrame(mixtures, columns=columns))
+    return Tuned(
+        pd.concat(curves, ignore_index=True), pd.DataFrame(mixtures, columns=columns), found.table, final
+    )
+
+
+def _search(
+    trials: Trials,
+    tried: Mapping[str, Sequence[Candidate]],
+    search: Mapping[str, Any],
+    val_rows: pd.DataFrame,
+) -> tuple[Trials, Searched]:
+    """Return what was found, and trials whose runs are those of the search; see ``finetune``."""
+    if val_rows.empty:
+        raise ConfigError(
+            "finetune.search: settings are chosen on the rows of the val split, and there are none. Give some, or take "
+            "finetune.search: null."
+        )
+    select = MEASURED_BY[measured_by(val_rows)]
+    points = [
+        trial_point(v, seed, c.own) for v, each in tried.items() for c in each for seed in search["seeds"]
+    ]
+    ending: dict[str, Halving] = {}
+    if search["asha"]:
+        first, factor = search["asha"]["first"], search["asha"]["factor"]
+        for variant, each in tried.items():
+            counts = [trials.checkpoints(trial_point(variant, 0, c.own)) for c in each]
+            if min(counts) <= first:
+                raise ConfigError(
+                    f"finetune.search.asha.first = {first}: method {variant!r} is measured {min(counts)} times in a training, the last "
+                    f"time at its end, so that no trial could end early. Take a smaller finetune.checkpoint_every, or asha: null."
+                )
+            ending[variant] = Halving(select, first, factor, max(counts))
+    parent = tracking.plan(
+        "finetune search",
+        key=fingerprint(__name__, "search", trials.names(points), search["asha"]),
+        params={**search, "metric": select, "repeatable": not ending},
+        data=trials.data,
+        tags={"stage": "search"},
+        root=trials.root,
+    )
+    trials = replace(trials, parent=parent.run_id)
+    found = searched(trials.run, tried, seeds=search["seeds"], halving=ending, metric=select)
+    with tracking.opened(parent):
+        import mlflow
+
+        mlflow.log_table(found.table, "searched.json")
+        mlflow.log_dict(found.own, "own.json")
+    return trials, found

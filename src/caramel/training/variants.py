@@ -80,6 +80,17 @@ def check_data(variants: Iterable[str], rows: str | Path, base: str | Path) -> N
         )
 
 
+def check_settings(variant: str, settings: Mapping[str, Any], rows: str | Path, processes: int) -> None:
+    """Look whether a variant can be trained as its settings say; ``rows`` is the path of the table ``training``.
+
+    Raises:
+        ConfigError: as in ``in_steps`` and ``check_shares``.
+    """
+    method = set_up(variant, settings["negatives"], {})
+    in_steps(method, settings, len(split_rows(rows)[0]))
+    check_shares(method, rows, settings["batch"], processes)
+
+
 def check_shares(method: Method, rows: str | Path, captions: int, processes: int) -> None:
     """Look whether the processes of a training can share each batch alike.
 

@@ -1,6 +1,7 @@
 import os
 import shutil
 import signal
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.running.on_ray import trials
+from caramel.running.on_ray.halving import Halving, reached
 from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.files import file_hash, keep
 
@@ -105,6 +107,52 @@ def test_results_that_vanish_while_a_grid_runs_are_a_clear_error(tmp_path, monke
     monkeypatch.setattr(trials, "_keep", removed)
     with pytest.raises(ResourceError, match=r"1 of 3 trials of 'test' .* another process"):
         grid(tmp_path, "inline")
+
+
+WORTH = {0: 0.0, 1: 0.1, 2: 1.0}  # in any order, the last alone is in the better half
+
+
+def rising(point: dict, scratch: str, *, log: str) -> dict:
+    """Say three times what the point is worth, and wait until the better one has said it."""
+    better = Path(log)
+    for checkpoint in (1, 2):
+        while point["n"] < 2 and not better.exists():
+            time.sleep(0.05)
+        if log:
+            reached(checkpoint, "worth", WORTH[point["n"]])
+        if point["n"] == 2:
+            better.touch()
+    Path(scratch, "table").write_text("whole")
+    return {"worth": point["n"]}
+
+
+def test_trials_that_do_worse_end_early_and_are_taken_up_again_where_they_are_wanted(
+    ray_cluster, tmp_path
+) -> None:
+    def run(points: list[int], halving: Halving | None) -> list[dict]:
+        return [
+            each.result
+            for each in tune_grid(
+                rising,
+                [{"n": n} for n in points],
+                settings={"log": str(tmp_path / "log")},
+                folder=tmp_path / "trials",
+                executor="ray",
+                title="halved",
+                halving=halving,
+            )
+        ]
+
+    halving = Halving("worth", 1, 2, 3)
+    whole, *others = run([2, 1, 0], halving)
+    assert whole == {"worth": 2}
+    assert others == [{"stopped": {"checkpoint": 1, "worth": WORTH[n]}} for n in (1, 0)]
+    before = file_hash(tmp_path / "trials")
+    assert run([2, 1, 0], halving) == [whole, *others]  # what was ended is not tried again
+    assert file_hash(tmp_path / "trials") == before
+    with pytest.raises(ConfigError, match="inline runs one after the other"):
+        tune_grid(rising, [], settings={}, folder=tmp_path, executor="inline", title="", halving=halving)
+    assert run([0], None) == [{"worth": 0}]
 
 
 def overflow(point: dict, scratch: str) -> dict:

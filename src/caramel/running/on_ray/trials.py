@@ -21,18 +21,21 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.running.on_ray.carried import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
 from caramel.running.on_ray.cluster import RETRIES, named_cluster, ray_session
 from caramel.running.on_ray.disk import PART, asked, driver_disk, mirrored
+from caramel.running.on_ray.halving import CHECKPOINT, Halving
 from caramel.running.on_ray.node import be_at_home, called, differences, home, versions
-from caramel.running.on_ray.parallel import Executor, names_of, results_in
+from caramel.running.on_ray.parallel import Executor, fingerprint, names_of, results_in
 from caramel.running.on_ray.workers import end_workers, sent
 from caramel.running.tracking_server import NAME, named_server
 from caramel.storage.files import check, discard, hashes, keep, kept
 from caramel.storage.volumes import blamed
 
+STOPPED = ".stopped"  # suffix of what was reported last by a trial that was ended early
+
 
 class Finished(NamedTuple):
     """A trial that has ended."""
 
-    result: dict[str, Any]
+    result: dict[str, Any]  # of one that ``halving`` ended early: {"stopped": what it had reported last}
     folder: Path  # what it wrote
 
 
@@ -48,6 +51,7 @@ def tune_grid(
     gpus: float = 0.0,
     again: Callable[[dict[str, Any]], bool] = lambda result: False,
     plan: Callable[[dict[str, Any], str], dict[str, Any]] = lambda point, name: {},
+    halving: Halving | None = None,
 ) -> list[Finished]:
     """Return what ``trial`` gave and wrote at each point of a grid, in the grid's order.
 
@@ -64,14 +68,21 @@ def tune_grid(
         plan: called here with point and name of each trial that is to be run, before it is; what it returns are
             further keyword arguments of the trial, and no part of its key. A tracked run is made so: of two hosts each
             would make one.
+        halving: ends trials early that do worse than others; they call ``halving.reached``. What was ended so is taken up
+            again where another grid, or none that ends any, has that trial.
 
     Raises:
-        ConfigError: no machine has so many processors.
+        ConfigError: no machine has so many processors, or ``halving`` without Ray.
         ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
     """
     folder = results_in(folder)
     names = names_of(trial, settings, [dict(point) for point in points])
     done = _finished(folder, {*names})
+    among = ""
+    if halving:
+        _require_ray(executor)
+        among = fingerprint(__name__, list(halving), names)
+        done |= {n: found for n, found in _stopped(folder, {*names}, among).items() if n not in done}
     todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
     each = {n: {**settings, **plan(point, n)} for n, point in todo.items()}
     if executor == "inline":
@@ -81,8 +92,8 @@ def tune_grid(
     elif todo:
         for name in todo:
             check(folder / name)  # here, since nobody sees what a worker says
-        _run_on_tune(trial, todo, each, folder, title, {"cpu": cpus, "gpu": gpus})
-    done |= _finished(folder, {*todo})
+        _run_on_tune(trial, todo, each, folder, title, {"cpu": cpus, "gpu": gpus}, halving, among)
+    done |= {**(_stopped(folder, {*todo}, among) if halving else {}), **_finished(folder, {*todo})}
     for result, path in done.values():
         if again(result):
             path.unlink(missing_ok=True)
@@ -106,6 +117,23 @@ def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str,
     return found
 
 
+def _stopped(folder: Path, names: Collection[str], among: str) -> dict[str, tuple[dict[str, Any], Path]]:
+    """Return name -> (result, its file) of the trials that were ended early among the others of this grid."""
+    found = kept(folder, STOPPED, {f"{name}-{among}" for name in names})
+    return {
+        name.rpartition("-")[0]: (json.loads(path.read_text(encoding="utf-8")), path)
+        for name, path in found.items()
+    }
+
+
+def _require_ray(executor: Executor) -> None:
+    if executor == "inline":
+        raise ConfigError(
+            "Trials are to end early where others do better (asha), and run.executor: inline runs one after the other. Take "
+            "run.executor: ray, or asha: null."
+        )
+
+
 def _run_trial(
     trial: Callable[..., dict[str, Any]], point: Mapping[str, Any], place: Path, settings: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -117,10 +145,10 @@ def _run_trial(
     return {"result": result, "files": hashes(place)}
 
 
-def _keep(place: Path, content: Mapping[str, Any]) -> None:
-    """Keep what ``_run_trial`` returned, beside the trial's folder."""
+def _keep(place: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
+    """Keep what ``_run_trial`` returned, or what a trial had reported that was ended early, beside the trial's folder."""
     text = json.dumps(content, sort_keys=True)
-    keep(place.with_suffix(".json"), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    keep(place.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def _run_on_tune(
@@ -130,6 +158,8 @@ def _run_on_tune(
     folder: Path,
     title: str,
     needs: Mapping[str, float],
+    halving: Halving | None,
+    among: str,
 ) -> None:
     """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
 
@@ -147,24 +177,27 @@ def _run_on_tune(
             part.unlink(missing_ok=True)
         given = {name: sent(each) for name, each in settings.items()}
         where = Driver.here()
+        asked_for = {halving.metric: 0.0} if halving else {}  # of each report, also where no scheduler looks
 
         def trainable(config: dict[str, Any]) -> None:
             name = config["name"]
             try:
                 found = _on_its_node(trial, config["point"], folder / name, given[name], where)
             except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
-                tune.report({"error": _said(error, folder / name)})
+                tune.report({**asked_for, "error": _said(error, folder / name)})
             else:
                 shown = {k: v for k, v in found["result"].items() if isinstance(v, int | float)}
-                tune.report({**shown, "found": json.dumps(found), "error": ""})
+                tune.report({**asked_for, **shown, "found": json.dumps(found), "error": ""})
 
-        watch, unkept = _watch(folder, look)
+        watch, unkept = _watch(folder, look, halving, among)
         tuner = tune.Tuner(
             tune.with_resources(trainable, dict(needs)),
             param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
             # A trial is a function of its arguments alone: the next one needs no process of its own, which would
             # import torch again.
-            tune_config=tune.TuneConfig(reuse_actors=True),
+            tune_config=tune.TuneConfig(
+                reuse_actors=True, scheduler=halving.scheduler() if halving else None
+            ),
             run_config=tune.RunConfig(
                 name=title,
                 storage_path=str(folder / "tune"),
@@ -180,7 +213,8 @@ def _run_on_tune(
             if unkept:  # Tune's own error is a traceback of it
                 raise unkept[0] from None
             raise
-    missing = len(points) - len(kept(folder, ".json", points))
+    ended = _stopped(folder, {*points}, among) if halving else {}
+    missing = len(points) - len({*kept(folder, ".json", points), *ended})
     if missing:
         said = [result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")]
         said += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
@@ -230,7 +264,9 @@ def _require_tracking() -> None:
         )
 
 
-def _watch(folder: Path, look: Callable[[], None]) -> tuple[Any, list[ResourceError]]:
+def _watch(
+    folder: Path, look: Callable[[], None], halving: Halving | None, among: str
+) -> tuple[Any, list[ResourceError]]:
     """Return Tune's callback that keeps what trials report, and what it could not be kept for.
 
     It looks at each turn of Tune's loop whether Ray still runs.
@@ -250,6 +286,12 @@ def _watch(folder: Path, look: Callable[[], None]) -> tuple[Any, list[ResourceEr
                 except ResourceError as error:
                     unkept.append(error)
                     raise
+
+        def on_trial_complete(self, *, trial: Any, **info: Any) -> None:
+            last = trial.last_result
+            if halving and CHECKPOINT in last:  # the last thing that it said: it was ended there
+                said = {name: last[name] for name in (CHECKPOINT, halving.metric)}
+                _keep(folder / f"{trial.config['name']}-{among}", {"stopped": said}, STOPPED)
 
         def on_trial_recover(self, *, trial: Any, **info: Any) -> None:
             point = trial.config["point"]

@@ -1,0 +1,54 @@
+"""Section on fine-tuning: which settings were tried and chosen, and the learning curves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.report.blocks import MISSING, Block, Cell, Mark, TableBlock, percent
+from caramel.report.inputs import read_csv
+from caramel.report.sections.model_sections import curves_section
+
+COLUMNS = ("variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen")
+
+
+def finetune_section(data: Path) -> list[Block]:
+    """Return what a search tried, where there was one, and the learning curves."""
+    rows = read_csv(data / "finetune/searched.csv", COLUMNS)
+    return [
+        *([_searched(rows)] if len(rows) else []),
+        *curves_section(data / "finetune/curves.csv", "finetune"),
+    ]
+
+
+def _searched(rows: pd.DataFrame) -> TableBlock:
+    """Return a row for each point, the chosen ones marked."""
+    note = (
+        "Per cent of the val rows, by the metric by which weights are kept: mean over the search's seeds, each of them beneath. "
+        "The best mean of a variant was taken (bold), of equal ones the first. So the figures of the chosen points are too "
+        "high by having been chosen; those of the other sections are of instances that nothing was chosen on."
+    )
+    if not rows["repeatable"].all():
+        note += (
+            " Not repeatable: which points ended early depended on the order in which trials arrived (ASHA). What ended early "
+            "shows its value there, and was not trained with the other seeds."
+        )
+    cells = []
+    for (variant, _), of in rows.groupby(["variant", "point"], sort=False):
+        early, values = of["stopped"].dropna(), of["value"]
+        ended = f"at checkpoint {int(early.iloc[0])}" if len(early) else MISSING
+        each = ", ".join(percent(value) for value in values) if len(values) > 1 else ""
+        mark: Mark = "best" if of["chosen"].all() else ""
+        setting = Cell(_said(json.loads(of["setting"].iloc[0])), mark=mark)
+        mean = Cell(percent(float(values.mean())), each, mark)
+        cells.append([Cell(str(variant)), setting, mean, Cell(ended)])
+    head = ("Variant", "Setting", str(rows["metric"].iloc[0]), "Ended early")
+    return TableBlock("Settings that were tried", head, cells, note=note, labels=2)
+
+
+def _said(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in point.items())

@@ -1,0 +1,114 @@
+"""What a search of settings may try: for each key a list, or a distribution that is drawn from; and the points of it.
+
+A key may name a part of a setting: ``lora.rank``, ``weights.imc``. The points are those of Ray Tune's search spaces: all
+combinations of the lists, and of each so many draws from the distributions. What is drawn depends on seed, variant and
+key alone, so that another key, or another variant, changes no value.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+Point = dict[str, Any]  # key -> value
+KINDS = ("uniform", "loguniform", "choice")
+MOST = 10_000  # points of a variant
+LARGEST = 1e300  # end of a distribution, without sign
+
+
+def points(space: Mapping[str, Any], draws: int | None, *, seed: int, name: str) -> list[Point]:
+    """Return the distinct points of a space, in its order: later keys change first, and draws last.
+
+    Args:
+        space: key -> list of values, or {"uniform" or "loguniform": [low, high]}, or {"choice": values}.
+        draws: of each combination of the lists; None where there is nothing to draw.
+        seed: of the draws.
+        name: of the variant, on which they depend, too.
+
+    Raises:
+        ValueError: it is no such space, or has more than ``MOST`` points.
+    """
+    for key, tried in space.items():
+        _check(key, tried)
+    lists = {key: tried for key, tried in space.items() if isinstance(tried, list)}
+    drawn = {key: tried for key, tried in space.items() if key not in lists}
+    if drawn and draws is None:
+        raise ValueError(f"{next(iter(drawn))} is drawn, and draws = None does not say how often")
+    each = draws if drawn and draws else 1
+    if (number := math.prod(map(len, lists.values())) * each) > MOST:
+        raise ValueError(f"these are {number:,} points, and {MOST:,} is the most")
+    generators = {key: np.random.default_rng([seed, *name.encode(), 0, *key.encode()]) for key in drawn}
+    found: dict[str, Point] = {}
+    for combination in product(*lists.values()):
+        for _ in range(each):
+            point = dict(zip(lists, combination, strict=True))
+            point |= {key: _draw(tried, generators[key]) for key, tried in drawn.items()}
+            found.setdefault(json.dumps(point), {key: point[key] for key in space})
+    return list(found.values())
+
+
+def _check(key: str, tried: Any) -> None:
+    """Raise a ValueError if a key has neither values nor a distribution."""
+    said = f"{key} = {str(tried)[:100]}"
+    if isinstance(tried, list):
+        values = tried
+    elif isinstance(tried, Mapping) and len(tried) == 1 and (kind := next(iter(tried))) in KINDS:
+        values = tried[kind]
+        if kind != "choice":
+            _check_ends(said, kind, values)
+    else:
+        raise ValueError(f"{said}: a list of values, or one of {', '.join(KINDS)} with its own")
+    if not isinstance(values, list) or not values:
+        raise ValueError(f"{said}: an empty list, or none: there is nothing to try")
+    if len({json.dumps(value) for value in values}) < len(values):
+        raise ValueError(f"{said}: a value stands twice")
+
+
+def _check_ends(said: str, kind: str, ends: Any) -> None:
+    numbers = isinstance(ends, list) and all(
+        isinstance(e, int | float) and e is not True and e is not False for e in ends
+    )
+    if not (numbers and len(ends) == 2 and -LARGEST < ends[0] < ends[1] < LARGEST):
+        raise ValueError(f"{said}: {kind} has two numbers, the lower one first")
+    if kind == "loguniform" and ends[0] <= 0:
+        raise ValueError(f"{said}: loguniform is of numbers above 0")
+
+
+def _draw(tried: Mapping[str, Any], generator: np.random.Generator) -> Any:
+    """Return one value; numbers have four digits, so that they can be read and written."""
+    ((kind, values),) = tried.items()
+    if kind == "choice":
+        return values[int(generator.integers(len(values)))]
+    low, high = map(float, values)
+    share = float(generator.random())
+    value = low + share * (high - low) if kind == "uniform" else low * (high / low) ** share
+    return min(max(float(f"{value:.4g}"), low), high)
+
+
+def merged(own: Mapping[str, Any], point: Mapping[str, Any], common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a variant's own with those of a point in their places.
+
+    Args:
+        own: of the variant.
+        point: keys may name a part of a setting.
+        common: settings of all variants; the other parts of a setting are taken from there where it is none of ``own``.
+
+    Raises:
+        ValueError: a key names a part of what has none.
+    """
+    found = dict(own)
+    for key, value in point.items():
+        whole, _, part = key.partition(".")
+        if not part:
+            found[key] = value
+            continue
+        before = found.get(whole, common.get(whole, {}))
+        if not isinstance(before, Mapping):
+            raise ValueError(f"{key}: {whole} has no parts")
+        found[whole] = {**before, part: value}
+    return found

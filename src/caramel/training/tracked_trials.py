@@ -1,0 +1,98 @@
+"""Trials of the stage ``finetune``: what Tune runs, with an MLflow run for each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from caramel.running import tracking
+from caramel.running.on_ray.halving import Halving
+from caramel.running.on_ray.parallel import Executor, fingerprint, names_of
+from caramel.running.on_ray.trials import Finished, tune_grid
+from caramel.search_space import Point
+from caramel.training.variant_trial import finetune_trial
+from caramel.training.variants import in_steps, set_up
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All that trials of this stage are made of but their points."""
+
+    settings: Mapping[str, Any]
+    common: Mapping[str, Any]  # settings of all variants
+    rows: int
+    workers: int
+    executor: Executor
+    folder: Path
+    gpus: float
+    data: Sequence[str]
+    root: Path
+    parent: str | None = None  # id of the run that theirs belong to
+
+    def run(self, points: Sequence[Point], halving: Halving | None = None) -> list[Finished]:
+        """Return what the trials gave; the runs of those that were ended early end, too."""
+        planned: dict[str, tracking.Planned] = {}  # by the name of the trial
+
+        def plan(point: dict[str, Any], trial: str) -> dict[str, Any]:
+            run = planned[trial] = self._planned(point, trial)
+            steps = self._in_steps(point)
+            ending = (halving.metric, steps["checkpoint_every"], steps["steps"]) if halving else None
+            return {"planned": run, "workers": self.workers, "ending": ending}
+
+        processes = self.settings["processes"]
+        found = tune_grid(
+            finetune_trial,
+            points,
+            settings=self.settings,
+            folder=self.folder,
+            executor=self.executor,
+            title="finetune",
+            cpus=processes,
+            gpus=self.gpus * processes,
+            plan=plan,
+            halving=halving,
+        )
+        for each in found:
+            if "stopped" in each.result and each.folder.name in planned:
+                tracking.killed(planned[each.folder.name])
+        return found
+
+    def names(self, points: Sequence[Point]) -> list[str]:
+        """Return the trials' names, the hashes of all that they depend on."""
+        return names_of(finetune_trial, self.settings, points)
+
+    def checkpoints(self, point: Point) -> int:
+        """Return at how many steps a trial is measured."""
+        found = self._in_steps(point)
+        steps, every = int(found["steps"]), int(found["checkpoint_every"])
+        return math.ceil(steps / every)
+
+    def _planned(self, point: Point, trial: str) -> tracking.Planned:
+        name = f"{point['variant']}-{point['seed']}"
+        mine = {**self.common, **point.get("own", {})}
+        method = set_up(point["variant"], mine["negatives"], mine.pop("weights", {}))
+        terms = {f"weight_{name}": weight for name, weight in method.weights.items()}
+        params = {
+            "variant": point["variant"],
+            "seed": point["seed"],
+            "processes": self.settings["processes"],
+            **in_steps(method, mine, self.rows),
+            **terms,
+            "negatives": method.negatives,
+        }
+        tags = {"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])}
+        return tracking.plan(
+            f"finetune {name}",
+            key=fingerprint(__name__, name, trial),
+            params=params,
+            data=self.data,
+            tags={**tags, **({"mlflow.parentRunId": self.parent} if self.parent else {})},
+            root=self.root,
+        )
+
+    def _in_steps(self, point: Point) -> dict[str, Any]:
+        mine = {**self.common, **point.get("own", {})}
+        return in_steps(set_up(point["variant"], mine["negatives"], {}), mine, self.rows)

@@ -1,0 +1,54 @@
+"""The stage ``finetune`` on a few rows of the small world of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from stored_images import stored
+from training_rows import training_rows
+
+from caramel import tables
+from caramel.training.finetune import finetune
+
+SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
+SETTINGS |= {"epochs": None}
+
+
+def few_rows(drawn_world: Any, world: Any, folder: Path) -> str:
+    """Write a training table of 20 train rows and 4 val rows, the images beside it; return its path."""
+    taken = drawn_world[1]
+    rows = training_rows(world, list(taken.files), 24).assign(
+        split=["train"] * 20 + ["val"] * 4, caption2=None
+    )
+    tables.write(tables.TRAINING, rows, folder / "set.parquet")
+    images = [{**row, "data": taken.files[row["image_id"]]} for row in taken.rows]
+    stored(folder / "images.parquet", images)
+    return str(folder / "set.parquet")
+
+
+def tuned(
+    variants: list[str],
+    rows: str,
+    base: Path,
+    folder: Path,
+    settings: Any = (),
+    executor: Any = "inline",
+    **changes: Any,
+) -> Any:
+    """Fine-tune with seed 3 on the rows of a table whose images lie in the folder."""
+    return finetune(
+        variants=variants,
+        seeds=[3],
+        base=str(base),
+        rows=rows,
+        images=str(folder / "images.parquet"),
+        data=[],
+        **{"negatives": None, "own": {}, "mix": [], "search": None, "processes": 1, **changes},
+        settings={**SETTINGS, **dict(settings), "device": "cpu", "precision": "fp32"},
+        workers=0,
+        executor=executor,
+        folder=folder / "trials",
+        out=folder / "out",
+        root=folder,
+    )
