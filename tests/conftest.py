@@ -41,6 +41,8 @@ PARTS = {
     "tests/training/test_search.py": "ray_cluster",
     "tests/running/test_tracking_copy.py": "tracking_servers",
     "tests/running/test_tracking_server.py": "tracking_servers",
+    "tests/test_remote_doctor.py": "s3",
+    "tests/release/test_getting.py": "s3",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/test_scoring.py": "ray_cluster",
     "tests/pipeline/test_profiles.py": "profiles",
@@ -86,7 +88,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest parts first, so that none of them is what the others wait for at the end."""
     for item in items:
-        if {"smoke", "ray_cluster", "tracking_servers"} & {*getattr(item, "fixturenames", ())} - {
+        if {"smoke", "ray_cluster", "tracking_servers", "s3"} & {*getattr(item, "fixturenames", ())} - {
             _part(item.nodeid)
         }:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
@@ -256,3 +258,18 @@ def tracking_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         pytest.skip("Flask-WTF is not installed: MLflow's server asks for no password without it")
     with served(tmp_path_factory.mktemp("served")) as servers:
         yield servers
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[Any]:
+    """One S3 server for all tests that need one."""
+    from s3_server import S3
+
+    if lacking := [name for name in ("moto", "boto3", "dvc_s3") if find_spec(name) is None]:
+        pytest.skip(f"{', '.join(lacking)} is not installed")
+    server = S3()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()

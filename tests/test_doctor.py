@@ -162,13 +162,34 @@ def test_the_dvc_repository_and_its_remote_are_found(tmp_path: Path) -> None:
     assert doctor.dvc_repository(tmp_path).state == doctor.FAIL
     (tmp_path / ".dvc").mkdir()
     (tmp_path / ".dvc" / "config").write_bytes(b"\xff")
-    assert doctor.dvc_repository(tmp_path).state == doctor.WARN
+    found = doctor.dvc_repository(tmp_path)
+    assert (found.state, "settings" in found.text) == (doctor.FAIL, True)
     (tmp_path / ".dvc" / "config").write_text("[core]\n    remote = lab\n", encoding="utf-8")
     assert doctor.dvc_repository(tmp_path).state == doctor.WARN
     (tmp_path / ".dvc" / "config.local").write_text(
-        "['remote \"lab\"']\n    url = s3://x\n", encoding="utf-8"
+        "['remote \"lab\"']\n    url = s3://x\n    verify = true\n", encoding="utf-8"
     )
-    assert doctor.dvc_repository(tmp_path) == doctor.Finding(doctor.OK, "dvc", "remote lab")
+    said = "remote lab; `caramel doctor --remote` tests it"
+    assert doctor.dvc_repository(tmp_path) == doctor.Finding(doctor.OK, "dvc", said)
+
+
+def test_a_remote_whose_objects_are_believed_is_a_failure_and_mended_where_it_is_named(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / ".dvc").mkdir()
+    committed, local = tmp_path / ".dvc" / "config", tmp_path / ".dvc" / "config.local"
+    committed.write_text("['remote \"lab\"']\n    url = s3://x\n", encoding="utf-8")
+    local.write_text(
+        "['remote \"lab\"']\n    verify = true\n['remote \"mine\"']\n    url = /x\n", encoding="utf-8"
+    )
+    found = doctor.dvc_repository(tmp_path)
+    assert (found.state, found.cure) == (doctor.FAIL, "caramel doctor --fix, and commit .dvc/config")
+    assert "mine, lab is not checked" in found.text
+    assert list(doctor.mend(tmp_path)) == ["what is pulled from mine, lab is checked from now on"]
+    assert "verify = true" in committed.read_text(encoding="utf-8").lower()
+    assert "/x" in local.read_text(encoding="utf-8")
+    assert doctor.dvc_repository(tmp_path).state == doctor.OK
+    assert list(doctor.mend(tmp_path)) == []
 
 
 def test_the_lock_is_current_until_a_source_changes(tmp_path: Path) -> None:

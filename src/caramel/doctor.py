@@ -23,7 +23,7 @@ from typing import Literal
 from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown
 from caramel.names import is_there, unmet
-from caramel.running import dvc_cache, dvc_state
+from caramel.running import dvc_cache, dvc_remote, dvc_state
 from caramel.running.on_ray.cluster import named_cluster, unreachable
 from caramel.running.tracking_server import named_server, require_server, shown_address
 from caramel.running.tracking_store import counted_runs
@@ -82,7 +82,9 @@ def examine(root: Path) -> Iterator[Finding]:
 
 
 def mend(root: Path) -> Iterator[str]:
-    """Mend what a killed process left of DVC's files, where that loses no finished work; yield what was done.
+    """Mend what a killed process left of DVC's files, where that loses no finished work, and have pulls checked.
+
+    Yields what was done.
 
     Raises:
         ResourceError: DVC is at work in this project, or the system does not let ``dvc.lock`` be read.
@@ -94,6 +96,8 @@ def mend(root: Path) -> Iterator[str]:
     if found := dvc_cache.broken(root, whole=True):
         dvc_state.refuse_beside(root)
         yield dvc_cache.remove(found)
+    if careless := dvc_remote.unverified(root):
+        yield dvc_remote.verify_pulls(root, careless)
 
 
 def lock_trouble(root: Path) -> str:
@@ -312,16 +316,21 @@ def dvc_repository(root: Path) -> Finding:
     if found := dvc_cache.broken(root, whole=False):
         text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
         return Finding(FAIL, "dvc", text, "caramel doctor --fix")
-    settings = [root / ".dvc" / name for name in ("config", "config.local")]
-    text = "\n".join(
-        path.read_text(encoding="utf-8", errors="replace") for path in settings if path.is_file()
-    )
-    remotes = re.findall(r"""\[['"]?remote\s+"([^"]+)""", text)
+    try:
+        remotes = list(dvc_remote.remotes(dvc_remote.settings(root)))
+        careless = dvc_remote.unverified(root)
+    except CaramelError as error:
+        return Finding(FAIL, "dvc", str(error))
+    if careless:
+        text = (
+            f"what is pulled from {', '.join(careless)} is not checked: DVC takes damaged objects for whole"
+        )
+        return Finding(FAIL, "dvc", text, "caramel doctor --fix, and commit .dvc/config")
     if not remotes:
         return Finding(
             WARN, "dvc", "no remote: data can be rebuilt, not pulled", "dvc remote add -d NAME URL"
         )
-    return Finding(OK, "dvc", f"remote {', '.join(dict.fromkeys(remotes))}")
+    return Finding(OK, "dvc", f"remote {', '.join(remotes)}; `caramel doctor --remote` tests it")
 
 
 def _start_dvc_status(root: Path) -> subprocess.Popen[str] | None:

@@ -66,27 +66,38 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
 @click.command()
 @click.option("--fix", is_flag=True, help="First mend what a killed process left of DVC's files.")
 @click.option("--cluster", is_flag=True, help="Look at each node of the cluster at RAY_ADDRESS instead.")
-def doctor(fix: bool, cluster: bool) -> None:
+@click.option(
+    "--remote",
+    is_flag=True,
+    help="Try DVC's remotes instead: reached, written, whole; --fix sends what they lack.",
+)
+def doctor(fix: bool, cluster: bool, remote: bool) -> None:
     """Check this machine and this project: one line per finding, with what to do.
 
     Makes no network call, but for the cluster at RAY_ADDRESS and the tracking server at
-    CARAMEL_TRACKING_URI where those are set. Exits with code 1 if anything must be mended first.
+    CARAMEL_TRACKING_URI where those are set, and the remotes with --remote. Exits with code 1 if anything must be mended first.
 
     \b
     Example:
       caramel doctor
       caramel doctor --fix
+      caramel doctor --remote
       RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
     """
     from caramel.cluster_doctor import examine_cluster
     from caramel.doctor import FAIL, examine, mend
+    from caramel.remote_doctor import examine_remotes, mend_remotes
 
-    for done in mend(Path()) if fix else ():
+    if cluster and remote:
+        raise ConfigError("--cluster and --remote are two examinations: call the doctor for each.")
+    for done in (mend_remotes if remote else mend)(Path()) if fix else ():
         say(f"fixed {done}.")
-    findings = list(examine_cluster() if cluster else examine(Path()))
+    findings = examine_cluster() if cluster else (examine_remotes if remote else examine)(Path())
+    failed = False
     for finding in findings:
         say(str(finding))
-    if any(finding.state == FAIL for finding in findings):
+        failed |= finding.state == FAIL
+    if failed:
         sys.exit(1)
 
 

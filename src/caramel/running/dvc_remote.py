@@ -1,0 +1,251 @@
+"""Where DVC keeps objects outside of a project's folder: its remotes, and the caches of other projects.
+
+DVC names an object by the MD5 of its bytes, and by default believes what a remote gives for it: a flipped byte is pulled
+without a word. What is fetched here is compared with its name before it gets it. What a store does wrong is an error
+that names store and object.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.storage.fields import brief, stays_inside
+from caramel.storage.files import write_atomically
+from caramel.storage.records import load_json
+from caramel.storage.volumes import SPENT
+
+NAMED = re.compile(r"[0-9a-f]{32}(\.dir)?")
+PATIENCE = 5.0  # seconds that a server may take to accept a connection; DVC itself waits 40
+# What libraries raise when a store does not do what it should, beside the system's errors, where they are loaded.
+_RAISED = (
+    ("botocore.exceptions", "BotoCoreError"),
+    ("botocore.exceptions", "ClientError"),
+    ("asyncssh", "Error"),
+    ("aiohttp", "ClientError"),
+    ("dvc.exceptions", "DvcException"),
+    ("dvc_objects.fs.errors", "ConfigError"),
+    ("dvc_objects.fs", "RemoteMissingDepsError"),
+)
+
+
+@dataclass(frozen=True)
+class Store:
+    """Objects by their MD5: of a remote, or of a project's cache."""
+
+    label: str  # what messages call it
+    fs: Any  # file system of DVC
+    root: str  # folder of the objects
+
+    def place(self, oid: str) -> str:
+        """Return the path of an object, which need not be there."""
+        found: str = self.fs.join(self.root, oid[:2], oid[2:])
+        return found
+
+    def fetch(self, oid: str, to: Path) -> None:
+        """Write an object to a file, which is there only if it is whole and what its name says.
+
+        Raises:
+            DataError: the store does not have it, or has something else in its place.
+            ResourceError: the store cannot be reached or refuses, or the disk is full.
+        """
+
+        def write(temporary: Path) -> None:
+            with explained(self.label):
+                try:
+                    self.fs.get_file(self.place(oid), str(temporary))
+                except FileNotFoundError as error:
+                    raise DataError(f"{self.label} does not have object {oid}.") from error
+            if (digest := md5_of(temporary)) != oid.removesuffix(".dir"):
+                raise DataError(
+                    f"{self.label} has something else in place of object {oid}: its MD5 is {digest} ({self.place(oid)})."
+                )
+
+        write_atomically(to, write)
+
+    def objects(self) -> dict[str, Mapping[str, Any]]:
+        """Return name -> what the store says of it, for all of its objects.
+
+        Raises:
+            ConfigError: it is in a bucket that is not there.
+            ResourceError: it cannot be reached or refuses.
+        """
+        with explained(self.label):
+            try:
+                said = self.fs.fs.find(self.root, detail=True)
+                # A folder of this machine is walked without details.
+                found = said if isinstance(said, Mapping) else {path: self.fs.info(path) for path in said}
+            except FileNotFoundError:
+                found = {}
+            bucket = self.root.partition("/")[0]
+            if not found and bucket and not self.fs.exists(bucket):
+                raise ConfigError(f"{self.label}: there is no bucket {bucket!r}. Make it, or mend the URL.")
+        names = {"".join(path.rsplit("/", 2)[-2:]): about for path, about in found.items()}
+        return {oid: about for oid, about in names.items() if NAMED.fullmatch(oid)}
+
+
+def md5_of(path: Path) -> str:
+    """Return the MD5 of a file's bytes."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+
+
+def listing(path: Path, oid: str) -> dict[str, str]:
+    """Return path in the folder -> object, of the object that lists a folder.
+
+    Raises:
+        DataError: it is no such list, or a name in it leads out of the folder.
+    """
+    where = f"Object {oid}, the list of a folder,"
+    rows = load_json(path.read_text(encoding="utf-8", errors="replace"), where)
+    found: dict[str, str] = {}
+    for row in rows if isinstance(rows, list) else [None]:
+        if not isinstance(row, dict) or not isinstance(row.get("relpath"), str):
+            raise DataError(f"{where} is none of DVC's: {brief(row)}.")
+        name, digest = row["relpath"], row.get("md5")
+        if not stays_inside(name) or name in found:
+            raise DataError(f"{where} has a name twice or one that leads out of the folder: {brief(name)}.")
+        if not isinstance(digest, str) or not NAMED.fullmatch(digest) or digest.endswith(".dir"):
+            raise DataError(f"{where} has no MD5 of {brief(name)}.")
+        found[name] = digest
+    return found
+
+
+def settings(folder: Path) -> Mapping[str, Any]:
+    """Return DVC's settings of a project: its own, and those of this user and machine.
+
+    Raises:
+        ConfigError: DVC does not take them.
+    """
+    from dvc.config import ConfigError as Refused
+
+    try:
+        config: Mapping[str, Any] = _config(folder)
+    except (Refused, UnicodeDecodeError) as error:
+        raise ConfigError(f"DVC's settings in {folder / '.dvc'} are broken: {error}. Mend them.") from error
+    return config
+
+
+def remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the settings of each remote, the one that is used if none is named first."""
+    found: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
+    default = config.get("core", {}).get("remote")
+    return {default: found.pop(default), **found} if default in found else found
+
+
+def unverified(folder: Path) -> list[str]:
+    """Return the remotes of which DVC pulls damaged objects without a word, here or in a clone.
+
+    What says that it checks them must stand where the remote stands: in what is committed, if that names it.
+
+    Raises:
+        ConfigError: DVC does not take the settings.
+    """
+    trusting = [name for name, options in remotes(settings(folder)).items() if not options.get("verify")]
+    here = _config(folder).load_one("repo").get("remote", {})
+    unsaid = [name for name, options in here.items() if str(options.get("verify")).lower() != "true"]
+    return list(dict.fromkeys([*trusting, *unsaid]))
+
+
+def verify_pulls(folder: Path, names: Sequence[str]) -> str:
+    """Have DVC compare what it pulls from remotes with its names, in the file that names the remote; say so."""
+    config = _config(folder)
+    for level in ("global", "repo", "local"):
+        if mine := {*names} & {*config.load_one(level).get("remote", {})}:
+            with config.edit(level) as one:
+                for name in mine:
+                    one["remote"][name]["verify"] = True
+    return f"what is pulled from {', '.join(names)} is checked from now on"
+
+
+def _config(folder: Path) -> Any:
+    from dvc.config import Config
+
+    return Config(dvc_dir=str((folder / ".dvc").absolute()))
+
+
+def remote(config: Mapping[str, Any], name: str) -> Store:
+    """Return a remote as a store; no connection is made yet, but for a look whether its server listens.
+
+    Raises:
+        ConfigError: its settings are wrong, or keep files in another form, or a package is missing.
+        ResourceError: its server cannot be reached.
+    """
+    from dvc.fs import get_cloud_fs
+
+    url = str(remotes(config)[name].get("url"))
+    label = f"Remote {name!r} ({url})"
+    with explained(label):
+        kind, options, path = get_cloud_fs(config, name=name)
+        if options.get("version_aware") or options.get("worktree"):
+            raise ConfigError(
+                f"{label} keeps versions in its own way. caramel reads remotes that keep objects."
+            )
+        _listens(label, options.get("endpointurl") or url)
+        fs = kind(**options)
+        return Store(label, fs, fs.join(path, "files", "md5"))
+
+
+def cache(config: Mapping[str, Any], folder: Path) -> Store:
+    """Return a project's own cache as a store."""
+    from dvc.fs import localfs
+
+    place = config.get("cache", {}).get("dir") or str(folder.absolute() / ".dvc" / "cache")
+    return Store(f"Cache {place!r}", localfs, localfs.join(place, "files", "md5"))
+
+
+def _listens(label: str, url: str) -> None:
+    """Raise a ResourceError if nothing accepts connections at the address that a URL names itself."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443, "ssh": 22}.get(parts.scheme)
+    if parts.hostname is None or port is None:
+        return  # a folder, or a service whose address its library knows
+    try:
+        socket.create_connection((parts.hostname, port), PATIENCE).close()
+    except OSError as error:
+        raise ResourceError(
+            f"{label} cannot be reached: {parts.hostname}:{port}: {error.strerror or error}. Is its server running?"
+        ) from error
+
+
+@contextmanager
+def explained(label: str) -> Iterator[None]:
+    """Turn what libraries raise about a store into an error that names it and says what to do.
+
+    Raises:
+        ConfigError: a package is missing, or a setting is wrong.
+        ResourceError: it cannot be reached, or refuses.
+    """
+    try:
+        yield
+    except (CaramelError, FileNotFoundError):
+        raise
+    except _raised() as error:
+        kind, said = type(error).__name__, " ".join(str(error).split())[:300]
+        if isinstance(error, OSError) and error.errno in (*SPENT, errno.EROFS):
+            raise  # of the disk that is written
+        if kind == "RemoteMissingDepsError":
+            raise ConfigError(f"{label}: {said} See docs/remote.md.") from error
+        if kind in ("NoCredentialsError", "PartialCredentialsError", "ProfileNotFound"):
+            raise ResourceError(
+                f"{label} needs credentials, and there are none: {said}. Set AWS_ACCESS_KEY_ID and "
+                f"AWS_SECRET_ACCESS_KEY, or `dvc remote modify --local`; see docs/remote.md."
+            ) from error
+        if isinstance(error, PermissionError) or "Permission" in kind:
+            raise ResourceError(f"{label} refuses these credentials: {said}. See docs/remote.md.") from error
+        raise ResourceError(f"{label} failed: {kind}: {said}.") from error
+
+
+def _raised() -> tuple[type[BaseException], ...]:
+    kinds = [getattr(sys.modules[module], name, None) for module, name in _RAISED if module in sys.modules]
+    return (OSError, *(kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseException)))
