@@ -7,14 +7,13 @@ from pathlib import Path
 
 from caramel import tables
 from caramel.config import Config
-from caramel.evaluation.detectors import detect, forms_of
+from caramel.evaluation.detectors import detect
 from caramel.evaluation.grid import evaluate_models
 from caramel.evaluation.logged import log_detectors, log_retained
 from caramel.evaluation.results.summary import overall
-from caramel.models.devices import resolve_device
 from caramel.running.stages import run
 
-OUT = Path("data/evaluate")
+OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
 
 
 def evaluate(config: Config) -> None:
@@ -26,7 +25,7 @@ def evaluate(config: Config) -> None:
         device=config.run.device,
         gpus=config.run.gpus.evaluate,
         precision="fp32",  # figures do not depend on the processor
-        folder="work/evaluate",
+        folder=WORK,
     )
     tables.write(tables.SIMILARITIES, found.similarities, OUT / "similarities.parquet")
     tables.write(tables.ANSWERS, found.answers, OUT / "answers.parquet")
@@ -44,11 +43,16 @@ def evaluate(config: Config) -> None:
     log_retained(found.metrics, found.retained)
     detected = detect(
         "data/base",
-        forms_of(Path("data/assemble"), Path("data/scenes"), config.evaluate.split),
-        device=resolve_device(config.run.device),
+        Path("data/assemble"),
+        Path("data/scenes"),
+        split=config.evaluate.split,
+        device=config.run.device,
+        gpus=config.run.gpus.evaluate,
         batch=config.evaluate.batch,
         bootstrap=config.evaluate.bootstrap,
         seed=config.evaluate.seed,
+        executor=config.run.executor,
+        folder=WORK,
     )
     tables.write(tables.METRICS, detected, OUT / "detectors.parquet")
     log_detectors(detected)

@@ -10,7 +10,9 @@ import torch
 from training_rows import training_rows
 
 from caramel import tables
-from caramel.evaluation.detectors import Form, _outcomes, detect, fit_head, learnt_rows
+from caramel.evaluation import projected
+from caramel.evaluation.detected_forms import Form, learnt_rows
+from caramel.evaluation.detectors import _outcomes, fit_head, judged
 from caramel.evaluation.results.detector_files import IMAGE, TEXT
 
 
@@ -57,7 +59,12 @@ def test_rows_are_learnt_that_have_the_image_of_their_negative() -> None:
 
 @pytest.mark.parametrize("told", [True, False])
 def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
-    told: bool, drawn_world: Any, world: Any, clip_folder: Path
+    told: bool,
+    drawn_world: Any,
+    world: Any,
+    clip_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     files = drawn_world[1].files
     rows = learnt_rows(training_rows(world, list(files), 40), None)
@@ -67,10 +74,14 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
         rows = rows.assign(image_id=first, negative_image_id=second)
     asked = rows[rows["split"] == "test"].assign(type="swap", subtype="swap_obj", compounds=None)
     form = Form("instances", rows[rows["split"] != "test"], asked, files.__getitem__)
-    found = detect(str(clip_folder), [form], device="cpu", batch=16, bootstrap=100, seed=0)
+    how: dict[str, Any] = {"device": "cpu", "batch": 16, "bootstrap": 100, "seed": 0, "store": str(tmp_path)}
+    found = judged(str(clip_folder), form, **how)
     tables.check(tables.METRICS, found, "test")
     value = found.set_index(["subset", "metric"])["value"]["all"]
     assert (value["image_detected"] == 1) == told
     assert (found["n"] <= 8).all()
     empty = Form("instances", form.learnt.iloc[:0], asked, files.__getitem__)
-    assert detect(str(clip_folder), [empty], device="cpu", batch=16, bootstrap=100, seed=0).empty
+    assert judged(str(clip_folder), empty, **how).empty
+    monkeypatch.setattr(projected, "decode", None)
+    monkeypatch.setattr(projected, "tokenize", None)
+    assert judged(str(clip_folder), form, **how).equals(found), "all vectors are in the store"

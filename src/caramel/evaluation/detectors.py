@@ -10,7 +10,6 @@ their code Adam has lr 1e-3 (their paper says 1e-6), in batches of 400 rows. The
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,125 +20,162 @@ from caramel import tables
 from caramel.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.instances import subsets_of
+from caramel.evaluation.detected_forms import FORMS, NEGATIVE, POSITIVE, Form, form_of
+from caramel.evaluation.projected import projected
 from caramel.evaluation.results.detector_files import IMAGE, LABEL, TEXT, detected
 from caramel.evaluation.results.summary import judge
 from caramel.kinds.benchmark import Index
-from caramel.models.clip.checkpoints import load_checkpoint
-from caramel.models.clip.encoder import decode, normalised, tokenize
-from caramel.storage.image_store import Pictures
+from caramel.models.devices import gpus_of, resolve_device
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.cluster import named_cluster
+from caramel.running.on_ray.parallel import Executor
+from caramel.running.on_ray.trials import tune_grid
+from caramel.storage.image_store import shards_of
 
 if TYPE_CHECKING:
     import torch
 
-    from caramel.models.clip.checkpoints import Clip
-
 BATCH, RATE = 400, 1e-3
 STEPS, CHECK_EVERY = {IMAGE: 592, TEXT: 5920}, 74
-MODEL, INDEX = "detectors", "images.parquet"
-POSITIVE, NEGATIVE = ("image_id", "caption"), ("negative_image_id", "negative_caption")
+MODEL, INDEX, METRICS = "detectors", "images.parquet", "metrics.parquet"
 Head = Callable[["torch.Tensor"], Floats]
 CLASSES = ("image_natural", "image_synthetic", "text_natural", "text_synthetic")
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form of the benchmark, and what detectors learn for it.
-
-    Attributes:
-        name: of the form.
-        learnt: rows of ``POSITIVE`` and ``NEGATIVE`` with ``split``: train and val.
-        asked: table ``instances`` of the split that is judged.
-        pictures: image_id -> encoded file, of the images of both.
-    """
-
-    name: str
-    learnt: pd.DataFrame
-    asked: pd.DataFrame
-    pictures: Callable[[str], bytes]
-
-
-def forms_of(assembled: Path, scenes: Path, split: str) -> list[Form]:
-    """Return the forms of the benchmark that stage ``assemble`` wrote.
-
-    Args:
-        assembled: its folder. Positive images of ``instances`` are those of table ``training``.
-        scenes: folder of the source's pairs and images, the positives of ``instances_source``.
-        split: of the instances that are judged.
-    """
-    training = tables.read(tables.TRAINING, assembled / "training.parquet")
-    pairs = tables.read(tables.PAIRS, scenes / "pairs.parquet")
-    own = dict(zip(pairs["pair_id"].astype(str), pairs["image_id"].astype(str), strict=True))
-    drawn, natural = (Pictures(f, tables.read(tables.IMAGES, f)) for f in (assembled / INDEX, scenes / INDEX))
-
-    def file(name: str) -> bytes:
-        return drawn[name] if name in drawn else natural[name]
-
-    forms = []
-    for name, images in (("instances", None), ("instances_source", own)):
-        if (path := assembled / f"{name}.parquet").exists():
-            rows = tables.read(tables.INSTANCES, path)
-            learnt = learnt_rows(training, images)
-            forms.append(Form(name, learnt, rows[rows["split"] == split], file))
-    return forms
-
-
-def learnt_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.DataFrame:
-    """Return what detectors learn on of table ``training``: each row with its first negative, where that has an image.
-
-    Args:
-        training: the table.
-        images: other positive images by ``pair_id``; None: those of the table.
-    """
-    first = {
-        name: training[f"{name}s"].map(lambda of: of[0] if of is not None and len(of) else None)
-        for name in ("negative_caption", "negative_image_id")
-    }
-    rows = training.assign(**first)
-    rows = rows[rows["negative_image_id"].notna() & rows["negative_caption"].notna()]
-    return rows if images is None else rows.assign(image_id=rows["pair_id"].map(images))
-
-
 def detect(
-    base: str, forms: Sequence[Form], *, device: str, batch: int, bootstrap: int, seed: int
+    base: str,
+    assembled: Path,
+    scenes: Path,
+    *,
+    split: str,
+    device: str,
+    gpus: float,
+    batch: int,
+    bootstrap: int,
+    seed: int,
+    executor: Executor,
+    folder: Path,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
 
-    Beside retrieval by detection, ``accuracy`` (the caption looks less synthetic than its negative), ``image_detected`` and
-    ``text_detected`` (classed right) and the same of each class alone (``CLASSES``). Forms without a row to learn
-    or to judge are left out.
+    Each form is a trial, and is not judged again as long as the base and all tables stay as they are; see ``judged``.
 
     Args:
         base: checkpoint folder.
-        forms: what is learnt and judged.
-        device: cpu, cuda or cuda:N.
-        batch: items per forward pass.
-        bootstrap: resamples of the intervals.
-        seed: of the order of the rows, and of the bootstrap.
+        assembled: folder of stage ``assemble``, whose forms of the benchmark are judged.
+        scenes: folder of the source's pairs and images.
+        split: of the instances that are judged.
+        device: auto, cpu or cuda.
+        gpus: of one trial, where the device is a GPU.
+        batch, bootstrap, seed: as in ``judged``.
+        executor: ray or inline.
+        folder: of the trials' results and the embedding store.
+
+    Raises:
+        ResourceError: a trial failed on Ray; the message holds its error.
     """
-    parts = []
-    for form in forms:
-        if not len(form.asked) or not (form.learnt["split"] == "train").any():
-            continue
-        found = _outcomes(_chances(base, form, device=device, batch=batch, seed=seed))
-        named = form.asked[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
-        subsets: Any = [subsets_of(*row) for row in named]
-        rows = form.asked[["image_id"]].assign(subsets=subsets)
-        part = judge(rows.reset_index(drop=True), found, tables.SUBTYPES.__contains__, bootstrap, seed)
-        parts.append(part.assign(model=MODEL, benchmark=form.name))
+    names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
+    alone = executor == "inline" or bool(named_cluster())
+    trials = tune_grid(
+        detect_on,
+        [{"form": name} for name in names],
+        settings={
+            "base": Local(base),
+            "instances": {name: Local(str(assembled / f"{name}.parquet")) for name in names},
+            "training": Local(str(assembled / "training.parquet")),
+            "pairs": Local(str(scenes / "pairs.parquet")),
+            "indices": [_index(place / INDEX) for place in (assembled, scenes)],
+            "split": split,
+            "device": device,
+            "batch": batch,
+            "bootstrap": bootstrap,
+            "seed": seed,
+        },
+        folder=folder,
+        executor="inline" if alone else executor,
+        title="detectors",
+        gpus=gpus_of(gpus, device),
+        plan=lambda point, name: {"store": str(Path(folder, "embeddings").resolve())},
+    )
+    parts = [tables.read(tables.METRICS, trial.folder / METRICS) for trial in trials]
     return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])
 
 
+def _index(path: Path) -> Local:
+    """Return an index of images with the shards that it refers to."""
+    return Local(str(path), around=tuple(shards_of(path, tables.read(tables.IMAGES, path))))
+
+
+def detect_on(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    base: str,
+    instances: Mapping[str, str],
+    training: str,
+    pairs: str,
+    indices: Sequence[str],
+    split: str,
+    **how: Any,
+) -> dict[str, Any]:
+    """Judge detectors on one form of the benchmark, and write table ``metrics`` into ``scratch``: a trial.
+
+    Args:
+        point: the ``form``.
+        scratch: folder of the trial.
+        base, split: as in ``detect``.
+        instances: path of the table of each form.
+        training, pairs: paths of these tables.
+        indices: paths of the tables of images.
+        how: as in ``judged``.
+    """
+    name = point["form"]
+    found = form_of(name, instances[name], training, pairs, indices, split)
+    tables.write(tables.METRICS, judged(base, found, **how), Path(scratch, METRICS))
+    return {}
+
+
+def judged(
+    base: str, form: Form, *, device: str, batch: int, bootstrap: int, seed: int, store: str
+) -> pd.DataFrame:
+    """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
+
+    Beside retrieval by detection, ``accuracy`` (the caption looks less synthetic than its negative), ``image_detected`` and
+    ``text_detected`` (classed right) and the same of each class alone (``CLASSES``).
+
+    Args:
+        base: checkpoint folder.
+        form: what is learnt and judged.
+        device: auto, cpu, cuda or cuda:N.
+        batch: items per forward pass.
+        bootstrap: resamples of the intervals.
+        seed: of the order of the rows, and of the bootstrap.
+        store: folder of the vector store.
+    """
+    if not len(form.asked) or not (form.learnt["split"] == "train").any():
+        return tables.frame(tables.METRICS, [])
+    found = _outcomes(
+        _chances(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
+    )
+    named = form.asked[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
+    subsets: Any = [subsets_of(*row) for row in named]
+    rows = form.asked[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
+    found_metrics = judge(rows, found, tables.SUBTYPES.__contains__, bootstrap, seed)
+    return tables.frame(tables.METRICS, found_metrics.assign(model=MODEL, benchmark=form.name))
+
+
 def _chances(
-    base: str, form: Form, *, device: str, batch: int, seed: int
+    base: str, form: Form, *, device: str, batch: int, seed: int, store: str
 ) -> dict[str, tuple[Floats, Floats]]:
     """Return the probabilities that the judged items are synthetic, of positives and negatives, for each modality."""
-    clip = load_checkpoint(base, device)
+    import torch
+
     found = {}
-    for modality, names, place in ((IMAGE, "image", 0), (TEXT, "text", 1)):
+    for place, (modality, pictures) in enumerate(((IMAGE, form.pictures), (TEXT, None))):
         columns = POSITIVE[place], NEGATIVE[place]
         items = list(dict.fromkeys(pd.concat([t[c] for t in (form.learnt, form.asked) for c in columns])))
         at = {item: i for i, item in enumerate(items)}
-        vectors = _vectors(clip, names, items, form.pictures, device, batch)
+        vectors = torch.from_numpy(projected(base, items, pictures, device=device, batch=batch, store=store))
         places = {
             split: [np.array(rows[column].map(at), np.int64) for column in columns]
             for split, rows in (*form.learnt.groupby("split"), ("asked", form.asked))
@@ -148,24 +184,6 @@ def _chances(
         natural, synthetic = (chances(vectors[rows]) for rows in places["asked"])
         found[modality] = natural, synthetic
     return found
-
-
-def _vectors(
-    clip: Clip, kind: str, items: Sequence[str], pictures: Callable[[str], bytes], device: str, batch: int
-) -> torch.Tensor:
-    """Return the projected vectors (n, d) of images or texts, not normalised."""
-    import torch
-
-    parts = []
-    with torch.no_grad():
-        for start in range(0, len(items), batch):
-            some = items[start : start + batch]
-            if kind == "image":
-                pixels = torch.from_numpy(decode(clip, [pictures(name) for name in some])).to(device)
-                parts.append(clip.model.encode_image(normalised(clip, pixels)))
-            else:
-                parts.append(clip.model.encode_text(torch.from_numpy(tokenize(clip, some)).to(device)))
-    return torch.cat(parts).float().cpu()
 
 
 def fit_head(

@@ -2,63 +2,118 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from caramel.errors import BackendError
 from caramel.evaluation.encoding import Run, encode
 from caramel.evaluation.item_scores import Dual
-from caramel.evaluation.located import Source, keys_of, read_task
+from caramel.evaluation.located import Source, digest_of, keys_of, read_task
 from caramel.kinds.benchmark import Index, Rankings
 from caramel.models.clip.checkpoints import WEIGHTS
-from caramel.models.families.specs import open_model
+from caramel.models.families.specs import content_of, open_model
 from caramel.models.state_dicts import read_state
+from caramel.running.on_ray.cluster import named_cluster
+from caramel.running.on_ray.trials import tune_grid
 
 TEMPERATURE = ("logit_scale", "logit_bias")
 
 
-def distances(folders: Mapping[str, str], base: str, source: Source, run: Run) -> dict[str, dict[str, float]]:
+def distances(
+    folders: Mapping[str, str], base: str, source: Source, run: Run, folder: str | Path
+) -> dict[str, dict[str, float]]:
     """Return of each model: ``weights``, ``images`` and ``texts``; see ``results.retained.MOVED``.
 
     ``weights`` is ‖θ − θ0‖ / ‖θ0‖ over all weights of both towers, without the temperature; ``images`` and ``texts`` are the
-    mean cosine of what the model and the base make of an item of the task. The vectors lie in the store.
+    mean cosine of what the model and the base make of an item of the task. The vectors lie in the store. Each model is a
+    trial, and is not loaded again as long as it, the base and the task stay as they are.
 
     Args:
         folders: checkpoint folder by name of the model; the base is one of them.
         base: name of the base.
         source: a benchmark of rankings that all of them were scored on.
         run: how they were scored; its model is not used.
+        folder: of the trials' results.
 
     Raises:
         BackendError: a checkpoint is missing or broken.
+        ResourceError: a trial failed on Ray; the message holds its error.
     """
     task = read_task(source)
+    specs = {name: f"{name}=open_clip:{path}" for name, path in folders.items()}
+    weights = {name: content_of(spec) for name, spec in specs.items()}
+    alone = run.executor == "inline" or bool(named_cluster())
+    trials = tune_grid(
+        distance,
+        [
+            {"name": name, "spec": spec, "folder": folders[name], "content": weights[name]}
+            for name, spec in specs.items()
+        ],
+        settings={
+            "base": {"spec": specs[base], "folder": folders[base], "content": weights[base]},
+            "source": asdict(source),
+            "content": hashlib.sha256(b"".join([*keys_of(task, True), digest_of(task)])).hexdigest(),
+            "device": run.device,
+            "precision": run.precision,
+            "batch": run.batch,
+        },
+        folder=folder,
+        executor="inline" if alone else run.executor,
+        title="distances",
+        gpus=run.gpus,
+        plan=lambda point, name: {
+            "store": str(Path(run.store).resolve()),
+            "executor": run.executor if alone else "inline",
+            "gpus": run.gpus,
+        },
+    )
+    return {name: trial.result for name, trial in zip(folders, trials, strict=True)}
+
+
+def distance(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    base: Mapping[str, str],
+    source: Mapping[str, Any],
+    content: str,
+    **run: Any,
+) -> dict[str, float]:
+    """Return how far one model went: a trial.
+
+    Args:
+        point: the model's name, ``spec``, ``folder``, and ``content``, a hash.
+        scratch: nothing is written.
+        base: the same of the base.
+        source: as ``Source``.
+        content: hash of its task.
+        run: as in ``Run``, without the model.
+    """
+    task = read_task(Source(**source))
     assert isinstance(task, Rankings)
     keys, texts = keys_of(task, True), [text for prompts in task.texts for text in prompts]
 
     def none() -> tuple[Index, Index]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
 
-    def vectors(name: str) -> Dual:
-        mine = replace(run, model=f"{name}=open_clip:{folders[name]}")
-        model = open_model(mine.model, mine.device, mine.precision)
+    def vectors(spec: str) -> Dual:
+        mine = Run(spec, **run)
+        model = open_model(spec, mine.device, mine.precision)
         found = encode(task.images, keys, texts, none, mine, model)  # type: ignore[arg-type]
         assert isinstance(found, Dual)
         return found
 
-    first = vectors(base)
-    found = {}
-    for name, folder in folders.items():
-        other = first if name == base else vectors(name)
-        found[name] = {
-            "weights": moved(Path(folders[base]), Path(folder)),
-            "images": _cosine(first.images, other.images),
-            "texts": _cosine(first.texts, other.texts),
-        }
-    return found
+    first, other = (vectors(of["spec"]) for of in (base, point))
+    return {
+        "weights": moved(Path(base["folder"]), Path(point["folder"])),
+        "images": _cosine(first.images, other.images),
+        "texts": _cosine(first.texts, other.texts),
+    }
 
 
 def moved(base: Path, folder: Path) -> float:

@@ -112,7 +112,7 @@ def evaluate_models(
         _ours(found.similarities, tags), BENCHMARKS["instances"], bootstrap=bootstrap, seed=seed
     )
     run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
-    kept = retained(found.metrics, distances(folders, BASE, held_out[0], run))
+    kept = retained(found.metrics, distances(folders, BASE, held_out[0], run, folder))
     return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), differences, kept)
 
 
