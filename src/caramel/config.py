@@ -318,6 +318,7 @@ class Finetune(Section):
     last_layers: Positive
     lora: Lora
     epochs: Positive | None
+    per_pass: Positive
     steps: Positive
     batch: Several
     processes: Positive

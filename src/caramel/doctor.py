@@ -238,17 +238,18 @@ def _is_path(root: Path, name: str) -> bool:
 
 def methods(root: Path, config: Config) -> Finding:
     """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
-    from caramel.training.variants import check_data, check_settings
+    from caramel.training.variants import check_data, check_settings, split_rows
 
     rows, base = root / "data/assemble/training.parquet", root / "data/base"
     names = ", ".join(config.finetune.variants)
     if not (rows.exists() and base.exists()):
         return Finding(OK, "methods", f"{names}; pairs and model are not made yet")
     try:
-        check_data(config.finetune.variants, rows, base)
+        train_rows, _ = split_rows(rows)
+        check_data(config.finetune.variants, train_rows, base)
         for variant in config.finetune.variants:
             mine = {**config.finetune.model_dump(), **config.finetune.own.get(variant, {})}
-            check_settings(variant, mine, rows, config.finetune.processes)
+            check_settings(variant, mine, len(train_rows), config.finetune.processes)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is there")

@@ -53,24 +53,24 @@ def test_each_trial_logs_to_the_run_that_was_made_before_it(
     assert curves.groupby("model")["step"].max().to_dict() == {"trohn_img-3": 2, "ce_clip-3": 1}
 
 
-def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_after_each(
+def test_epochs_are_passes_through_the_rows_of_each_method_and_measured_in_each(
     rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1}}
+    own = {"negclip": {"batch": 16}, "trohn_img": {"epochs": 1, "per_pass": 2}}
     curves, *_ = tuned(
         ["infonce", "negclip", "trohn_img"], rows, clip_folder, tmp_path, own=own, settings={"epochs": 2}
     )
     steps = curves.groupby("model")["step"].unique().map(list).to_dict()
     # Of 20 rows: 8 of a caption each; 4 with a negative, and 4 neighbours of theirs; 4 with a negative.
-    assert steps == {"infonce-3": [2, 4], "negclip-3": [5, 10], "trohn_img-3": [5]}
+    assert steps == {"infonce-3": [2, 4], "negclip-3": [5, 10], "trohn_img-3": [2, 4, 5]}
     client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
     found = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     runs = {run.data.tags["variant"]: run.data.params for run in found}
     assert {name: (p["steps"], p["checkpoint_every"]) for name, p in runs.items()} == {
-        "infonce": ("4", "2"), "negclip": ("10", "5"), "trohn_img": ("5", "5"),
+        "infonce": ("4", "2"), "negclip": ("10", "5"), "trohn_img": ("5", "2"),
     }  # fmt: skip
 
 

@@ -77,13 +77,13 @@ def finetune(
         ConfigError, DataError, BackendError: as in ``check_data`` and ``check_settings``, before the first trial; or a
             search has no val rows, or no checkpoint at which a trial could end early.
     """
-    check_data(variants, rows, base)
-    common = {"negatives": negatives, "mix": list(mix), **settings}
     train_rows, val_rows = split_rows(rows)
+    check_data(variants, train_rows, base)
+    common = {"negatives": negatives, "mix": list(mix), **settings}
     tried = {} if search is None else candidates(search, own=own, common=common)
     for variant in variants:
         for mine in [own.get(variant, {}), *(each.own for each in tried.get(variant, ()))]:
-            check_settings(variant, {**common, **mine}, rows, processes)
+            check_settings(variant, {**common, **mine}, len(train_rows), processes)
     trials = Trials(
         {
             "base": Local(base),

@@ -78,6 +78,7 @@ class Trials:
         params = {
             "variant": point["variant"],
             "seed": point["seed"],
+            "train_rows": self.rows,
             "processes": self.settings["processes"],
             **in_steps(method, mine, self.rows),
             **terms,

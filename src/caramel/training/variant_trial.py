@@ -46,16 +46,10 @@ def finetune_trial(
     point: Mapping[str, Any],
     scratch: str,
     *,
-    base: str,
-    rows: str,
-    images: str,
-    negatives: int | None,
-    mix: Sequence[float],
-    settings: Mapping[str, Any],
     processes: int,
     planned: tracking.Planned,
-    workers: int,
     ending: tuple[str, int, int] | None = None,
+    **given: Any,
 ) -> dict[str, Any]:
     """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``trained``.
 
@@ -63,17 +57,14 @@ def finetune_trial(
         processes: that train together, on this machine.
         planned: the run.
         ending: where the trial may be ended early: by which metric, the steps from checkpoint to checkpoint, and all steps.
-        point, scratch, base, rows, images, negatives, mix, settings, workers: as in ``trained``.
+        point, scratch, given: as in ``trained``.
 
     Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept;
     the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
     """
     variant, seed = point["variant"], point["seed"]
-    given = {
-        "point": dict(point), "scratch": scratch, "base": base, "rows": rows, "images": images, "negatives": negatives,
-        "mix": mix, "settings": settings, "workers": workers,
-    }  # fmt: skip
-    with tracking.opened(planned, {"train_rows": len(split_rows(rows)[0])}):
+    whole = {"point": dict(point), "scratch": scratch, **given}
+    with tracking.opened(planned):
         import mlflow
 
         def tell(points: Curve) -> None:
@@ -82,7 +73,7 @@ def finetune_trial(
                 if ending and name == ending[0] and step < ending[2]:
                     reached(step // ending[1], name, value)
 
-        result: dict[str, Any] = together(trained, given, processes, tell)
+        result: dict[str, Any] = together(trained, whole, processes, tell)
         curve, select = result["curve"], result["select"]
         mlflow.log_dict(read_config(Path(scratch, CHECKPOINT, CONFIG)), "model_config.json")
         mlflow.log_metric("kept_step", kept_step(curve, select))
@@ -120,8 +111,8 @@ def trained(
         negatives: as in ``set_up``.
         mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
             (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
-        settings: keyword arguments of ``contrastive.fit``, and ``epochs``: passes through the rows, measured after each, in
-            place of ``steps`` and ``checkpoint_every``; None: these.
+        settings: keyword arguments of ``contrastive.fit``, and ``epochs`` and ``per_pass``: as in
+            ``in_steps``.
         workers: as in ``contrastive.fit``.
 
     Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.

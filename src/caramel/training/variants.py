@@ -31,16 +31,18 @@ def in_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[s
 
     Args:
         method: that is trained by.
-        settings: of the stage; without ``epochs`` its ``steps`` and ``checkpoint_every`` stay.
+        settings: of the stage; without ``epochs`` its ``steps`` and ``checkpoint_every`` stay, else it is
+            measured ``per_pass`` times in the steps of a pass, and at the end.
         number: train rows.
 
     Raises:
         ConfigError: the warm-up outlasts the training.
     """
     found = dict(settings)
-    if (epochs := found.pop("epochs")) is not None:
+    epochs, per_pass = found.pop("epochs"), found.pop("per_pass")
+    if epochs is not None:
         each = max(1, number // rows_at_each_step(method, found["batch"], bool(method.neighbours)))
-        found |= {"steps": epochs * each, "checkpoint_every": each}
+        found |= {"steps": epochs * each, "checkpoint_every": max(1, each // per_pass)}
     if found["warmup"] > found["steps"]:
         passes = f", which are {epochs} passes through {number} rows" if epochs is not None else ""
         raise ConfigError(
@@ -56,19 +58,18 @@ def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table[table["split"] == "train"], table[table["split"] == "val"]
 
 
-def check_data(variants: Iterable[str], rows: str | Path, base: str | Path) -> None:
+def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Path) -> None:
     """Look whether there is all that some methods train on, before one of them does.
 
     Args:
         variants: names of methods.
-        rows: path of the table ``training``.
+        train_rows: of table ``training``.
         base: checkpoint folder of the model that is trained.
 
     Raises:
         DataError: the rows lack what one of them needs (``examples.require``).
         BackendError: the model does.
     """
-    train_rows, _ = split_rows(rows)
     methods = [METHODS[variant] for variant in variants]
     for method in methods:
         require(train_rows, method)
@@ -80,23 +81,23 @@ def check_data(variants: Iterable[str], rows: str | Path, base: str | Path) -> N
         )
 
 
-def check_settings(variant: str, settings: Mapping[str, Any], rows: str | Path, processes: int) -> None:
-    """Look whether a variant can be trained as its settings say; ``rows`` is the path of the table ``training``.
+def check_settings(variant: str, settings: Mapping[str, Any], number: int, processes: int) -> None:
+    """Look whether a variant can be trained on so many rows as its settings say.
 
     Raises:
         ConfigError: as in ``in_steps`` and ``check_shares``.
     """
     method = set_up(variant, settings["negatives"], {})
-    in_steps(method, settings, len(split_rows(rows)[0]))
-    check_shares(method, rows, settings["batch"], processes)
+    in_steps(method, settings, number)
+    check_shares(method, number, settings["batch"], processes)
 
 
-def check_shares(method: Method, rows: str | Path, captions: int, processes: int) -> None:
+def check_shares(method: Method, number: int, captions: int, processes: int) -> None:
     """Look whether the processes of a training can share each batch alike.
 
     Args:
         method: that is trained by.
-        rows: path of the table ``training``.
+        number: train rows.
         captions: of a batch.
         processes: of a training.
 
@@ -105,7 +106,7 @@ def check_shares(method: Method, rows: str | Path, captions: int, processes: int
     """
     if processes == 1:
         return
-    number, beside = len(split_rows(rows)[0]), 2 if method.neighbours else 1
+    beside = 2 if method.neighbours else 1
     size = beside * min(number, rows_at_each_step(method, captions, bool(method.neighbours)))
     if size % processes:
         few = f", all {number} that there are" if size == number else ""
