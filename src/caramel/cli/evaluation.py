@@ -113,12 +113,13 @@ def evaluate(
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
     from caramel.evaluation import evaluate as library
+    from caramel.evaluation.before_scoring import missing
     from caramel.evaluation.results import run_files
     from caramel.report.terminal import metrics_text
 
     sources = _sources(benchmarks, data, images)
     if dry_run:
-        lines = library.missing(models, sources, limit)
+        lines = missing(models, sources, limit)
         say("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     run_files.prepare(out, [(source.benchmark, source.data) for source in sources])

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from tqdm import tqdm
 
 from caramel import tables
-from caramel.benchmarks.image_files import check_images
-from caramel.benchmarks.tasks import rejects_of, rejects_text
-from caramel.errors import BackendError, CaramelError, ConfigError
+from caramel.errors import ConfigError
+from caramel.evaluation.before_scoring import contents, twice
 from caramel.evaluation.encoding import Run, code_of
-from caramel.evaluation.fitness import unfit
-from caramel.evaluation.located import Source, check_instances, digest_of, keys_of, read_task, rejects_table
+from caramel.evaluation.located import Source, keys_of, read_task
 from caramel.evaluation.logged import log_run
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scoring import similarities
-from caramel.kinds.benchmark import Task
 from caramel.models.devices import gpus_of, resolve_device
-from caramel.models.families.specs import content_of, family_of, missing_of, open_model, parse_spec
+from caramel.models.families.specs import content_of, family_of, open_model, parse_spec
 from caramel.models.store import check_stores
 from caramel.registry import BENCHMARKS
 from caramel.running import tracking
@@ -94,10 +88,9 @@ def evaluate(
         ResourceError: a trial failed on Ray; the message holds its error. Or the tracking server does not answer.
     """
     require_server()
-    twice = _twice(models, sources)
-    if twice:
-        raise ConfigError("\n".join(twice))
-    contents, rejects = _contents(models, sources, limit)
+    if repeated := twice(models, sources):
+        raise ConfigError("\n".join(repeated))
+    asked, rejects = contents(models, sources, limit)
     weights = {model: content_of(model) for model in models}
     points = [
         {
@@ -105,7 +98,7 @@ def evaluate(
             "weights": weights[model],
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
             "source": asdict(source),
-            "content": contents[source.benchmark, family_of(model).looks_at_images],
+            "content": asked[source.benchmark, family_of(model).looks_at_images],
         }
         for model in models
         for source in sources
@@ -232,95 +225,11 @@ def _planned(
     )
 
 
-def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:
-    """Return all that keeps the evaluation from being run, without loading a model: an entry each."""
-    found, known = _twice(models, sources), []
-    for model in models:
-        try:
-            found += [f"model {model!r}: {line}" for line in missing_of(model)]
-            known.append(model)
-        except BackendError as error:  # its family cannot be told
-            found.append(str(error))
-    for source in sources:
-        try:
-            task = read_task(source, limit)
-            check_instances(task, source)
-            found += _unfit(known, source, task)
-            if any(family_of(model).looks_at_images for model in known):
-                check_images(task.images, source.benchmark)
-        except CaramelError as error:
-            found.append(f"benchmark {source.benchmark!r}: {error}")
-    return found
-
-
 def automatic_executor() -> parallel.Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 
     return "ray" if os.environ.get("RAY_ADDRESS") or torch.cuda.device_count() > 1 else "inline"
-
-
-def _twice(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
-    """Return what is wrong if the tables could not tell two models or benchmarks apart."""
-    found = []
-    for what, names in (
-        ("model", [parse_spec(model).name for model in models if _is_known(model)]),
-        ("benchmark", [source.benchmark for source in sources]),
-    ):
-        found += [
-            f"{what} {name!r} stands {names.count(name)} times. Give each {what} once"
-            f"{', and a name of its own: NAME=SPEC' if what == 'model' else ''}."
-            for name in dict.fromkeys(names)
-            if names.count(name) > 1
-        ]
-    return found
-
-
-def _is_known(model: str) -> bool:
-    """Return whether the family of a spec can be told."""
-    try:
-        parse_spec(model)
-    except BackendError:
-        return False
-    return True
-
-
-def _contents(
-    models: Sequence[str], sources: Sequence[Source], limit: int | None
-) -> tuple[dict[tuple[str, bool], str], pd.DataFrame]:
-    """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it, and the rejects.
-
-    Raises:
-        DataError: captions or images are missing or broken.
-        BackendError: a model cannot be scored on a benchmark.
-    """
-    with_images = {family_of(model).looks_at_images for model in models}
-    found: dict[tuple[str, bool], str] = {}
-    problems: list[str] = []
-    rejects: list[pd.DataFrame] = []
-    for source in sources:
-        task = read_task(source, limit)
-        check_instances(task, source)
-        left_out = rejects_of(task)
-        if left_out:
-            tqdm.write(rejects_text(left_out, source.benchmark), file=sys.stderr)
-        rejects.append(rejects_table(task, source.benchmark))
-        problems += _unfit(models, source, task)
-        if not problems:
-            instances = digest_of(task)
-            for looking in with_images:
-                keys = check_images(task.images, source.benchmark) if looking else []
-                whole = hashlib.sha256(b"".join([*keys, instances])).hexdigest()
-                found[source.benchmark, looking] = whole[:32]
-    if problems:
-        raise BackendError("\n".join(problems))
-    return found, _joined(tables.REJECTS, rejects)
-
-
-def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
-    """Return why models cannot be scored on a task, a line each."""
-    reasons = [unfit(model, BENCHMARKS[source.benchmark], task) for model in models]
-    return [reason for reason in reasons if reason]
 
 
 def _joined(table: tables.Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
