@@ -235,5 +235,6 @@ METHODS: Kind[Method] = Kind(
         "clic": "caramel.training.methods.clic:METHOD",
         "clic_joined": "caramel.training.methods.clic_joined:METHOD",
         "read": "caramel.training.methods.read:METHOD",
+        "two_captions": "caramel.training.methods.two_captions:METHOD",
     },
 )

@@ -184,6 +184,15 @@ def read(e, step) -> float:
     return neg(e) + 0.5 * x(e.paraphrases, e.texts, e.scale, e.image_of, rows=has)
 
 
+def two_captions(e, step) -> float:
+    has, there = (
+        [i for i, paraphrased in enumerate(e.paraphrased) if paraphrased],
+        [h for _, _, h in negatives(e)],
+    )
+    to_text = x(e.images, e.paraphrases, e.scale, e.image_of, there, rows=has, keyed=has)
+    return (neg(e) + (to_text + x(e.paraphrases, e.images, e.scale, e.image_of, rows=has)) / 2) / 2
+
+
 BY_HAND = {
     "infonce": infonce,
     "siglip": siglip,
@@ -197,6 +206,7 @@ BY_HAND = {
     "clic": clic,
     "clic_joined": clic,
     "read": read,
+    "two_captions": two_captions,
 }
 
 
