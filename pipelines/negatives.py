@@ -1,26 +1,59 @@
 """Stage ``negatives``: hard negatives of all subtypes and one paraphrase per pair."""
 
+from functools import partial
+
+import pandas as pd
+
 from caramel import tables
 from caramel.config import Config
+from caramel.kinds.writer import Part, Written
 from caramel.registry import WRITERS
 from caramel.running.stages import run
 
+FOLDER = "data/negatives"
+
 
 def negatives(config: Config) -> None:
-    """Write data/negatives/{negatives,paraphrases,rejects}.parquet."""
+    """Write data/negatives/{negatives,paraphrases,rejects}.parquet; of language models replies and verdicts, too."""
     section = config.negatives
     pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
-    write = WRITERS[section.backend]
-    written = write(
+    write = partial(
+        _written,
         pairs,
         files=config.scenes.files,
         seed=section.seed,
         attempts=section.attempts,
         further_objects=config.scenes.further_objects,
+        model=section.language_model.model_dump(),
     )
-    tables.write(tables.NEGATIVES, written.negatives, "data/negatives/negatives.parquet")
-    tables.write(tables.PARAPHRASES, written.paraphrases, "data/negatives/paraphrases.parquet")
-    tables.write(tables.REJECTS, written.rejects, "data/negatives/rejects.parquet")
+    if section.paraphrases in (None, section.backend):
+        written = write(section.backend, parts=["negatives", "paraphrases"])
+    else:
+        first = write(section.backend, parts=["negatives"])
+        written = _joined(first, write(section.paraphrases, parts=["paraphrases"]))
+    tables.write(tables.NEGATIVES, written.negatives, f"{FOLDER}/negatives.parquet")
+    tables.write(tables.PARAPHRASES, written.paraphrases, f"{FOLDER}/paraphrases.parquet")
+    tables.write(tables.REJECTS, written.rejects, f"{FOLDER}/rejects.parquet")
+    if written.replies is not None and written.verdicts is not None:
+        tables.write_parts(tables.REPLIES, written.replies, f"{FOLDER}/replies.parquet", by="reply_id")
+        tables.write(tables.VERDICTS, written.verdicts, f"{FOLDER}/verdicts.parquet")
+
+
+def _written(pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings: object) -> Written:
+    return WRITERS[backend](pairs, parts=parts, **settings)  # type: ignore[arg-type]
+
+
+def _joined(first: Written, second: Written) -> Written:
+    """Return the negatives of the first writer, the paraphrases of the second, and what belongs to each."""
+    of_second = first.rejects["id"].str.endswith(":paraphrase")
+    rejects = [first.rejects[~of_second], second.rejects[second.rejects["id"].str.endswith(":paraphrase")]]
+    asked = first if first.replies is not None else second
+    return first._replace(
+        paraphrases=second.paraphrases,
+        rejects=pd.concat(rejects, ignore_index=True),
+        replies=asked.replies,
+        verdicts=asked.verdicts,
+    )
 
 
 if __name__ == "__main__":

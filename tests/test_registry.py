@@ -16,6 +16,7 @@ from caramel.config import Pretrain, TrainGenerator
 from caramel.errors import BackendError
 from caramel.kinds.benchmark import Benchmark
 from caramel.kinds.judge import JudgeMaker
+from caramel.kinds.language_model import LanguageModelKind
 from caramel.kinds.method import Method
 from caramel.kinds.model import Family
 from caramel.kinds.parser import Parser
@@ -27,7 +28,13 @@ from caramel.registry import SCORERS, SOURCES, Kind
 from caramel.running.closures import TABLES
 
 NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
-DESCRIBED = {"SCORERS": ScorerSpec, "FAMILIES": Family, "BENCHMARKS": Benchmark, "METHODS": Method}
+DESCRIBED = {
+    "SCORERS": ScorerSpec,
+    "FAMILIES": Family,
+    "BENCHMARKS": Benchmark,
+    "METHODS": Method,
+    "LANGUAGE_MODELS": LanguageModelKind,
+}
 CALLED = {
     "SOURCES": SourceReader,
     "WRITERS": Writer,

@@ -41,6 +41,18 @@ Subtype = Literal[
     "add_att",
     "only_obj",
 ]
+Check = Literal[
+    "statement",
+    "finished",
+    "plain",
+    "new",
+    "one_change",
+    "place",
+    "subtype",
+    "unsaid",
+    "overlap",
+    "meaning",
+]
 MOST = 2**31 - 1  # of whole numbers
 
 
@@ -66,6 +78,7 @@ Guidance = Annotated[float, Field(ge=0, le=100)]
 Decay = Annotated[float, Field(ge=0, lt=1)]
 WeightDecay = Annotated[float, Field(ge=0, le=100)]
 Weight = Annotated[float, Field(ge=0, le=1000)]
+Price = Annotated[float, Field(ge=0, le=1e6)]
 Item = TypeVar("Item")
 
 
@@ -139,12 +152,39 @@ class Scenes(Section):
         return shares
 
 
+class LanguageModel(Section):
+    """How a language model is asked for captions, and when a text of it will do."""
+
+    target: str | None
+    paraphraser: str | None
+    name: str | None
+    replies: str | None
+    subtypes: Annotated[int, Field(ge=1, le=7)]
+    examples: Annotated[int, Field(ge=0, le=7)]
+    structured: bool
+    validate_texts: bool
+    at_once: Annotated[int, Field(ge=1, le=1024)]
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)]
+    required: Annotated[tuple[Check, ...], Distinct]
+    longest: Annotated[float, Field(ge=1, le=100)]
+    similar: Share
+    slack: Annotated[int, Field(ge=0, le=100)]
+    overlap: Share
+    price_in: Price
+    price_out: Price
+    max_requests: Positive | None
+    max_total_tokens: Annotated[int, Field(gt=0, le=10**15)] | None
+    max_cost: Annotated[float, Field(gt=0, le=1e9)] | None
+
+
 class Negatives(Section):
     """Stage ``negatives``: hard negatives and paraphrases."""
 
     backend: str
+    paraphrases: str | None
     seed: Seed
     attempts: Positive
+    language_model: LanguageModel
 
 
 class Scores(Section):

@@ -12,7 +12,18 @@ from pathlib import Path
 
 from caramel.config import Config
 from caramel.errors import BackendError, CaramelError, shown
-from caramel.registry import BASES, BENCHMARKS, FAMILIES, GENERATORS, JUDGES, SCORERS, SOURCES, WRITERS, Kind
+from caramel.registry import (
+    BASES,
+    BENCHMARKS,
+    FAMILIES,
+    GENERATORS,
+    JUDGES,
+    LANGUAGE_MODELS,
+    SCORERS,
+    SOURCES,
+    WRITERS,
+    Kind,
+)
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
 # Benchmarks of stage ``evaluate`` that nobody names.
@@ -36,6 +47,7 @@ def unmet(config: Config) -> Iterator[str]:
     for key, kind, name in (
         ("scenes.source", SOURCES, config.scenes.source),
         ("negatives.backend", WRITERS, config.negatives.backend),
+        ("negatives.paraphrases", WRITERS, config.negatives.paraphrases),
         ("train_generator.backend", GENERATORS, config.train_generator.backend),
         ("pretrain.backend", BASES, config.pretrain.backend),
         ("filter_images.judge", JUDGES, images.judge),
@@ -46,6 +58,7 @@ def unmet(config: Config) -> Iterator[str]:
     for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
         if stage.backend == "pretrained" and not stage.pretrained:
             yield f"{key}.pretrained is not set, and {key}.backend is 'pretrained'"
+    yield from _language_model(config)
     yield from _do_not_go_together(config)
     for key, scorers in (
         ("scores.scorers", config.scores.scorers),
@@ -67,6 +80,23 @@ def unmet(config: Config) -> Iterator[str]:
     for key, folder in folders:
         if folder is not None and not (is_there(folder) and Path(folder).is_dir()):
             yield f"{key} = {folder!r}: there is no such folder"
+
+
+def _language_model(config: Config) -> Iterator[str]:
+    """Yield what a language model that writes captions lacks."""
+    section, key = config.negatives, "negatives.language_model"
+    if "language_model" not in (section.backend, section.paraphrases):
+        return
+    model = section.language_model
+    if model.target is None:
+        yield f"{key}.target is not set, and negatives asks for a language model: chat:MODEL@URL or local:FOLDER"
+    for name, spec in (("target", model.target), ("paraphraser", model.paraphraser)):
+        if spec is not None:
+            yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
+            if model.structured and not spec.startswith("chat:"):
+                yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
+    if model.replies is not None and not is_there(model.replies):
+        yield f"{key}.replies = {model.replies!r}: there is no such file"
 
 
 def _do_not_go_together(config: Config) -> Iterator[str]:

@@ -17,6 +17,7 @@ from caramel.errors import BackendError
 if TYPE_CHECKING:  # a listing of names needs no types, and so not what these import
     from caramel.kinds.benchmark import Benchmark
     from caramel.kinds.judge import JudgeMaker
+    from caramel.kinds.language_model import LanguageModelKind
     from caramel.kinds.method import Method
     from caramel.kinds.model import Family
     from caramel.kinds.parser import Parser
@@ -94,6 +95,7 @@ WRITERS: Kind[Writer] = Kind(
         "world": "caramel.captions.scene_writer:world_negatives",
         "lexicon": "caramel.captions.lexicon:lexicon_negatives",
         "given": "caramel.captions.given:given_negatives",
+        "language_model": "caramel.captions.asked.language_writer:language_negatives",
     },
 )
 
@@ -131,6 +133,15 @@ GENERATORS: Kind[Trainer] = Kind(
         "pixart": "caramel.training.text_to_image:train_pixart",
         "pretrained": "caramel.images.pipelines:adopt_pipeline",
     },
+)
+
+LANGUAGE_MODELS: Kind[LanguageModelKind] = Kind(
+    "language model",
+    {
+        "chat": "caramel.models.writers.chat_writer:CHAT_WRITER",
+        "local": "caramel.models.writers.causal_writer:CAUSAL_WRITER",
+    },
+    check="caramel.models.writers.writer_specs:missing_language_model",
 )
 
 PARSERS: Kind[Callable[[str], Parser]] = Kind(

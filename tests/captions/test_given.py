@@ -17,7 +17,7 @@ DATA = os.environ.get("CARAMEL_DATA")
 def written(folder: Path):
     pairs = read_pairs(files=str(folder), held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
     found = given_negatives(pairs, files=str(folder), seed=2, attempts=5)
-    for table, rows in zip((tables.NEGATIVES, tables.PARAPHRASES, tables.REJECTS), found, strict=True):
+    for table, rows in zip((tables.NEGATIVES, tables.PARAPHRASES, tables.REJECTS), found[:3], strict=True):
         tables.check(table, rows, "test")
     assert len(found.negatives) == len(pairs) == len(found.paraphrases) + len(found.rejects)
     return found

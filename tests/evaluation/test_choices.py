@@ -38,7 +38,7 @@ from caramel.evaluation.replies import PATIENCE, ask, kept_replies
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
 from caramel.kinds.model import Question, Reply
-from caramel.models.families.chat import KEY
+from caramel.models.families.chat_endpoint import KEY
 from caramel.models.families.specs import open_model
 
 NAMES = list(COLOURS)
@@ -337,10 +337,11 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
         from pathlib import Path
         from caramel.evaluation.replies import ask
         from caramel.models.families.chat import Chat
+        from caramel.models.families.chat_endpoint import Endpoint
         from caramel.kinds.model import Question
         image = Path(sys.argv[2]).read_bytes()
         questions = {f"key{n}": Question(f"question {n}", lambda: image) for n in range(100)}
-        ask(Chat("m", "test-model", sys.argv[1]), questions, Path(sys.argv[3]))
+        ask(Chat("m", Endpoint("test-model", sys.argv[1])), questions, Path(sys.argv[3]))
     """
     (tmp_path / "red.png").write_bytes(picture("red"))
     words = [server.url, str(tmp_path / "red.png"), str(tmp_path / "replies")]

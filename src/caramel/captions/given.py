@@ -24,7 +24,7 @@ def given_negatives(
         files: folder of SugarCrepe(++) JSON.
         seed: nothing is drawn; it is recorded in the table.
         attempts: nothing is drawn; each negative counts as the first attempt.
-        unused: what the world needs.
+        unused: what other backends need.
 
     Raises:
         DataError: the files are broken, or the pairs are not theirs.

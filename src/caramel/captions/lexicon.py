@@ -222,13 +222,14 @@ def lexicon_negatives(
         files: unused here; backends that read a folder of the user's need it.
         seed: the draw of a negative depends on this, the pair's name and the subtype alone.
         attempts: unused here; the first draw from what is possible is taken.
-        unused: what the world needs.
+        unused: what other backends need.
     """
     captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
     # Some at a time: rows that are not in a frame yet take three times the memory.
     starts = range(0, max(1, len(pairs)), PAIRS)
     parts = [_written(pairs.iloc[start : start + PAIRS], captions, seed) for start in starts]
-    return Written(*(pd.concat(of_parts, ignore_index=True) for of_parts in zip(*parts, strict=True)))
+    tables_of = zip(*((part.negatives, part.paraphrases, part.rejects) for part in parts), strict=True)
+    return Written(*(pd.concat(of_parts, ignore_index=True) for of_parts in tables_of))
 
 
 def _written(pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int) -> Written:

@@ -97,7 +97,7 @@ def _compounds(said: Reading, *, further_objects: bool) -> frozenset[Compound]:
 
 
 def world_negatives(
-    pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, further_objects: bool
+    pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, further_objects: bool, **unused: object
 ) -> Written:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
@@ -110,6 +110,7 @@ def world_negatives(
         seed: the draw of a negative depends on this, the pair's name and the subtype alone.
         attempts: draws until the exact check agrees and the caption is of its split.
         further_objects: captions may leave objects out.
+        unused: what language models need.
 
     Raises:
         DataError: a pair has no scene, or a caption is no sentence of the world's language.

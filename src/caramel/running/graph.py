@@ -44,7 +44,7 @@ def _widest(file: Path, modules: set[str], package: Package) -> Path:
 
 def _data(folder: Path) -> set[Path]:
     """Return the files in a package's folder that are not code: templates and tables that its modules read."""
-    return {path for path in folder.iterdir() if path.is_file() and path.suffix in (".csv", ".html")}
+    return {path for path in folder.iterdir() if path.is_file() and path.suffix in (".csv", ".html", ".yaml")}
 
 
 def rewritten(graph: dict[str, Any], root: Path) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
@@ -33,7 +33,8 @@ from PIL import Image
 
 from caramel.errors import BackendError, DataError
 from caramel.kinds.model import Chooser, Question, Reply
-from caramel.models.families.chat import KEY, Chat, data_url, load_chat, missing_chat
+from caramel.models.families.chat import Chat, data_url, load_chat, missing_chat
+from caramel.models.families.chat_endpoint import KEY, Endpoint
 from caramel.models.families.chat_responses import LARGEST
 from caramel.models.families.specs import missing_of, open_model
 
@@ -54,7 +55,8 @@ def server() -> Iterator[ChatServer]:
 
 
 def chat(server: ChatServer, **settings: Any) -> Chat:
-    return Chat("m", "test-model", server.url, **{"pause": 0.001, "attempts": 3, "timeout": 5, **settings})
+    quick = {"pause": 0.001, "attempts": 3, "timeout": 5, **settings}
+    return Chat("m", Endpoint("test-model", server.url, **quick))
 
 
 def question(colour: str = "red") -> Question:
@@ -335,7 +337,10 @@ def test_the_key_goes_into_the_header_and_nowhere_else(
         asked(model, [question()])
     assert KEY_VALUE not in str(caught.value)
     server.behave = lambda request, number: refuses(500, f"Wrong: {request.headers['Authorization']}")
-    assert KEY_VALUE not in asked(Chat(**{**asdict(model), "pause": 0}), [question()])[0].problem
+    assert (
+        KEY_VALUE
+        not in asked(replace(model, endpoint=replace(model.endpoint, pause=0)), [question()])[0].problem
+    )
 
 
 def test_a_key_that_no_header_can_hold_is_an_error_without_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -377,16 +382,16 @@ def test_headers_that_would_make_a_client_decode_the_body_are_not_looked_at(serv
 
 @pytest.mark.parametrize("url", ["http://xn--a/v1", "http://a\x00b/v1", "http://[v1.a]/v1"])
 def test_a_url_that_names_no_host_is_a_failure(url: str) -> None:
-    reply = asked(Chat("m", "m", url, attempts=1), [question()])[0]
+    reply = asked(Chat("m", Endpoint("m", url, attempts=1)), [question()])[0]
     assert reply.text is None
     assert reply.problem
 
 
 def test_endpoint_and_model_belong_to_the_identity_and_the_rest_does_not() -> None:
-    first = Chat("m", "a", "http://127.0.0.1:1/v1")
-    assert first.identity == Chat("n", "a", "http://127.0.0.1:1/v1", "key", 1, 1, 1, 1, 1).identity
-    assert first.identity != Chat("m", "b", "http://127.0.0.1:1/v1").identity
-    assert first.identity != Chat("m", "a", "http://127.0.0.1:2/v1").identity
+    first = Chat("m", Endpoint("a", "http://127.0.0.1:1/v1"))
+    assert first.identity == Chat("n", Endpoint("a", "http://127.0.0.1:1/v1", "key", 1, 1, 1, 1, 1)).identity
+    assert first.identity != Chat("m", Endpoint("b", "http://127.0.0.1:1/v1")).identity
+    assert first.identity != Chat("m", Endpoint("a", "http://127.0.0.1:2/v1")).identity
 
 
 def decoded(url: str) -> Image.Image:
@@ -470,5 +475,9 @@ def test_the_family_chat_opens_by_spec(server: ChatServer) -> None:
     open_model.cache_clear()
     model = open_model(f"tester=chat:org/some-model:free@{server.url}/", "cpu", "fp32")
     assert isinstance(model, Chooser)
-    assert (model.name, model.model, model.url) == ("tester", "org/some-model:free", server.url)
+    assert (model.name, model.endpoint.model, model.endpoint.url) == (
+        "tester",
+        "org/some-model:free",
+        server.url,
+    )
     open_model.cache_clear()

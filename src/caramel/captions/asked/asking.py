@@ -1,0 +1,181 @@
+"""Many scripts at once with one language model: what is known is taken, what is not is asked, and all of it is kept."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tqdm import tqdm
+
+from caramel.captions.asked.conversation import Ask, Outcome, Script
+from caramel.captions.asked.reply_store import Key, ReplyStore
+from caramel.captions.asked.spending import Spent
+from caramel.captions.prompts.prompt_files import prompt, version_of
+from caramel.errors import BackendError, ResourceError
+from caramel.kinds.language_model import LanguageModel, Request, Said
+
+PATIENCE = 16  # requests in a row without a reply, after which the run ends
+WINDOW = 4  # scripts under way for each request that may be
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a model is asked.
+
+    Attributes:
+        model: what replies are kept under, canonical JSON.
+        seed: draws of words depend on this and the question alone.
+        examples: that a prompt shows at most.
+        max_tokens: of an answer.
+        structured: whether the server is to see to the form of answers.
+        at_once: requests under way.
+    """
+
+    model: str
+    seed: int
+    examples: int
+    max_tokens: int
+    structured: bool
+    at_once: int
+
+
+@dataclass
+class _Waiting:
+    """A question that is asked, and the scripts that wait for its reply."""
+
+    key: Key
+    request: Request
+    scripts: list[tuple[int, Script]]
+
+
+class Asking:
+    """A run of scripts; ``outcomes`` are by their place.
+
+    Args:
+        scripts: they are begun as there is room for them.
+        total: how many there are.
+        manner: how the model is asked.
+        store: of the replies.
+        spent: what is counted, and what ends the run.
+        title: of the progress bar.
+    """
+
+    def __init__(
+        self,
+        scripts: Iterator[Script],
+        total: int,
+        *,
+        manner: Manner,
+        store: ReplyStore,
+        spent: Spent,
+        title: str,
+    ) -> None:
+        self.outcomes: dict[int, Outcome] = {}
+        self._scripts, self._total, self._title = enumerate(scripts), total, title
+        self._manner, self._store, self._spent = manner, store, spent
+        self._asked: dict[str, _Waiting] = {}
+        self._ready: deque[str] = deque()
+        self._silent, self._stop = 0, ""
+
+    def run(self, model: LanguageModel) -> dict[int, Outcome]:
+        """Return the outcome of each script.
+
+        Raises:
+            ResourceError: a cap of the budget is reached; what came is kept.
+            BackendError: the model refuses, or ``PATIENCE`` requests in a row had no reply; what came is kept.
+        """
+        with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
+            model.answer(self._waiting, self._heard)
+            self._bar.set_postfix_str(str(self._spent))
+        if self._silent >= PATIENCE:
+            raise BackendError(
+                f"The language model did not answer {self._silent} requests in a row; the last problem was: {self._stop}\n"
+                f"Look at the server and its URL, then run the same again: replies that came are kept ({self._spent})."
+            )
+        if self._stop:
+            raise ResourceError(
+                f"The budget negatives.language_model.{self._stop} is reached with {len(self.outcomes):,} of "
+                f"{self._total:,} texts ({self._spent}). What came is kept: raise the cap and run the same again."
+            )
+        assert len(self.outcomes) == self._total
+        return self.outcomes
+
+    def _waiting(self, number: int) -> list[tuple[str, Request]]:
+        """Return at most so many requests, and begin scripts to have them."""
+        while (
+            not self._stop and len(self._ready) < number and len(self._asked) < WINDOW * self._manner.at_once
+        ):
+            begun = next(self._scripts, None)
+            if begun is None:
+                break
+            self._advance(*begun, None)
+        found: list[tuple[str, Request]] = []
+        while not self._stop and self._ready and len(found) < number:
+            request = self._asked[self._ready[0]].request
+            self._stop = self._spent.reserve(request) or ""
+            if not self._stop:
+                found.append((self._ready.popleft(), request))
+        return found
+
+    def _heard(self, name: str, said: Said) -> None:
+        """Keep a reply and go on with the scripts that waited for it."""
+        waiting = self._asked.pop(name)
+        said = self._store.put(waiting.key, said)
+        self._spent.release(waiting.request)
+        self._spent.note(said, waiting.request)
+        self._silent = self._silent + 1 if said.text is None else 0
+        if self._silent >= PATIENCE:
+            self._stop = said.problem or "no reply"
+            return
+        for place, script in waiting.scripts:
+            self._advance(place, script, said)
+
+    def _advance(self, place: int, script: Script, said: Said | None) -> None:
+        """Go on with a script, with all replies that are known, until it ends or must wait."""
+        while True:
+            try:
+                ask = script.send(said) if said else next(script)
+            except StopIteration as done:
+                self.outcomes[place] = done.value
+                self._bar.update()
+                self._bar.set_postfix_str(str(self._spent), refresh=False)
+                return
+            key, request = keyed(ask, self._manner)
+            found = self._store.take(key)
+            if found is None:
+                name = key.reply_id
+                if name not in self._asked:
+                    self._asked[name] = _Waiting(key, request, [])
+                    self._ready.append(name)
+                self._asked[name].scripts.append((place, script))
+                return
+            said, before = found
+            if not before:
+                self._spent.note(said, request)
+
+
+def keyed(ask: Ask, manner: Manner) -> tuple[Key, Request]:
+    """Return what a question's reply is kept under, and the request."""
+    asked = prompt(ask.prompt)
+    given = canonical({"given": ask.given, "failed": ask.failed})
+    seed = zlib.crc32(canonical([manner.seed, ask.prompt, given, ask.attempt]).encode()) & 0x7FFFFFFF
+    seed = seed if ask.temperature else 0
+    parameters = {
+        "temperature": ask.temperature,
+        "seed": seed,
+        "max_tokens": manner.max_tokens,
+        "structured": manner.structured,
+    }
+    version = f"{ask.prompt}@{version_of(ask.prompt, manner.examples)}"
+    key = Key(manner.model, version, canonical(parameters), given, ask.attempt)
+    messages = asked.messages(ask.given, manner.examples, ask.failed)
+    schema = asked.schema_text if manner.structured else None
+    return key, Request(messages, ask.temperature, seed, manner.max_tokens, schema)
+
+
+def canonical(value: object) -> str:
+    """Return a value as JSON that is the same wherever it is written."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,213 @@
+"""Hard negatives and paraphrases by language models; every reply is kept, and all else is a function of the replies."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.captions.asked.asking import Asking, Manner, canonical
+from caramel.captions.asked.conversation import Outcome, Rules, Script
+from caramel.captions.asked.reply_store import ReplyStore, open_replies
+from caramel.captions.asked.scripts import SUBTYPES, write_negative, write_paraphrase
+from caramel.captions.asked.spending import Budget, Spent
+from caramel.captions.asked.text_verdicts import Bounds
+from caramel.captions.scanning import sentence
+from caramel.kinds.language_model import LanguageModel
+from caramel.kinds.writer import Part, Written
+from caramel.registry import LANGUAGE_MODELS
+
+STORE = Path("work/replies/replies.sqlite")
+NAME = "language_model"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``negatives.language_model`` of the params; what each means stands in params/default.yaml."""
+
+    target: str
+    paraphraser: str | None
+    name: str | None
+    replies: str | None
+    subtypes: int
+    examples: int
+    structured: bool
+    validate_texts: bool
+    at_once: int
+    max_tokens: int
+    required: tuple[str, ...]
+    longest: float
+    similar: float
+    slack: int
+    overlap: float
+    price_in: float
+    price_out: float
+    max_requests: int | None
+    max_total_tokens: int | None
+    max_cost: float | None
+
+    @property
+    def budget(self) -> Budget:
+        """Prices and caps."""
+        return Budget(self.price_in, self.price_out, self.max_requests, self.max_total_tokens, self.max_cost)
+
+    def rules(self, attempts: int) -> Rules:
+        """Return what scripts go by."""
+        bounds = Bounds(self.longest, self.similar, self.slack, self.overlap)
+        return Rules(attempts, self.required, bounds, self.validate_texts)
+
+    def manner(self, model: LanguageModel, seed: int) -> Manner:
+        """Return how a model is asked."""
+        return Manner(
+            self.name or canonical(model.identity),
+            seed,
+            self.examples,
+            self.max_tokens,
+            self.structured,
+            self.at_once,
+        )
+
+
+def language_negatives(
+    pairs: pd.DataFrame,
+    *,
+    seed: int,
+    attempts: int,
+    parts: Collection[Part],
+    model: Mapping[str, Any],
+    store: Path = STORE,
+    **unused: object,
+) -> Written:
+    """Return hard negatives of the drawn subtypes and one paraphrase for each pair, where a model writes them.
+
+    Args:
+        pairs: table ``pairs``; all captions of an image count as said of it.
+        seed: what is drawn depends on this, the pair's name and the subtype alone.
+        attempts: at a text.
+        parts: what is wanted.
+        model: ``negatives.language_model`` of the params.
+        store: where replies are kept, now and for later runs.
+        unused: what other backends need.
+
+    Raises:
+        BackendError: the model cannot be loaded, refuses, or does not answer; what came is kept.
+        ResourceError: a cap of the budget is reached; what came is kept.
+    """
+    settings = Settings(**model)
+    spent = Spent(settings.budget)
+    with ExitStack() as open_until_written:
+        replies = open_until_written.enter_context(open_replies(store))
+        if settings.replies is not None:
+            replies.adopt(Path(settings.replies))
+        found: dict[str, Outcome] = {}
+        for part in parts:
+            target = (settings.paraphraser if part == "paraphrases" else None) or settings.target
+            named = texts(pairs, part, seed, settings.subtypes, settings.rules(attempts))
+            found |= _asked(target, named, settings, seed, replies, spent, part)
+        return _written(pairs, found, seed)._replace(replies=_used(replies, open_until_written.pop_all()))
+
+
+def _used(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
+    """Yield the parts of table ``replies``, and let go of the file after the last."""
+    with still_open:
+        yield from replies.used()
+
+
+def _asked(
+    target: str,
+    named: dict[str, Callable[[], Script]],
+    settings: Settings,
+    seed: int,
+    replies: ReplyStore,
+    spent: Spent,
+    part: Part,
+) -> dict[str, Outcome]:
+    """Return name -> outcome of the scripts of a part."""
+    kind, _, rest = target.partition(":")
+    model = LANGUAGE_MODELS[kind].load(rest, at_once=settings.at_once)
+    asking = Asking(
+        (begin() for begin in named.values()),
+        len(named),
+        manner=settings.manner(model, seed),
+        store=replies,
+        spent=spent,
+        title=part,
+    )
+    outcomes = asking.run(model)
+    return {name: outcomes[place] for place, name in enumerate(named)}
+
+
+def texts(
+    pairs: pd.DataFrame, part: Part, seed: int, subtypes: int, rules: Rules
+) -> dict[str, Callable[[], Script]]:
+    """Return name -> what begins the script of each text that is wanted, in the pairs' order."""
+    captions = pairs.groupby("image_id")["caption"].agg(list).to_dict()
+    found: dict[str, Callable[[], Script]] = {}
+    for pair_id, image_id, caption in zip(pairs["pair_id"], pairs["image_id"], pairs["caption"], strict=True):
+        if part == "paraphrases":
+            found[f"{pair_id}:paraphrase"] = partial(write_paraphrase, caption, rules)
+            continue
+        for subtype in _drawn(pair_id, seed, subtypes):
+            draw = partial(_generator, seed, f"{pair_id}:{subtype}")
+            begin = partial(_begun, caption, subtype, captions[image_id], draw, rules)
+            found[f"{pair_id}:{subtype}"] = begin
+    return found
+
+
+def _begun(
+    caption: str,
+    subtype: str,
+    captions: Iterable[str],
+    draw: Callable[[int], np.random.Generator],
+    rules: Rules,
+) -> Script:
+    return write_negative(caption, subtype, sentence(caption, captions).said, draw, rules)
+
+
+def _generator(seed: int, name: str, attempt: int) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(name.encode()), attempt])
+
+
+def _drawn(pair_id: str, seed: int, number: int) -> list[str]:
+    """Return so many of the subtypes, drawn for a pair, in their order."""
+    if number >= len(SUBTYPES):
+        return list(SUBTYPES)
+    chosen = _generator(seed, pair_id, 0).choice(len(SUBTYPES), number, replace=False)
+    return [SUBTYPES[place] for place in sorted(chosen.tolist())]
+
+
+def _written(pairs: pd.DataFrame, found: Mapping[str, Outcome], seed: int) -> Written:
+    """Return the tables of what came of all scripts."""
+    captions = dict(zip(pairs["pair_id"], pairs["caption"], strict=True))
+    negatives, paraphrases, rejects = [], [], []
+    for name, outcome in found.items():
+        pair_id, _, subtype = name.rpartition(":")
+        if outcome.text is None:
+            drafted = outcome.drafts[-1].text if outcome.drafts else captions[pair_id]
+            rejects.append((name, "negatives", outcome.reason, drafted))
+        elif subtype == "paraphrase":
+            paraphrases.append((pair_id, outcome.text, NAME, outcome.attempt))
+        else:
+            kind = subtype.partition("_")[0]
+            negatives.append((name, pair_id, kind, subtype, outcome.text, NAME, seed, outcome.attempt, None))
+    assert len(negatives) + len(paraphrases) + len(rejects) == len(found)
+    return Written(
+        pd.DataFrame(negatives, columns=list(tables.NEGATIVES.columns)),
+        pd.DataFrame(paraphrases, columns=list(tables.PARAPHRASES.columns)),
+        pd.DataFrame(rejects, columns=list(tables.REJECTS.columns)),
+        verdicts=tables.frame(tables.VERDICTS, list(_verdicts(found))),
+    )
+
+
+def _verdicts(found: Mapping[str, Outcome]) -> Iterator[dict[str, object]]:
+    for name, outcome in found.items():
+        for draft in outcome.drafts:
+            yield {"id": name, "attempt": draft.attempt, "text": draft.text, **asdict(draft.verdict)}

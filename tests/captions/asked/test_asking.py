@@ -1,0 +1,241 @@
+"""Bad replies, budgets and patience, against a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from chat_server import CLOSE, Behaviour, ChatServer, Request, Response, always, in_turn, refuses, says
+from obliging_writer import asked, completion
+
+from caramel.captions.asked.asking import PATIENCE, Asking, Manner, keyed
+from caramel.captions.asked.conversation import (
+    CUT,
+    EMPTY,
+    MALFORMED,
+    NO_REPLY,
+    Ask,
+    Outcome,
+    Script,
+    answered,
+)
+from caramel.captions.asked.reply_store import open_replies
+from caramel.captions.asked.spending import Budget, Spent, length
+from caramel.errors import BackendError, ResourceError
+from caramel.models.families.chat_endpoint import Endpoint
+from caramel.models.writers.chat_writer import ChatWriter
+
+GOOD = completion(json.dumps({"follows": "no"}))
+FREE = Budget(0.0, 0.0, None, None, None)
+MANNER = Manner("m", 1, 7, 64, False, 4)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    server = ChatServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "r.sqlite"
+
+
+def script(text: str, tries: int = 1) -> Script:
+    """Ask one question; its answer is the outcome."""
+    answer = yield from answered(Ask("validate_negative", {"caption": text, "changed": "B."}, 1, 0.0), tries)
+    return (
+        Outcome(None, 1, answer, ())
+        if isinstance(answer, str)
+        else Outcome(str(answer["follows"]), 1, "", ())
+    )
+
+
+def run(
+    server: ChatServer,
+    behave: Behaviour,
+    store: Path,
+    texts: list[str],
+    *,
+    tries: int = 1,
+    spent: Spent | None = None,
+    workers: int = 4,
+    attempts: int = 2,
+) -> list[Outcome]:
+    server.behave = behave
+    endpoint = Endpoint("m", server.url, pause=0.001, attempts=attempts, timeout=5, workers=workers)
+    manner = replace(MANNER, at_once=workers)
+    scripts = (script(text, tries) for text in texts)
+    with open_replies(store) as replies:
+        asking = Asking(
+            scripts, len(texts), manner=manner, store=replies, spent=spent or Spent(FREE), title="texts"
+        )
+        found = asking.run(ChatWriter(endpoint))
+    return [found[place] for place in range(len(texts))]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (refuses(429, "slow down", Retry_After="0"), NO_REPLY),
+        (refuses(500, "oh"), NO_REPLY),
+        (Response(200, b"<html>502 Bad Gateway</html>"), NO_REPLY),
+        (Response(200, b'{"choices": [{"message": {"con', {"Content-Length": "9999"}), NO_REPLY),
+        (CLOSE, NO_REPLY),
+        (says(""), EMPTY),
+        (says(None), EMPTY),
+        (says("I'm sorry, but I can't help with that."), MALFORMED),
+        (says("Lo siento, no puedo."), MALFORMED),
+        (says("word " * 20_000), MALFORMED),
+        (completion('{"foll', "length"), CUT),
+    ],
+)
+def test_bad_replies_are_asked_again_and_then_a_reject_with_its_reason(
+    server: ChatServer, store: Path, trouble: Response | str, reason: str
+) -> None:
+    tries = 1 if reason == NO_REPLY else 2
+    assert run(server, in_turn(trouble, GOOD), store, ["A."], tries=tries)[0].text == "no"
+    assert len(server.requests) == 2
+    assert run(server, lambda *_: trouble, store, ["C."], tries=2)[0] == Outcome(None, 1, reason, ())
+    assert len(server.requests) == 4
+
+
+def test_an_answer_that_is_not_of_the_form_is_shown_to_the_model_with_what_is_wrong(
+    server: ChatServer, store: Path
+) -> None:
+    run(server, in_turn(says("Hm."), GOOD), store, ["A."], tries=2)
+    *_, question, answer, told = server.requests[1].body["messages"]
+    assert question["content"] == "Caption: A.\nChanged: B."
+    assert answer == {"role": "assistant", "content": "Hm."}
+    assert told["content"].startswith("That does not do:")
+
+
+def test_equal_questions_are_asked_once_even_when_the_first_is_under_way(
+    server: ChatServer, store: Path
+) -> None:
+    found = run(server, always('{"follows": "yes"}'), store, ["A.", "B.", "A.", "B."] * 5)
+    assert [outcome.text for outcome in found] == ["yes"] * 20
+    assert len(server.requests) == 2
+
+
+def test_each_script_gets_the_reply_to_its_own_question(server: ChatServer, store: Path) -> None:
+    def behave(request: Request, number: int) -> Response:
+        return completion(json.dumps({"follows": "yes" if int(asked(request)[1]["caption"]) % 3 else "no"}))
+
+    found = run(server, behave, store, [str(i) for i in range(60)])
+    assert [outcome.text for outcome in found] == ["yes" if i % 3 else "no" for i in range(60)]
+
+
+def test_as_many_requests_as_allowed_are_under_way_and_no_more(server: ChatServer, store: Path) -> None:
+    all_there, busy, most, lock = threading.Barrier(4, timeout=10), 0, 0, threading.Lock()
+
+    def behave(request: Request, number: int) -> Response:
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        all_there.wait()
+        with lock:
+            busy -= 1
+        return GOOD
+
+    run(server, behave, store, [str(i) for i in range(16)])
+    assert most == 4
+
+
+EACH = length(
+    keyed(Ask("validate_negative", {"caption": "0.", "changed": "B."}, 1, 0.0), MANNER)[1]
+)  # tokens, about
+
+
+@pytest.mark.parametrize(
+    ("caps", "named"),
+    [
+        ((5, None, None), "max_requests = 5"),
+        ((None, 5 * (EACH + 64), None), f"max_total_tokens = {5 * (EACH + 64):,}"),
+        ((None, None, EACH * 5.5), f"max_cost = {EACH * 5.5:g}"),
+    ],
+)
+def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
+    server: ChatServer, store: Path, caps: tuple[int | None, int | None, float | None], named: str
+) -> None:
+    texts, answer = [f"{i}." for i in range(10)], always('{"follows": "no"}')
+    spent = Spent(Budget(1e6, 0.0, *caps))
+    with pytest.raises(ResourceError, match=f"{named} is reached with . of 10 texts.*raise the cap"):
+        run(server, answer, store, texts, spent=spent)
+    first = len(server.requests)
+    assert 5 <= first == spent.requests < 10
+    assert spent.cost == EACH * first <= (caps[2] or 10**9)
+    assert spent.tokens_in + spent.tokens_out <= (caps[1] or 10**9)
+    with pytest.raises(ResourceError, match=named):  # the cap is on the data set, not on one run
+        run(server, answer, store, texts, spent=Spent(Budget(1e6, 0.0, *caps)))
+    assert len(server.requests) == first
+    run(server, answer, store, texts)
+    assert len(server.requests) == 10
+
+
+def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is_kept(
+    server: ChatServer, store: Path
+) -> None:
+    texts = [str(i) for i in range(60)]
+    with pytest.raises(BackendError, match=f"did not answer {PATIENCE}.*503: on fire"):
+        run(
+            server,
+            lambda r, n: GOOD if n < 10 else refuses(503, "on fire"),
+            store,
+            texts,
+            workers=1,
+            attempts=1,
+        )
+    assert len(server.requests) == 10 + PATIENCE
+    assert len(run(server, lambda *_: GOOD, store, texts)) == 60
+    assert len(server.requests) == 60 + PATIENCE
+
+
+def test_a_wrong_key_is_one_clear_error_without_the_key_and_what_was_under_way_is_kept(
+    server: ChatServer, store: Path
+) -> None:
+    refused = threading.Event()
+
+    def behave(request: Request, number: int) -> Response:
+        if number == 0:
+            refused.set()
+            return refuses(401, "who are you?")
+        refused.wait(5)
+        return GOOD
+
+    with pytest.raises(BackendError, match=r"status 401: who are you\?\n.*CARAMEL_CHAT_KEY"):
+        run(server, behave, store, [str(i) for i in range(200)], workers=2)
+    first = len(server.requests)
+    assert first < 199
+    assert len(run(server, lambda *_: GOOD, store, [str(i) for i in range(200)])) == 200
+    assert len(server.requests) == 201
+
+
+def test_what_is_counted_is_what_the_server_says_and_else_an_estimate(
+    server: ChatServer, store: Path
+) -> None:
+    counted, guessed = Spent(Budget(2.0, 10.0, None, None, None)), Spent(FREE)
+    run(
+        server,
+        lambda *_: completion('{"follows": "no"}', tokens=(1000, 500)),
+        store,
+        ["A.", "B."],
+        spent=counted,
+    )
+    assert (counted.requests, counted.tokens_in, counted.tokens_out) == (2, 2000, 1000)
+    assert counted.cost == pytest.approx(0.014)
+    assert str(counted) == "2 requests, 3,000 tokens, cost 0.01"
+    run(server, lambda *_: says('{"follows": "no"}'), store, ["C."], spent=guessed)
+    assert 100 < guessed.tokens_in < 1000
+    assert guessed.tokens_out == 5

@@ -1,0 +1,96 @@
+"""A chat endpoint's behaviour that answers the prompts of captions by the word lists, as a good model would."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from chat_server import Request, Response
+
+from caramel.captions.asked.text_verdicts import KINDS
+from caramel.captions.lexicon import RULES
+from caramel.captions.prompts.prompt_files import names, prompt
+from caramel.captions.scanning import apply, scan, sentence
+
+NEW = {
+    "obj": ["giraffe", "teapot", "canoe"],
+    "att": ["purple", "golden", "tiny"],
+    "rel": ["circling", "beneath", "painting"],
+}
+CAPTIONS = [
+    "A white cat in front of a red car.",
+    "A brown dog next to a small bike.",
+    "A black horse behind a blue bus.",
+    "A young woman holding a green umbrella.",
+]
+
+
+@functools.cache
+def tasks() -> dict[str, str]:
+    return {prompt(name).task: name for name in names()}
+
+
+def asked(request: Request) -> tuple[str, dict[str, str]]:
+    """Return the name of the prompt, and what it was asked of."""
+    messages = request.body["messages"]
+    name = next(name for task, name in tasks().items() if messages[0]["content"].startswith(task))
+    given = next(
+        m["content"]
+        for m in reversed(messages)
+        if m["role"] == "user" and not m["content"].startswith("That")
+    )
+    lines = (line.partition(": ") for line in given.splitlines())
+    return name, {key.lower(): value for key, _, value in lines}
+
+
+def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
+    """Return the answer to a prompt; turn: of the proposals."""
+    if name.startswith("find_"):
+        part = name.partition("_")[2]
+        text = given["sentence"]
+        found = [text[f.start : f.end].lower() for f in scan(text) if f.kind == KINDS[part]]
+        return {next(iter(prompt(name).answer)): found}
+    if name.endswith("_propose"):
+        options = NEW[name.split("_")[1]]
+        return {"new": options[turn % len(options)]}
+    if name.endswith("_compose"):
+        text, new = given["sentence"], given["new"]
+        old = given.get("object") or given.get("attribute") or given["relation"]
+        put = {"replace": new, "add_obj": f"{old} and a {new}", "add_att": f"{new} {old}"}
+        return {
+            "sentence": text.replace(old, put[name.removesuffix("_compose")] if name[0] == "a" else new, 1)
+        }
+    if name.startswith("swap_"):
+        import numpy as np
+
+        edits = RULES[name](sentence(given["sentence"], ()), np.random.default_rng(0))
+        if isinstance(edits, str):
+            return {"possible": "no", "first": "", "second": "", "sentence": ""}
+        first, second = (given["sentence"][e.start : e.end] for e in edits)
+        return {
+            "possible": "yes",
+            "first": first,
+            "second": second,
+            "sentence": apply(given["sentence"], edits),
+        }
+    if name == "paraphrase":
+        text = given["sentence"]
+        return {"idea": "say that it is there", "sentence": f"There is {text[:1].lower()}{text[1:]}"}
+    return {
+        "validate_paraphrase": {"same": "yes", "problem": "none"},
+        "validate_negative": {"follows": "no"},
+    }[name]
+
+
+def completion(text: str | None, finish: str = "stop", tokens: tuple[int, int] = (100, 10)) -> Response:
+    """A completion with what the server counted."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": finish}
+    usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
+    return Response(body=json.dumps({"choices": [choice], "usage": usage}).encode())
+
+
+def obliging(request: Request, number: int) -> Response:
+    name, given = asked(request)
+    return completion(json.dumps(answer(name, given, request.body["seed"])))
