@@ -58,7 +58,7 @@ def test_pairs_of_other_files_are_an_error(tmp_path, change):
 def test_no_pairs_have_no_negatives(tmp_path):
     (tmp_path / "swap_obj.json").write_text(json.dumps({"0": ROW}))
     found = given_negatives(tables.frame(tables.PAIRS, []), files=str(tmp_path), seed=2, attempts=5)
-    assert [len(table) for table in found] == [0, 0, 0]
+    assert [len(table) for table in found[:3]] == [0, 0, 0]
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")

@@ -12,7 +12,7 @@ import io
 import click
 
 from caramel.cli import auditing as quality
-from caramel.cli import comparing, evaluation, nodes, project, refinement, studying, tracked_runs
+from caramel.cli import budgeting, comparing, evaluation, nodes, project, refinement, studying, tracked_runs
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -58,6 +58,7 @@ def cli() -> None:
 for _command in (
     project.profile,
     project.doctor,
+    budgeting.budget,
     quality.audit,
     refinement.refine,
     refinement.select,

@@ -109,9 +109,8 @@ def language_negatives(
             replies.adopt(Path(settings.replies))
         found: dict[str, Outcome] = {}
         for part in parts:
-            target = (settings.paraphraser if part == "paraphrases" else None) or settings.target
             named = texts(pairs, part, seed, settings.subtypes, settings.rules(attempts))
-            found |= _asked(target, named, settings, seed, replies, spent, part)
+            found |= _asked(named, settings, seed, replies, spent, part)
         return _written(pairs, found, seed)._replace(replies=_used(replies, open_until_written.pop_all()))
 
 
@@ -121,8 +120,14 @@ def _used(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
         yield from replies.used()
 
 
+def opened(settings: Settings, part: Part) -> LanguageModel:
+    """Return the model that writes a part."""
+    spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
+    kind, _, target = spec.partition(":")
+    return LANGUAGE_MODELS[kind].load(target, at_once=settings.at_once)
+
+
 def _asked(
-    target: str,
     named: dict[str, Callable[[], Script]],
     settings: Settings,
     seed: int,
@@ -131,8 +136,7 @@ def _asked(
     part: Part,
 ) -> dict[str, Outcome]:
     """Return name -> outcome of the scripts of a part."""
-    kind, _, rest = target.partition(":")
-    model = LANGUAGE_MODELS[kind].load(rest, at_once=settings.at_once)
+    model = opened(settings, part)
     asking = Asking(
         (begin() for begin in named.values()),
         len(named),
