@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from chat_server import Request, Response
 
+from caramel import tables
+from caramel.captions.asked.language_writer import language_negatives
 from caramel.captions.asked.text_verdicts import KINDS
 from caramel.captions.lexicon import RULES
 from caramel.captions.prompts.prompt_files import names, prompt
 from caramel.captions.scanning import apply, scan, sentence
+from caramel.storage.plain_yaml import read_yaml
 
+MODEL = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
+BOTH = ("negatives", "paraphrases")
 NEW = {
     "obj": ["giraffe", "teapot", "canoe"],
     "att": ["purple", "golden", "tiny"],
@@ -94,3 +102,36 @@ def completion(text: str | None, finish: str = "stop", tokens: tuple[int, int] =
 def obliging(request: Request, number: int) -> Response:
     name, given = asked(request)
     return completion(json.dumps(answer(name, given, request.body["seed"])))
+
+
+def pairs_of(captions: list[str]) -> pd.DataFrame:
+    names = [f"p{i}" for i in range(len(captions))]
+    return pd.DataFrame({"pair_id": names, "image_id": names, "caption": captions})
+
+
+def write(
+    url: str,
+    folder: Path,
+    pairs: pd.DataFrame | None = None,
+    parts: Any = BOTH,
+    attempts: int = 3,
+    **model: Any,
+) -> Path:
+    """Write the tables into a folder of their own beside the store of replies; return it."""
+    settings = {**MODEL, "target": f"chat:m@{url}", "name": "m", **model}
+    written = language_negatives(
+        pairs_of(CAPTIONS) if pairs is None else pairs,
+        seed=2,
+        attempts=attempts,
+        parts=parts,
+        model=settings,
+        store=folder / "r.sqlite",
+    )
+    assert written.replies is not None
+    assert written.verdicts is not None
+    out = folder / "out"
+    shutil.rmtree(out, ignore_errors=True)
+    tables.write_parts(tables.REPLIES, written.replies, out / "replies.parquet", by="reply_id")
+    for name in ("negatives", "paraphrases", "rejects", "verdicts"):
+        tables.write(tables.TABLES[name], getattr(written, name), out / f"{name}.parquet")
+    return out

@@ -27,7 +27,7 @@ def budget(sample: int) -> None:
       caramel budget --sample 1000
     """
     from caramel import tables
-    from caramel.captions.asked.rehearsal import forecast
+    from caramel.captions.rehearsal import forecast
     from caramel.config import load
     from caramel.kinds.writer import Part
     from caramel.names import check_names

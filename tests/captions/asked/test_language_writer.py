@@ -12,22 +12,18 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
 from chat_server import ChatServer, Request, Response
-from obliging_writer import CAPTIONS, asked, completion, obliging
+from obliging_writer import CAPTIONS, asked, completion, obliging, pairs_of, write
 
 from caramel import tables
-from caramel.captions.asked.language_writer import language_negatives
 from caramel.captions.asked.scripts import SUBTYPES
 from caramel.captions.prompts import prompt_files
-from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[3]
-MODEL = read_yaml(ROOT / "params" / "default.yaml", "")["negatives"]["language_model"]
-BOTH = ("negatives", "paraphrases")
+PAIRS = pairs_of(CAPTIONS)
 
 
 @pytest.fixture
@@ -36,32 +32,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     server = ChatServer(obliging)
     yield server
     server.close()
-
-
-def pairs_of(captions: list[str]) -> pd.DataFrame:
-    names = [f"p{i}" for i in range(len(captions))]
-    return pd.DataFrame({"pair_id": names, "image_id": names, "caption": captions})
-
-
-PAIRS = pairs_of(CAPTIONS)
-
-
-def write(
-    url: str, folder: Path, pairs: pd.DataFrame = PAIRS, parts: Any = BOTH, attempts: int = 3, **model: Any
-) -> Path:
-    """Write the tables into a folder of their own beside the store of replies; return it."""
-    settings = {**MODEL, "target": f"chat:m@{url}", "name": "m", **model}
-    written = language_negatives(
-        pairs, seed=2, attempts=attempts, parts=parts, model=settings, store=folder / "r.sqlite"
-    )
-    assert written.replies is not None
-    assert written.verdicts is not None
-    out = folder / "out"
-    shutil.rmtree(out, ignore_errors=True)
-    tables.write_parts(tables.REPLIES, written.replies, out / "replies.parquet", by="reply_id")
-    for name in ("negatives", "paraphrases", "rejects", "verdicts"):
-        tables.write(tables.TABLES[name], getattr(written, name), out / f"{name}.parquet")
-    return out
 
 
 def read(out: Path, name: str) -> pd.DataFrame:
@@ -232,11 +202,11 @@ def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServ
         import sys
         from pathlib import Path
         sys.path[:0] = sys.argv[3:]
-        from test_language_writer import CAPTIONS, pairs_of, write
+        from obliging_writer import CAPTIONS, pairs_of, write
         write(sys.argv[1], Path(sys.argv[2]), pairs_of([f"{c[:-1]} number {i}." for i in range(10) for c in CAPTIONS]), at_once=4)
     """
     command = [sys.executable, "-c", textwrap.dedent(code), server.url, str(tmp_path)]
-    command += [str(Path(__file__).parent), str(ROOT / "tests" / "support")]
+    command += [str(ROOT / "tests" / "support")]
     running = subprocess.Popen(command, env=os.environ, stderr=subprocess.DEVNULL)
     while len(server.requests) < 200 and running.poll() is None:
         time.sleep(0.01)

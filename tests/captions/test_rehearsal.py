@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 from chat_server import ChatServer
-from obliging_writer import CAPTIONS, obliging
-from test_language_writer import BOTH, MODEL, pairs_of, write
+from obliging_writer import BOTH, CAPTIONS, MODEL, obliging, pairs_of, write
 
-from caramel.captions.asked.rehearsal import Forecast, forecast
+from caramel.captions.rehearsal import Forecast, forecast
 
 
 def forecast_of(url: str, folder: Path, captions: list[str], sample: int = 100, **model: object) -> Forecast:
