@@ -88,7 +88,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest parts first, so that none of them is what the others wait for at the end."""
     for item in items:
-        if {"smoke", "ray_cluster", "tracking_servers", "s3"} & {*getattr(item, "fixturenames", ())} - {
+        if {"smoke", "ray_cluster", "tracking_servers"} & {*getattr(item, "fixturenames", ())} - {
             _part(item.nodeid)
         }:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")

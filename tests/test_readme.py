@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import small_transformers
 from PIL import Image
+from remote_projects import cached
 from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, CLIPProcessor
 
 import caramel
@@ -66,6 +67,8 @@ def test_the_examples_of_the_readme_run(
     monkeypatch.chdir(tmp_path)
     small_benchmark(tmp_path)
     pinned(tmp_path)
+    pinned(tmp_path / "lab" / "benchmark")
+    cached(tmp_path / "lab" / "benchmark")
     captions = {
         "caption": [f"a cat and {i} dogs" for i in range(60)],
         "negative_caption": [f"a dog and {i % 7} cats {'too ' * (i % 3)}" for i in range(60)],

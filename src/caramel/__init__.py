@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from caramel.api import audit_captions as audit_captions
     from caramel.api import compare as compare
+    from caramel.api import get as get
     from caramel.api import load_benchmark as load_benchmark
     from caramel.api import metrics as metrics
     from caramel.api import read_pinned as read_pinned
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 __all__ = [
     "audit_captions",
     "compare",
+    "get",
     "load_benchmark",
     "metrics",
     "read_pinned",

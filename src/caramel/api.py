@@ -358,6 +358,49 @@ def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataF
     return read(version, table, Path(root))
 
 
+def get(
+    source: str,
+    paths: Sequence[str] = (),
+    *,
+    out: str | Path,
+    split: Literal["train", "val", "test"] | None = None,
+    form: Literal["pandas", "datasets"] = "pandas",
+) -> dict[str, Any]:
+    """Get a data set version that a paper cites into a folder, checked against its pin; return its tables.
+
+    What ``caramel get`` does, with the same errors. What is in the folder already is not fetched again.
+
+    Args:
+        source: ``SOURCE[@PIN]``: a git URL or a project's folder, and the name of a pin.
+        paths: folders, files or the ends of the paths of tables; none: all of the version.
+        out: folder that the files are put into.
+        split: only rows of this split, of tables that have one.
+        form: ``pandas``: data frames; ``datasets``: of Hugging Face's library, where an index of images has the
+            pictures in column ``image``.
+
+    Returns:
+        path of the table in the version, ``data/assemble/instances.parquet`` -> its rows.
+
+    Raises:
+        ConfigError: several pins and none named, the folder is the source, or an argument is none of the choices.
+        DataError: there is no such repository, pin or path, an object is damaged or missing, or other files lie in
+            the folder.
+        ResourceError: a remote cannot be reached, or the disk is full.
+        BackendError: ``datasets`` is not installed.
+
+    Example:
+        >>> tables = caramel.get("https://example.org/benchmark.git@v1.0", ["instances"], out="v1.0/")
+    """
+    from caramel.release.getting import get as fetch
+    from caramel.release.pinned_tables import as_dataset, as_frame
+
+    _choices("split", [split] if split else [], ("train", "val", "test"))
+    _choices("form", [form], ("pandas", "datasets"))
+    got = fetch(source, _names("paths", paths), out=Path(out), split=split)
+    read = as_frame if form == "pandas" else as_dataset
+    return {path: read(Path(out, path)) for path in got.tables}
+
+
 def _check(name: str, value: object, low: float, high: float | None) -> None:
     """Raise a ConfigError if a number is none, is out of its range, or is a fraction where its ends are not."""
     if value is None and name not in ("folds", "seed", "bootstrap"):

@@ -122,7 +122,8 @@ def test_every_command_that_writes_is_tried() -> None:
     writing = {
         name for name, command in group.commands.items() if any(p.name == "out" for p in command.params)
     }
-    assert writing == {arguments[0] for arguments in CASES.values()}
+    elsewhere = {"get"}  # tests/release/test_getting.py: what it reads is a project
+    assert writing == {arguments[0] for arguments in CASES.values()} | elsewhere
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -110,6 +110,21 @@ def a_changed_pin_is_refused(seen: Seen) -> Iterator[str]:
         yield "called missing data the pinned version"
 
 
+def only_what_is_pinned_is_got(seen: Seen) -> Iterator[str]:
+    """``get`` puts files into its folder that the pin names, of the version that was pinned, or none."""
+    got = {p for p in (seen.box / "out").rglob("*") if p.is_file() and ".caramel-get" not in p.parts}
+    if seen.code:
+        if got:
+            yield "left files of a version that it refused"
+        return
+    whole = {data for name, data in seen.valid.items() if "/cache/" in name}
+    for path in got - {seen.box / "out/pins/v1.json"}:
+        if path.read_bytes() not in whole:
+            yield f"gave another {path.name}"
+    if plain((seen.box / "out/pins/v1.json").read_bytes()) != plain(seen.valid["project/pins/v1.json"]):
+        yield "believed a changed pin"
+
+
 def only_what_the_lock_names_is_pinned(seen: Seen) -> Iterator[str]:
     """``pin`` refuses data that are not those of ``dvc.lock``."""
     changed = [n for n in seen.valid if n.startswith("data/") and seen.files.get(n) != seen.valid[n]]

@@ -265,6 +265,19 @@ def pinned() -> None:
     pin("v1", HERE)
 
 
+def kept() -> None:
+    """A project elsewhere, pinned, whose data is in its cache alone."""
+    from remote_projects import cached
+
+    pinned()
+    cached(HERE)
+    put_text(".dvc/config", "[core]\n    analytics = false\n")
+    Path("project").mkdir()
+    for name in ("pins", ".dvc"):
+        shutil.move(name, Path("project", name))
+    shutil.rmtree("data")
+
+
 # Stands for DVC, which takes seconds to start: `python -m dvc` finds it first.
 DVC = "import sys\nprint('Data and pipelines are up to date.')\nsys.exit(0)\n"
 
@@ -273,7 +286,9 @@ def whole() -> None:
     """A project that ``doctor`` has nothing to say of."""
     made()
     put_text("dvc.py", DVC)
-    put_text(".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = /tmp/far\n")
+    put_text(
+        ".dvc/config", "[core]\n    remote = far\n['remote \"far\"']\n    url = /tmp/far\n    verify = true\n"
+    )
     shutil.copy(ROOT / "requirements.lock", "requirements.lock")
     timings()
     Path("mlruns").mkdir()

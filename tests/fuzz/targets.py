@@ -15,6 +15,7 @@ from oracles_of_results import (
     a_changed_pin_is_refused,
     infinite_scores_are_refused,
     kept_or_rejected,
+    only_what_is_pinned_is_got,
     only_what_the_lock_names_is_pinned,
     params_stay_valid,
     replies_do_not_poison,
@@ -47,6 +48,7 @@ SELECT = "select data/mine.csv --out out --scorer length --folds 2"
 EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootstrap 100"
 METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
 COMPARE = "compare data/a data/b --out out --bootstrap 100"
+GET = "get project@v1 --out out"
 COPY = "tracking copy data/mlruns data/other"
 TABLE = "table data/a --benchmark sugarcrepe --out out.md --bootstrap 100"
 
@@ -229,6 +231,8 @@ def _projects() -> list[Target]:
         _target("pin", projects.made, "pin v1", named, files=data, weight=2),
         _target("pin options", projects.made, "pin v2", files=NOTHING, options=True),
         _target("verify", projects.pinned, "verify v1", believed, files=pins, weight=4),
+        _target("get", projects.kept, GET, only_what_is_pinned_is_got, files=("project/**/*",), weight=4),
+        _target("get options", projects.kept, GET, files=NOTHING, options=True),
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),
         _target("tracking options", projects.tracked, COPY, files=NOTHING, options=True, **copied),

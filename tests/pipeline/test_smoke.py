@@ -2,9 +2,13 @@
 
 import json
 import re
+import subprocess
 
 import pandas as pd
 import pytest
+from project import Project
+from remote_projects import run
+from s3_server import BUCKET
 
 from caramel import tables
 from caramel.storage.plain_yaml import read_yaml
@@ -142,6 +146,41 @@ def test_a_pin_verifies_until_a_table_changes(smoke, tmp_path) -> None:
     done = other.run("caramel", "verify", "v1", check=False)
     assert done.returncode == 1
     assert "data/refine/pairs.parquet" in done.stdout + done.stderr
+
+
+def test_who_has_the_git_url_alone_gets_the_data_and_the_figures(smoke, tmp_path, s3) -> None:
+    smoke.run("caramel", "pin", "v1")
+    remote = (
+        f"[core]\n    remote = store\n['remote \"store\"']\n    url = s3://{BUCKET}/smoke\n"
+        f"    endpointurl = {s3.url}\n    verify = true\n"
+    )
+    local = smoke.folder / ".dvc" / "config.local"
+    local.write_text(remote, encoding="utf-8")
+    try:
+        pushed = subprocess.run(
+            ["dvc", "push", "-q"], cwd=smoke.folder, env={**smoke.environment, **s3.writer}, check=False
+        )
+        assert not pushed.returncode
+    finally:
+        local.unlink()
+    paper = tmp_path / "paper"
+    for name, text in {
+        "pins/v1.json": (smoke.folder / "pins/v1.json").read_text(),
+        ".dvc/config": remote,
+    }.items():
+        (paper / name).parent.mkdir(parents=True)
+        (paper / name).write_text(text, encoding="utf-8")
+    run("git", "init", "-q", root=paper)
+    run("git", "add", "-A", root=paper)
+    run("git", "commit", "-qm", "Pin", root=paper)
+    reader = Project(tmp_path)
+    reader.environment |= s3.reader
+    said = reader.run("caramel", "get", f"file://{paper}/.git@v1", "--out", "v1").stdout
+    assert said.startswith("Version v1 (commit ")
+    got = Project(tmp_path / "v1")
+    said = got.run("caramel", "verify", "v1", "--deep").stdout
+    assert "The data set on disk is version v1." in said
+    assert "comes out of its similarities to the last digit" in said
 
 
 def test_text_tables_are_rebuilt_to_the_same_bytes(smoke, tmp_path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -30,6 +31,30 @@ def dvc(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of DVC."""
     return run(sys.executable, "-m", "dvc", *command, root=root, check=check, **environment)
+
+
+def cached(root: Path) -> None:
+    """Put all outputs that ``dvc.lock`` names into DVC's cache, as DVC would have, and make it a project of DVC."""
+    from caramel.release.pin import dvc_hash, locked_outs
+
+    objects = root / ".dvc" / "cache" / "files" / "md5"
+
+    def put(oid: str, data: bytes) -> None:
+        (objects / oid[:2]).mkdir(parents=True, exist_ok=True)
+        (objects / oid[:2] / oid[2:]).write_bytes(data)
+
+    for out, oid in locked_outs(root).items():
+        files = (
+            [root / out]
+            if (root / out).is_file()
+            else sorted(p for p in (root / out).rglob("*") if p.is_file())
+        )
+        for path in files:
+            put(dvc_hash(path), path.read_bytes())
+        if oid.endswith(".dir"):
+            names = sorted((path.relative_to(root / out).as_posix(), dvc_hash(path)) for path in files)
+            rows = [{"md5": digest, "relpath": name} for name, digest in names]
+            put(oid, json.dumps(rows, sort_keys=True).encode())
 
 
 def with_remote(root: Path, server: Any, prefix: str) -> Path:

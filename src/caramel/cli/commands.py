@@ -12,7 +12,17 @@ import io
 import click
 
 from caramel.cli import auditing as quality
-from caramel.cli import budgeting, comparing, evaluation, nodes, project, refinement, studying, tracked_runs
+from caramel.cli import (
+    budgeting,
+    comparing,
+    evaluation,
+    nodes,
+    project,
+    refinement,
+    studying,
+    tracked_runs,
+    versions,
+)
 from caramel.cli.saying import say
 from caramel.errors import CaramelError
 
@@ -68,8 +78,9 @@ for _command in (
     comparing.compare,
     comparing.table,
     studying.study,
-    project.pin,
-    project.verify,
+    versions.pin,
+    versions.verify,
+    versions.get,
     project.ui,
     project.timings,
     tracked_runs.tracking,

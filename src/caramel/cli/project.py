@@ -1,4 +1,4 @@
-"""Commands around the pipeline: profile, doctor, pin, verify, ui, timings."""
+"""Commands around the pipeline: profile, doctor, ui, timings."""
 
 from __future__ import annotations
 
@@ -99,44 +99,6 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
         failed |= finding.state == FAIL
     if failed:
         sys.exit(1)
-
-
-@click.command()
-@click.argument("name")
-def pin(name: str) -> None:
-    """Pin the data set on disk as version NAME in pins/NAME.json, and print how to cite it.
-
-    \b
-    Example:
-      caramel pin v1.0
-    """
-    from caramel.release import pin as pins
-
-    pinned = pins.pin(name, Path())
-    for warning in pins.warnings(pinned):
-        say(f"Warning: {warning}", err=True)
-    say(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
-
-
-@click.command()
-@click.argument("name")
-def verify(name: str) -> None:
-    """Say whether the data set on disk is the pinned version NAME; exit with code 1 if not.
-
-    \b
-    Example:
-      caramel verify v1.0
-    """
-    from caramel.release import pin as pins
-
-    differences = pins.verify(name, Path())
-    if not differences:
-        say(f"The data set on disk is version {name}.")
-        return
-    say(f"The data set on disk is not version {name}:")
-    for difference in differences:
-        say(f"  - {difference}")
-    sys.exit(1)
 
 
 @click.command()

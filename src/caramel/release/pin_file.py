@@ -140,6 +140,10 @@ def wrong_fields(error: ValidationError) -> list[str]:
 
 def _problem(error: dict[str, Any]) -> str:
     key = ": ".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        return (
+            f"{key}: a field that this caramel does not know. A newer one may have made the pin: install that"
+        )
     return (
         f"{key}: missing"
         if error["type"] == "missing"

@@ -1,15 +1,18 @@
-"""Tables of a data set version that a pin cites: from the project's folder, or from DVC's cache."""
+"""Tables of a data set version that a pin cites: from the project's folder, DVC's cache, or where they were got."""
 
 from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import pandas as pd
 
-from caramel.errors import DataError, shown
+from caramel import tables
+from caramel.errors import BackendError, DataError, shown
 from caramel.release.pin import dvc_hash, table_version
 from caramel.release.pin_file import Pin, TableVersion, read_pin
 from caramel.running.dvc_cache import OBJECTS
+from caramel.storage.image_store import Pictures
 from caramel.storage.records import parquet
 
 
@@ -29,9 +32,37 @@ def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
     """
     pinned = read_pin(version, root)
     path = _named(table, pinned)
-    with parquet(_file(root, path, pinned.tables[path], pinned)) as file:
+    return as_frame(_file(root, path, pinned.tables[path], pinned))
+
+
+def as_frame(path: Path) -> pd.DataFrame:
+    """Return a table that was got, with the columns that it had when it was pinned."""
+    with parquet(path) as file:
         found: pd.DataFrame = file.read().to_pandas()
     return found
+
+
+def as_dataset(path: Path) -> Any:
+    """Return a table that was got as a ``datasets.Dataset``; an index of images has column ``image``, its pictures.
+
+    Raises:
+        BackendError: the library is not installed.
+    """
+    try:
+        import datasets
+    except ImportError as error:
+        raise BackendError("form='datasets' needs the library: pip install datasets.") from error
+    rows = as_frame(path)
+    found = datasets.Dataset.from_pandas(rows, preserve_index=False)
+    if list(rows.columns) != list(tables.IMAGES.columns):
+        return found
+    pictures = Pictures(path, rows)
+
+    def with_picture(row: dict[str, Any]) -> dict[str, Any]:
+        return {"image": {"bytes": pictures[row["image_id"]], "path": None}}
+
+    features = datasets.Features({**found.features, "image": datasets.Image()})
+    return found.map(with_picture, features=features)
 
 
 def _named(table: str, pinned: Pin) -> str:

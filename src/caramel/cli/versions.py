@@ -1,0 +1,98 @@
+"""Commands for the versions that papers cite: pin, verify, get."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from caramel.cli.options import FOLDER
+from caramel.cli.saying import say
+from caramel.errors import shown
+
+
+@click.command()
+@click.argument("name")
+def pin(name: str) -> None:
+    """Pin the data set on disk as version NAME in pins/NAME.json, and print how to cite it.
+
+    \b
+    Example:
+      caramel pin v1.0
+    """
+    from caramel.release import pin as pins
+
+    pinned = pins.pin(name, Path())
+    for warning in pins.warnings(pinned):
+        say(f"Warning: {warning}", err=True)
+    say(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--deep", is_flag=True, help="Also compute its table of results anew from its similarities.")
+def verify(name: str, deep: bool) -> None:
+    """Say whether the data set on disk is the pinned version NAME; exit with code 1 if not.
+
+    \b
+    Example:
+      caramel verify v1.0
+      caramel verify v1.0 --deep
+    """
+    from caramel.release import pin as pins
+
+    differences = pins.verify(name, Path())
+    say(f"The data set on disk is {'not ' if differences else ''}version {name}{':' if differences else '.'}")
+    for difference in differences:
+        say(f"  - {difference}")
+    if deep:
+        differences += _rescored(name)
+    if differences:
+        sys.exit(1)
+
+
+def _rescored(name: str) -> list[str]:
+    """Say whether the figures of the version come out of its similarities; return how they do not."""
+    from caramel.release.rescoring import rescore
+
+    again = rescore(name, Path())
+    if not again.differences:
+        say(
+            f"Its table of results, {again.rows:,} rows of figures, comes out of its similarities to the last digit."
+        )
+        return []
+    say(f"Of its table of results {len(again.differences):,} figures do not come out of its similarities:")
+    say(shown(again.differences, 20))
+    return again.differences
+
+
+@click.command()
+@click.argument("source", metavar="SOURCE[@PIN]")
+@click.argument("paths", nargs=-1)
+@click.option("--out", required=True, type=FOLDER, help="Folder to put the files into.")
+@click.option(
+    "--split",
+    type=click.Choice(["train", "val", "test"]),
+    help="Only its rows, of tables with a split, and the shards of their images.",
+)
+def get(source: str, paths: tuple[str, ...], out: Path, split: str | None) -> None:
+    """Get a pinned version back: its tables and images, from a git URL or a project's folder.
+
+    PATHS are folders, files, or the ends of the paths of tables; without any all of the version is got. The
+    images of an index `images` come with it. Every file is compared with the pin before any appears in --out, where
+    `caramel verify PIN` works. What was cut off goes on when it is called again.
+
+    \b
+    Example:
+      caramel get https://example.org/benchmark.git@v1.0 --out v1.0/
+      caramel get git@example.org:lab/benchmark.git@v1.0 assemble --split test --out test/
+      caramel get ../benchmark@v1.0 instances evaluate/metrics --out tables/
+    """
+    from caramel.release.getting import get as fetch
+
+    got = fetch(source, paths, out=out, split=split)
+    rows = sum(got.pinned.tables[path].rows for path in got.tables)
+    what = f"{len(got.files)} files, {len(got.tables)} of them tables"
+    counted = f" of {rows:,} rows" if split is None else f", rows of {split} alone where there are splits"
+    say(f"Version {got.pinned.name} (commit {got.pinned.commit[:12]}): {what}{counted}, in {str(out)!r}.")

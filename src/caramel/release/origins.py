@@ -1,0 +1,138 @@
+"""Where a version is got from: a git repository or a folder, its pins, and the stores that its objects lie in."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
+from caramel.running.dvc_remote import Store, cache, remote, remotes, settings
+
+# Of a stranger's settings: files of this machine that a library would read, and do what stands in them.
+_NOT_TAKEN = ("configpath", "credentialpath", "gdrive_service_account_json_file_path", "keyfile")
+
+
+class Origin:
+    """One pinned version where it is kept; a remote is looked for when something is not in a cache at hand."""
+
+    def __init__(self, source: str, root: Path, pinned: Pin, *, at_hand: bool) -> None:
+        self.source, self.root, self.pinned = source, root, pinned
+        self._at_hand = at_hand
+
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        config = dict(settings(self.root))
+        if not self._at_hand:
+            for options in config.get("remote", {}).values():
+                for name in _NOT_TAKEN:
+                    options.pop(name, None)
+        return config
+
+    def _stores(self) -> Iterator[Store]:
+        if self._at_hand:
+            yield cache(self._config, self.root)
+        yield from self._remotes
+
+    @cached_property
+    def _remotes(self) -> list[Store]:
+        found = [remote(self._config, name) for name in remotes(self._config)]
+        if not found and not self._at_hand:
+            raise DataError(
+                f"{self.source!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
+                f"commit .dvc/config; see docs/remote.md."
+            )
+        return found
+
+    def fetch(self, oid: str, path: str, to: Path) -> None:
+        """Write one object of the version to a file; the file is there only if it is whole.
+
+        Args:
+            oid: its MD5, as DVC names it.
+            path: what it is in the version, for messages.
+            to: the file.
+
+        Raises:
+            DataError: no store has it as it should be.
+            ResourceError: a store cannot be reached or refuses, or the disk is full.
+        """
+        said: list[str] = []
+        for store in self._stores():
+            try:
+                store.fetch(oid, to)
+                return
+            except DataError as error:
+                said.append(str(error))
+        raise DataError(f"{path}: {' '.join(said)}")
+
+
+@contextmanager
+def opened(source: str) -> Iterator[Origin]:
+    """Give the version that ``SOURCE[@PIN]`` names; without ``@PIN`` the only one that is there.
+
+    Raises:
+        ConfigError: there are several pins and none is named.
+        DataError: there is no such repository or pin, or the pin is broken.
+        ResourceError: git is not installed.
+    """
+    place, name = _parted(source)
+    with TemporaryDirectory(prefix="caramel-get-") as temporary:
+        at_hand = (Path(place) / ".dvc").is_dir()
+        root = Path(place) if at_hand else Path(temporary)
+        names = sorted(p.stem for p in (root / "pins").glob("*.json")) if at_hand else _cloned(place, root)
+        if name is None and len(names) > 1:
+            raise ConfigError(
+                f"{place!r} has several versions. Name one: {place}@{names[-1]}; {', '.join(names)}."
+            )
+        if not names or (name is not None and name not in names):
+            asked = f"no pin {name!r}" if name is not None else "no pins"
+            raise DataError(f"{place!r} has {asked}. Pins: {', '.join(names) or 'none'}.")
+        name = name or names[0]
+        if not at_hand:
+            _take(root, f"pins/{name}.json", pin_path(name, root))
+            _take(root, ".dvc/config", root / ".dvc" / "config")
+        yield Origin(place, root, read_pin(name, root), at_hand=at_hand)
+
+
+def _parted(source: str) -> tuple[str, str | None]:
+    """Return the place and the pin's name; what stands after the last @ is a name if it can be one."""
+    place, sign, name = source.rpartition("@")
+    if Path(source).exists() or not (sign and place):
+        return source, None
+    return (place, name) if NAME.fullmatch(name) else (source, None)
+
+
+def _cloned(url: str, folder: Path) -> list[str]:
+    """Fetch the newest commit of a repository, no files of it; return the names of its pins."""
+    _git("clone", "--quiet", "--bare", "--depth", "1", "--", url, str(folder / "git"), url=url)
+    listed = _git("-C", str(folder / "git"), "ls-tree", "--name-only", "-z", "HEAD", "pins/", url=url)
+    paths = [Path(path) for path in listed.decode(errors="replace").split("\0") if path.endswith(".json")]
+    return sorted(path.stem for path in paths if NAME.fullmatch(path.stem))
+
+
+def _take(folder: Path, name: str, to: Path) -> None:
+    """Write one file of the commit; a link is what it says, and leads nowhere."""
+    listed = _git("-C", str(folder / "git"), "ls-tree", "--name-only", "HEAD", name, url=name)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    shown = ("-C", str(folder / "git"), "show", f"HEAD:{name}")
+    to.write_bytes(_git(*shown, url=name) if listed else b"")
+
+
+def _git(*arguments: str, url: str) -> bytes:
+    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    try:
+        done = subprocess.run(["git", *arguments], capture_output=True, env=quiet, check=False)
+    except FileNotFoundError as error:
+        raise ResourceError(
+            "git is not installed, and fetches versions from repositories. Install it."
+        ) from error
+    if done.returncode:
+        said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
+        raise DataError(f"{url!r} is no project of caramel at hand, and git cannot fetch it: {said}")
+    return done.stdout
