@@ -224,7 +224,9 @@ def params() -> None:
     shutil.copy("params/default.yaml", "params.yaml")
     put_text(
         "params/mine.yaml",
-        "profile: mine\nscenes: {train: 20}\npretrain:\n  lr: 0.01\nevaluate:\n  models: []\n",
+        "profile: mine\nscenes: {train: 20}\npretrain:\n  lr: 0.01\nfinetune:\n  search:\n    draws: 3\n    seed: 1\n    seeds: [4, 5]\n"
+        "    asha: {first: 1, factor: 2}\n    space: {trohn_text: {lr: {loguniform: [0.001, 0.1]}, batch: [8, 16], "
+        "lora.rank: {choice: [2, 4]}}}\nevaluate:\n  models: []\n",
     )
 
 
