@@ -11,7 +11,7 @@ per cent, and of differences from the base points of per cent.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,8 @@ from caramel.training.contrastive import fit, hits
 from caramel.training.variants import in_steps, set_up, split_rows
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
-ALPHAS = [n / 10 for n in range(11)]
 MEASURES = {"group": "Group", "kept": "R@1"}
+TITLES = {**MEASURES, "weights": "weights moved, %"}
 FASTER = 10  # times the rate of full training, as FSC-CLIP takes for corrections
 Rows = list[dict[str, Any]]
 
@@ -66,15 +66,16 @@ def measured(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, float]:
 
 def table(rows: pd.DataFrame, by: list[str], measures: list[str], base: Mapping[str, float]) -> str:
     """Return a table in Markdown: a row for each group, the mean over its seeds less that of the base."""
-    lines = ["| " + " | ".join([*by, *measures]) + " |", "|" + "---|" * (len(by) + len(measures))]
+    lines = [
+        "| " + " | ".join([*by, *(TITLES[m] for m in measures)]) + " |",
+        "|" + "---|" * (len(by) + len(measures)),
+    ]
     for key, group in rows.groupby(by, sort=False):
         cells = []
         for measure in measures:
             found = over_seeds(group[measure].to_numpy(float) - base.get(measure, 0.0))
             sign = "+" if measure in base else ""
-            cells.append(
-                f"{100 * found.mean:{sign}.1f} ({100 * found.ci_low:.1f} to {100 * found.ci_high:.1f})"
-            )
+            cells.append(f"{100 * found.mean:{sign}.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})")
         lines.append("| " + " | ".join([*map(str, key), *cells]) + " |")
     return "\n".join(lines)
 
@@ -89,12 +90,13 @@ def picture(rows: pd.DataFrame, base: Mapping[str, float], path: Path) -> None:
             for m in MEASURES
         }
         x, y = ([100 * s.mean for s in of[m]] for m in ("kept", "group"))
-        wide, high = ([100 * (s.mean - s.ci_low) for s in of[m]] for m in ("kept", "group"))
+        wide, high = ([100 * (s.mean - s.low) for s in of[m]] for m in ("kept", "group"))
         axis.errorbar(
             x, y, yerr=high, xerr=wide, marker="o", ms=4, lw=1.5, elinewidth=0.6, label=str(variant)
         )
-        for n in (0, 5, 10):
-            axis.annotate(f"α {ALPHAS[n]:g}", (x[n], y[n]), (4, 4), textcoords="offset points", fontsize=8)
+        alphas = sorted(of_variant["alpha"].unique())
+        for n in (0, len(alphas) // 2, len(alphas) - 1):
+            axis.annotate(f"α {alphas[n]:g}", (x[n], y[n]), (4, 4), textcoords="offset points", fontsize=8)
     axis.axhline(0, color="grey", lw=0.8)
     axis.axvline(0, color="grey", lw=0.8)
     axis.set(
@@ -106,22 +108,33 @@ def picture(rows: pd.DataFrame, base: Mapping[str, float], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def wise(settings: Finetune, on: Mapping[str, LoadedBenchmark], base: Mapping[str, float], out: Path) -> None:
+def wise(
+    settings: Finetune,
+    on: Mapping[str, LoadedBenchmark],
+    base: Mapping[str, float],
+    variants: Sequence[str],
+    alphas: Sequence[float],
+    out: Path,
+) -> None:
     """Print what mixtures gain and lose, and which is best on val; draw the curves."""
     before = load_checkpoint(BASE).model.state_dict()
     _, val = split_rows(ASSEMBLED / "training.parquet")
     rows: Rows = []
-    for variant in settings.variants:
+
+    def found_at(clip: Clip, alpha: float) -> Mapping[str, float]:
+        return measured(clip, on) if alpha else base
+
+    for variant in variants:
         for seed in settings.seeds:
             clip = load_checkpoint(f"data/finetune/{variant}-{seed}")
             after = {name: value.clone() for name, value in clip.model.state_dict().items()}
             examples = load_examples(clip, val, pictures(), method=METHODS["trohn_img"])
-            for alpha in ALPHAS:
+            for alpha in alphas:
                 clip.model.load_state_dict(mixed(before, after, alpha))
                 clip.model.eval()
                 on_val = hits(clip, examples, "cpu", "fp32")["group"]
                 rows.append(
-                    {"variant": variant, "seed": seed, "alpha": alpha, "val": on_val, **measured(clip, on)}
+                    {"variant": variant, "seed": seed, "alpha": alpha, "val": on_val, **found_at(clip, alpha)}
                 )
             click.echo(f"{variant}-{seed}", err=True)
     found = pd.DataFrame(rows)
@@ -145,7 +158,7 @@ def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     """Return the base trained by corrections of low rank, and how many numbers were trained."""
     clip, method = load_checkpoint(BASE), set_up(variant, settings.negatives, {})
     train, val = split_rows(ASSEMBLED / "training.parquet")
-    left_out = {"variants", "seeds", "own", "negatives", "mix", "processes"}
+    left_out = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
     given = in_steps(method, settings.model_dump(exclude=left_out), len(train))
     given |= {"trained": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
     examples, validation = (
@@ -165,10 +178,12 @@ def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     return clip, numbers[0]
 
 
-def lora(settings: Finetune, on: Mapping[str, LoadedBenchmark], base: Mapping[str, float]) -> None:
+def lora(
+    settings: Finetune, on: Mapping[str, LoadedBenchmark], base: Mapping[str, float], variants: Sequence[str]
+) -> None:
     """Print what both ways of training gain and lose, how far they go, and their differences seed by seed."""
     rows: Rows = []
-    for variant in settings.variants:
+    for variant in variants:
         for seed in settings.seeds:
             full = load_checkpoint(f"data/finetune/{variant}-{seed}")
             low, number = corrected(variant, seed, settings)
@@ -204,21 +219,24 @@ def lora(settings: Finetune, on: Mapping[str, LoadedBenchmark], base: Mapping[st
 
 @click.command()
 @click.argument("what", type=click.Choice(["wise", "lora"]))
+@click.option("--variant", multiple=True, help="Of finetune.variants; all.")
+@click.option("--points", default=11, show_default=True, help="Mixtures of `wise`, evenly from 0 to 1.")
 @click.option(
     "--out", default="work/wise_ft.png", type=click.Path(path_type=Path), help="The picture of `wise`."
 )
-def main(what: str, out: Path) -> None:
+def main(what: str, variant: tuple[str, ...], points: int, out: Path) -> None:
     """Measure what fine-tuning gains and loses by what of its weights is kept."""
     be_quiet()
     torch.set_num_threads(1)
     config = load()
     on = benchmarks(config.evaluate.retrieval, config.evaluate.seed)
+    variants = variant or config.finetune.variants
     base = measured(load_checkpoint(BASE), on)
     click.echo(", ".join(f"{MEASURES[name]} of the base {100 * value:.1f}" for name, value in base.items()))
     if what == "wise":
-        wise(config.finetune, on, base, out)
+        wise(config.finetune, on, base, variants, [n / (points - 1) for n in range(points)], out)
     else:
-        lora(config.finetune, on, base)
+        lora(config.finetune, on, base, variants)
 
 
 if __name__ == "__main__":
