@@ -78,7 +78,7 @@ def script(number: int) -> Script:
 
 
 def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> None:
-    """Ask so many questions; send seconds, and the peak of the resident memory after a tenth of them and at the end, in MB."""
+    """Ask so many questions; send seconds, seconds of the processor, and the peak of the resident memory after a tenth of them and at the end, in MB."""
     os.environ["NO_PROXY"] = "127.0.0.1"
     model = ChatWriter(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
     peaks: list[float] = []
@@ -95,7 +95,8 @@ def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> 
         spent = Spent(Budget(0.15, 0.6, None, None, None))
         Asking(scripts(), number, manner=manner, store=replies, spent=spent, title="requests").run(model)  # type: ignore[arg-type]
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
-    pipe.send((time.monotonic() - begun, *peaks))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    pipe.send((time.monotonic() - begun, used.ru_utime + used.ru_stime, *peaks))
 
 
 @click.command()
@@ -122,7 +123,7 @@ def main(number: int, slots: int, kill: bool) -> None:
                     break
                 time.sleep(0.02)
             asking.join()
-        seconds, early, late = here.recv()
+        seconds, busy, early, late = here.recv()
         size = store.stat().st_size / 1e6
     ours.send("?")
     different, all_of_them = ours.recv()
@@ -132,6 +133,7 @@ def main(number: int, slots: int, kill: bool) -> None:
         print(
             f"{seconds:.1f} s, {number / seconds:,.0f} in a second: {number / seconds * LATENCY / slots:.1%} of the server's limit"
         )
+        print(f"{busy / number * 1000:.2f} ms of the processor for each request")
     print(
         f"peak of resident memory: {early:.0f} MB after a tenth, {late:.0f} MB at the end; replies on disk: {size:.1f} MB"
     )

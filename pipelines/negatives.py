@@ -1,10 +1,12 @@
 """Stage ``negatives``: hard negatives of all subtypes and one paraphrase per pair."""
 
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 
 from caramel import tables
+from caramel.captions.asked.run_of_replies import log_replies
 from caramel.config import Config
 from caramel.kinds.writer import Part, Written
 from caramel.registry import WRITERS
@@ -37,6 +39,7 @@ def negatives(config: Config) -> None:
     if written.replies is not None and written.verdicts is not None:
         tables.write_parts(tables.REPLIES, written.replies, f"{FOLDER}/replies.parquet", by="reply_id")
         tables.write(tables.VERDICTS, written.verdicts, f"{FOLDER}/verdicts.parquet")
+        log_replies(Path(f"{FOLDER}/replies.parquet"))
 
 
 def _written(pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings: object) -> Written:

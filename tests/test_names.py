@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +109,32 @@ def test_the_published_refinement_by_two_models_can_be_asked_for(
 def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path) -> None:
     models = ["a=open_clip:data/base", "data/finetune/infonce-11", "chat:model@http://127.0.0.1:9/v1"]
     assert list(unmet(config(evaluate__models=models))) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({}, ["negatives.language_model.target is not set"]),
+        ({"target": "chat:gpt"}, ["negatives.language_model.target = 'chat:gpt': .*MODEL@URL"]),
+        ({"target": "gpt"}, ["target = 'gpt': A language model is given as chat:MODEL@URL or local:FOLDER"]),
+        ({"target": "local:nowhere/at/all"}, ["target = 'local:nowhere/at/all': "]),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "replies": "gone.parquet", "paraphraser": "lokal:x"},
+            [
+                "paraphraser = 'lokal:x': .*Did you mean 'local'",
+                "replies = 'gone.parquet': there is no such file",
+            ],
+        ),
+        (
+            {"target": "local:data/model", "structured": True},
+            ["structured = true needs a server, chat:MODEL@URL, and target is 'local:data/model'"],
+        ),
+        ({"target": "chat:m@http://127.0.0.1:9/v1"}, []),
+    ],
+)
+def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[str], folders: Path) -> None:
+    settings = {**DEFAULT["negatives"]["language_model"], **model}
+    sets = {"negatives__paraphrases": "language_model", "negatives__language_model": settings}
+    found = list(unmet(config(**sets)))
+    assert len(found) == len(said)
+    assert all(re.search(pattern, line) for pattern, line in zip(said, found, strict=True))
