@@ -232,6 +232,8 @@ def _projects() -> list[Target]:
         _target("pin options", projects.made, "pin v2", files=NOTHING, options=True),
         _target("verify", projects.pinned, "verify v1", believed, files=pins, weight=4),
         _target("get", projects.kept, GET, only_what_is_pinned_is_got, files=("project/**/*",), weight=4),
+        _target("diff", projects.pinned, "diff v1 v1", files=("pins/*",)),
+        _target("diff options", projects.pinned, "diff v1 v1", files=NOTHING, options=True),
         _target("get options", projects.kept, GET, files=NOTHING, options=True),
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),

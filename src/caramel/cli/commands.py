@@ -81,6 +81,7 @@ for _command in (
     versions.pin,
     versions.verify,
     versions.get,
+    versions.diff,
     project.ui,
     project.timings,
     tracked_runs.tracking,

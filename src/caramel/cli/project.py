@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -27,15 +25,6 @@ def settings_of(values: tuple[str, ...]) -> dict[str, str]:
     return settings
 
 
-def _flat(values: Any, prefix: str = "") -> dict[str, Any]:
-    """Return nested mappings by dotted key."""
-    if not isinstance(values, Mapping):
-        return {prefix: values}
-    return {
-        k: v for name, part in values.items() for k, v in _flat(part, f"{prefix}.{name}".lstrip(".")).items()
-    }
-
-
 @click.command()
 @click.argument("name")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A further value, by dotted key.")
@@ -48,15 +37,15 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
     from caramel.profile import write_profile
-    from caramel.storage.plain_yaml import read_yaml
+    from caramel.storage.plain_yaml import flat, read_yaml
 
     path = Path("params.yaml")
     try:
-        before = _flat(read_yaml(path, ""))
+        before = flat(read_yaml(path, ""))
     except ConfigError:
         before = {}  # missing or broken: this command is how to mend it
     write_profile(name, settings_of(sets), Path())
-    after = _flat(read_yaml(path, ""))
+    after = flat(read_yaml(path, ""))
     for key in [*after, *(k for k in before if k not in after)]:
         if before.get(key) != after.get(key):
             say(f"{key}: {before.get(key)!r} -> {after.get(key)!r}")

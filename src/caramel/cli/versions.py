@@ -96,3 +96,23 @@ def get(source: str, paths: tuple[str, ...], out: Path, split: str | None) -> No
     what = f"{len(got.files)} files, {len(got.tables)} of them tables"
     counted = f" of {rows:,} rows" if split is None else f", rows of {split} alone where there are splits"
     say(f"Version {got.pinned.name} (commit {got.pinned.commit[:12]}): {what}{counted}, in {str(out)!r}.")
+
+
+@click.command()
+@click.argument("old")
+@click.argument("new")
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
+def diff(old: str, new: str, as_json: bool) -> None:
+    """Say how the pinned version NEW differs from OLD: parameters, code, rows of each table, figures.
+
+    \b
+    Example:
+      caramel diff v1.0 v1.1
+      caramel diff v1.0 v1.1 --json
+    """
+    import json
+
+    from caramel.release.versions_apart import apart, told
+
+    found = apart(old, new, Path())
+    say(json.dumps(found.as_json(), indent=2, ensure_ascii=False) if as_json else told(found))

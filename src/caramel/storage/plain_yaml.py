@@ -6,7 +6,7 @@ themselves, dates, sets and bytes. None of it has a place in a params file or a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -113,3 +113,12 @@ def _odd(value: Any, key: str) -> Iterator[str]:
             yield f"{key}: a whole number of {value.bit_length()} bits"
     elif value is not None and type(value) not in (bool, float):
         yield f"{key or 'top'} = {value!r:.{_TEXT}}: {type(value).__name__}"
+
+
+def flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one, by dotted key."""
+    if not isinstance(values, Mapping):
+        return {prefix: values}
+    return {
+        k: v for name, part in values.items() for k, v in flat(part, f"{prefix}.{name}".lstrip(".")).items()
+    }

@@ -1,0 +1,190 @@
+"""What differs between two pinned versions: parameters, code, rows of each table, figures."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.evaluation.results.comparison import compare
+from caramel.release.pin_file import Pin, read_pin
+from caramel.release.pinned_tables import read_pinned
+from caramel.storage.plain_yaml import flat
+
+RESULTS = "data/evaluate/similarities.parquet"
+SHOWN = [
+    "model",
+    "benchmark",
+    "subset",
+    "metric",
+    "value_b",
+    "value_a",
+    "difference",
+    "ci_low",
+    "ci_high",
+    "p_holm",
+]
+
+
+@dataclass(frozen=True)
+class TableApart:
+    """How the rows of one table differ, by its key."""
+
+    path: str
+    added: int
+    removed: int
+    changed: int
+    columns: dict[str, int]  # column -> rows of both that have another value in it
+    by_subtype: dict[str, list[int]]  # subtype -> added, removed
+    reasons: dict[str, int]  # stage: reason of the new version's rejects -> removed rows
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How the new version differs from the old one."""
+
+    old: str
+    new: str
+    params: dict[str, list[Any]]  # dotted key -> old and new value
+    code: list[str] | None  # files that git has otherwise at the two commits; None: git does not know both
+    tables: list[TableApart]
+    only_old: list[str]  # tables
+    only_new: list[str]
+    metrics: list[
+        dict[str, Any]
+    ]  # new (a) against old (b), paired on the instances, where both scored the same
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON holds it."""
+        return asdict(self)
+
+
+def apart(old: str, new: str, root: Path) -> Apart:
+    """Return how version ``new`` differs from ``old``; the rows of both must be on disk or in DVC's cache.
+
+    Raises:
+        DataError: there is no such pin, it is broken, or its rows are nowhere at hand.
+    """
+    before, after = read_pin(old, root), read_pin(new, root)
+    both = [path for path in before.tables if path in after.tables]
+    other = [path for path in both if before.tables[path].content != after.tables[path].content]
+    rejects = _reasons(after, root)
+    found = [_table(path, before, after, root, rejects) for path in other]
+    return Apart(
+        old,
+        new,
+        _params(before.params, after.params),
+        _code(before.commit, after.commit, root),
+        [table for table in found if table is not None],
+        [path for path in before.tables if path not in after.tables],
+        [path for path in after.tables if path not in before.tables],
+        _metrics(before, after, root) if RESULTS in other else [],
+    )
+
+
+def _params(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[Any]]:
+    before, after = flat(old), flat(new)
+    keys = [*after, *(key for key in before if key not in after)]
+    return {key: [before.get(key), after.get(key)] for key in keys if before.get(key) != after.get(key)}
+
+
+def _code(old: str, new: str, root: Path) -> list[str] | None:
+    """Return the files of code and story that differ between two commits."""
+    commits = [commit.removesuffix("-dirty") for commit in (old, new)]
+    command = ["git", "diff", "--name-only", *commits, "--", "src", "pipelines", "expectations", "dvc.yaml"]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    return None if done.returncode else done.stdout.splitlines()
+
+
+def _reasons(pinned: Pin, root: Path) -> dict[str, str]:
+    """Return id -> stage and reason of all rejects of a version."""
+    found: dict[str, str] = {}
+    for path in (path for path in pinned.tables if path.endswith("/rejects.parquet")):
+        rows = read_pinned(pinned.name, path, root)
+        found |= {i: f"{s}: {r}" for i, s, r in zip(rows["id"], rows["stage"], rows["reason"], strict=True)}
+    return found
+
+
+def _table(path: str, old: Pin, new: Pin, root: Path, rejects: Mapping[str, str]) -> TableApart | None:
+    """Return how the rows of a table differ; None where it has no key that is known."""
+    before, after = (read_pinned(pinned.name, path, root) for pinned in (old, new))
+    of = next((t for t in tables.TABLES.values() if {*t.columns} == {*after.columns}), None)
+    if of is None or not {*of.key} <= {*before.columns}:
+        return None
+    keys = [*of.key]
+    one, two = (rows.set_index(keys) for rows in (before, after))
+    added, removed, kept = (
+        two.index.difference(one.index),
+        one.index.difference(two.index),
+        one.index.intersection(two.index),
+    )
+    compared = [name for name in one.columns if name in two.columns and name not in tables.LAYOUT]
+    left, right = one.loc[kept, compared], two.loc[kept, compared]
+    unlike = pd.DataFrame(
+        {name: left[name].map(repr) != right[name].map(repr) for name in compared}, index=kept
+    )
+    counts = {str(name): int(count) for name, count in unlike.sum().items() if count}
+    gone = pd.Series([rejects.get(str(key), "in no rejects") for key in removed], dtype=object)
+    return TableApart(
+        path,
+        len(added),
+        len(removed),
+        int(unlike.any(axis=1).sum()),
+        counts,
+        _by_subtype(two.loc[added], one.loc[removed]),
+        {str(reason): int(count) for reason, count in gone.value_counts().items()},
+    )
+
+
+def _by_subtype(added: pd.DataFrame, removed: pd.DataFrame) -> dict[str, list[int]]:
+    if "subtype" not in added or "subtype" not in removed:
+        return {}
+    counts = [rows["subtype"].value_counts() for rows in (added, removed)]
+    return {str(n): [int(c.get(n, 0)) for c in counts] for n in sorted({*counts[0].index, *counts[1].index})}
+
+
+def _metrics(old: Pin, new: Pin, root: Path) -> list[dict[str, Any]]:
+    """Return the figures of each model that differ, new against old, where both versions scored the same instances."""
+    settings = new.params.get("evaluate", {})
+    before, after = (read_pinned(pinned.name, RESULTS, root) for pinned in (old, new))
+    lines: list[dict[str, Any]] = []
+    for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
+        others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
+        if not len(others):
+            continue
+        try:
+            found = compare([rows], [others], resamples=settings["bootstrap"], seed=settings["seed"])
+        except DataError:
+            continue  # other instances: what is told of the tables says which
+        lines += found.assign(model=model)[found["difference"] != 0][SHOWN].to_dict("records")
+    return lines
+
+
+def told(found: Apart) -> str:
+    """Return the differences as text; of figures those over all instances."""
+    lines = [f"{found.new} against {found.old}:"]
+    lines += [f"  {key}: {before!r} -> {after!r}" for key, (before, after) in found.params.items()]
+    if found.code is None:
+        lines.append("  code: git does not know both commits")
+    else:
+        lines += [f"  code: {path}" for path in found.code]
+    lines += [f"  {path}: only in {found.old}" for path in found.only_old]
+    lines += [f"  {path}: only in {found.new}" for path in found.only_new]
+    for table in found.tables:
+        lines.append(f"  {table.path}: {table.added} added, {table.removed} removed, {table.changed} changed")
+        lines += [f"    changed in {count}: {name}" for name, count in table.columns.items()]
+        lines += [f"    {name}: +{more} -{less}" for name, (more, less) in table.by_subtype.items()]
+        lines += [f"    removed, {reason}: {count}" for reason, count in table.reasons.items()]
+    lines += [
+        f"  {row['metric']} of {row['model']} on {row['benchmark']}: {row['value_b']:.4f} -> {row['value_a']:.4f} "
+        f"({row['difference']:+.4f}, {row['ci_low']:+.4f} to {row['ci_high']:+.4f}, p {row['p_holm']:.3g})"
+        for row in found.metrics
+        if row["subset"] == "all"
+    ]
+    return "\n".join(lines if len(lines) > 1 else [f"{found.new} and {found.old} are the same."])

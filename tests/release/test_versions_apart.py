@@ -1,0 +1,82 @@
+"""Two versions differ in what was changed between them, and in nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from remote_projects import cached
+
+from caramel import tables
+from caramel.release import pin as pins
+from caramel.release.versions_apart import apart, told
+
+
+def negatives(names: list[str], subtype: str, seed: int) -> pd.DataFrame:
+    rows = [
+        (f"{name}:{subtype}", name, subtype.split("_")[0], subtype, f"not {name}", "rules", seed, 1, None)
+        for name in names
+    ]
+    return tables.frame(tables.NEGATIVES, rows)
+
+
+def similarities(right: int) -> pd.DataFrame:
+    """Of 40 instances, of which so many are right."""
+    scores = np.arange(40) < right
+    known = {"model": "m", "benchmark": "sugarcrepe", "subsets": [["swap_att"]] * 40, "s_c1_i0": 0.5}
+    names = {"instance_id": [f"i{k}" for k in range(40)], "image_id": [f"{k}.jpg" for k in range(40)]}
+    return tables.frame(
+        tables.SIMILARITIES, pd.DataFrame({**names, **known, "s_c0_i0": scores.astype(float)})
+    )
+
+
+def version(root: Path, name: str, rows: pd.DataFrame, rejects: pd.DataFrame, right: int, seed: int) -> None:
+    """Pin a project with these tables, as if DVC had made them; its cache keeps them."""
+    tables.write(tables.NEGATIVES, rows, root / "data" / "refine" / "negatives.parquet")
+    tables.write(tables.REJECTS, rejects, root / "data" / "refine" / "rejects.parquet")
+    tables.write(
+        tables.SIMILARITIES, similarities(right), root / "data" / "evaluate" / "similarities.parquet"
+    )
+    outs = [
+        {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)} for out in ("refine", "evaluate")
+    ]
+    lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
+    (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
+    params = {"evaluate": {"bootstrap": 100, "seed": 1}, "negatives": {"seed": seed}}
+    (root / "params.yaml").write_text(json.dumps(params), encoding="utf-8")
+    pins.pin(name, root)
+    cached(root)
+
+
+def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(tmp_path: Path) -> None:
+    none = tables.frame(tables.REJECTS, [])
+    old = pd.concat([negatives(["a", "b", "c"], "swap_att", 1), negatives(["d"], "replace_obj", 1)])
+    version(tmp_path, "v1", old, none, right=10, seed=1)
+    new = pd.concat(
+        [negatives(["a"], "swap_att", 1), negatives(["b"], "swap_att", 2), negatives(["e"], "add_obj", 2)]
+    )
+    gone = tables.frame(tables.REJECTS, [("c:swap_att", "refine", "surplus", "not c")])
+    version(tmp_path, "v2", new, gone, right=30, seed=2)
+    found = apart("v1", "v2", tmp_path)
+    assert found.params == {"negatives.seed": [1, 2]}
+    assert found.code is None, "it is no repository"
+    rows = {table.path: table for table in found.tables}["data/refine/negatives.parquet"]
+    assert (rows.added, rows.removed, rows.changed, rows.columns) == (1, 2, 1, {"seed": 1})
+    assert rows.by_subtype == {"add_obj": [1, 0], "replace_obj": [0, 1], "swap_att": [0, 1]}
+    assert rows.reasons == {"refine: surplus": 1, "in no rejects": 1}
+    (figure,) = (row for row in found.metrics if row["subset"] == "all")
+    assert (figure["value_b"], figure["value_a"], figure["difference"]) == (0.25, 0.75, 0.5)
+    assert 0 < figure["ci_low"] < 0.5 < figure["ci_high"]
+    text = told(found)
+    for said in (
+        "negatives.seed: 1 -> 2",
+        "swap_att: +0 -1",
+        "removed, refine: surplus: 1",
+        "0.2500 -> 0.7500",
+    ):
+        assert said in text
+    assert json.loads(json.dumps(found.as_json()))["tables"]
+    same = apart("v1", "v1", tmp_path)
+    assert (same.params, same.tables, same.metrics) == ({}, [], [])
