@@ -12,7 +12,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
-from caramel.release.pin_file import read_pin
+from caramel.release.pin_file import Pin, read_pin
 from caramel.release.pinned_tables import read_pinned
 
 FOLDER = "data/evaluate"
@@ -41,13 +41,7 @@ def rescore(version: str, root: Path) -> Rescored:
         DataError: there is no such pin, it has no results, or their rows are not at hand.
         BackendError: a benchmark is not known to this caramel.
     """
-    settings = read_pin(version, root).params.get("evaluate", {})
-    try:
-        resamples, seed = int(settings["bootstrap"]), int(settings["seed"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise DataError(
-            f"The params of pin {version!r} do not say how it was scored: evaluate.{error}."
-        ) from error
+    resamples, seed = scoring(read_pin(version, root))
     similarities, answers, pinned = (
         read_pinned(version, f"{FOLDER}/{name}", root) for name in ("similarities", "answers", "metrics")
     )
@@ -63,6 +57,20 @@ def rescore(version: str, root: Path) -> Rescored:
     ]
     found = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.METRICS, [])
     return Rescored(len(pinned), _differences(pinned, found))
+
+
+def scoring(pinned: Pin) -> tuple[int, int]:
+    """Return the number of resamples and their seed by which a version was scored.
+
+    Raises:
+        DataError: its params do not say so.
+    """
+    settings = pinned.params.get("evaluate", {})
+    try:
+        return int(settings["bootstrap"]), int(settings["seed"])
+    except (KeyError, TypeError, ValueError) as error:
+        said = f"The params of pin {pinned.name!r} do not say how it was scored: evaluate.{error}."
+        raise DataError(said) from error
 
 
 def _differences(pinned: pd.DataFrame, found: pd.DataFrame) -> list[str]:

@@ -15,6 +15,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.comparison import compare
 from caramel.release.pin_file import Pin, read_pin
 from caramel.release.pinned_tables import read_pinned
+from caramel.release.rescoring import scoring
 from caramel.storage.plain_yaml import flat
 
 RESULTS = "data/evaluate/similarities.parquet"
@@ -151,19 +152,20 @@ def _by_subtype(added: pd.DataFrame, removed: pd.DataFrame) -> dict[str, list[in
 
 def _metrics(old: Pin, new: Pin, root: Path) -> list[dict[str, Any]]:
     """Return the figures of each model that differ, new against old, where both versions scored the same instances."""
-    settings = new.params.get("evaluate", {})
+    resamples, seed = scoring(new)
     before, after = (read_pinned(pinned.name, RESULTS, root) for pinned in (old, new))
-    lines: list[dict[str, Any]] = []
+    parts = []
     for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
         others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
         if not len(others):
             continue
         try:
-            found = compare([rows], [others], resamples=settings["bootstrap"], seed=settings["seed"])
+            found = compare([rows], [others], resamples=resamples, seed=seed)
         except DataError:
             continue  # other instances: what is told of the tables says which
-        lines += found.assign(model=model)[found["difference"] != 0][SHOWN].to_dict("records")
-    return lines
+        parts.append(found[found["difference"] != 0].assign(model=str(model)))
+    records = (row for part in parts for row in part[SHOWN].to_dict("records"))
+    return [{str(name): value for name, value in row.items()} for row in records]
 
 
 def told(found: Apart) -> str:
