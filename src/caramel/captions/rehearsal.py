@@ -104,14 +104,15 @@ def _answer(ask: Ask) -> Answer:
     caption = next(iter(ask.given.values()))
     words = sorted(folded(caption), key=len) or [NEW]
     first, last = words[-1], words[-2 if len(words) > 1 else -1]
+    changed = f"{caption.rpartition(' ')[0]} {ask.prompt}"  # each prompt's own, so that validators are asked of each
     kind, _, step = ask.prompt.rpartition("_")
     if kind == "find":
         return {{"obj": "objects", "att": "attributes", "rel": "relations"}[step]: [first, last]}
     if kind == "swap":
-        return {"possible": "yes", "first": first, "second": last, "sentence": caption}
+        return {"possible": "yes", "first": first, "second": last, "sentence": changed}
     return {
         "propose": {"new": NEW},
-        "compose": {"sentence": caption},
+        "compose": {"sentence": changed},
         "negative": {"follows": "no"},
         "paraphrase": {"same": "yes", "problem": "none"} if kind else {"idea": NEW, "sentence": caption},
     }[step]
