@@ -2,8 +2,8 @@
 
 `python benchmarks/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on one core.
 
-What each method reached on the instances that are not *add*, what it kept, and how long a run of it took; and its differences
-from the base and from plain in-batch training, on the same instances, with Holm's correction over all that are printed.
+What each method reached on the instances that are not *add*, and what it kept; and its differences from the base and from
+plain in-batch training, on the same instances, with Holm's correction over all that are printed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import mlflow
 import numpy as np
 import pandas as pd
 import torch
@@ -25,8 +24,6 @@ from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.models.devices import resolve_precision
 from caramel.registry import METHODS
 from caramel.report.blocks import interval, percent, signed
-from caramel.running.tracking import EXPERIMENT, tracking_uri
-from caramel.running.tracking_store import store_root
 from caramel.statistics import holm
 from caramel.storage.image_store import Pictures
 from caramel.training.batching.batch import rows_of, take
@@ -44,38 +41,19 @@ ROWS, IMAGES, CAPTIONS = "data/assemble/training.parquet", "data/assemble/images
 FIRST, STEPS = 4, 8  # steps that are not timed, and those that are
 
 
-def seconds() -> pd.Series[float]:
-    """Return the mean wall time of a run of each variant, as tracked: of the newest run of each seed."""
-    client = mlflow.MlflowClient(tracking_uri(store_root()))
-    experiment = client.get_experiment_by_name(EXPERIMENT)
-    assert experiment is not None, "run the profile first: there is no run here"
-    runs = client.search_runs([experiment.experiment_id], "tags.stage = 'finetune'", max_results=5000)
-    done = [run for run in runs if run.info.status == "FINISHED"]
-    rows = [
-        (run.data.tags["variant"], run.data.tags["seed"], (run.info.end_time - run.info.start_time) / 1000)
-        for run in sorted(done, key=lambda run: run.info.start_time)
-    ]
-    newest = (
-        pd.DataFrame(rows, columns=["variant", "seed", "seconds"])
-        .groupby(["variant", "seed"])["seconds"]
-        .last()
-    )
-    return newest.groupby("variant").mean()
-
-
 def spread(mean: float, sd: float) -> str:
     """Return mean ± standard deviation in per cent."""
     return percent(mean) + ("" if np.isnan(sd) else f" ± {percent(sd)}")
 
 
 def reached() -> list[list[str]]:
-    """Return the first table: what each model reached and kept, and the seconds of a run."""
+    """Return the first table: what each model reached and kept."""
     variants = pd.read_csv(DATA / "variants.csv").set_index(["variant", "subset", "metric"])
     kept = pd.read_csv(DATA / "retained.csv")
-    of, took = kept.groupby(["variant", "measure"])["value"].agg(["mean", "std"]), seconds()
+    of = kept.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
     change = changes(kept).set_index(["variant", "measure"])
     titles = [KEPT[name].title if name in KEPT else "weights moved" for name in MEASURES]
-    rows = [["model", *SCORED.values(), *titles, "seconds"]]
+    rows = [["model", *SCORED.values(), *titles]]
     for name in dict.fromkeys(variants.index.get_level_values("variant")):
         row = [name]
         row += [spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in SCORED]
@@ -83,7 +61,7 @@ def reached() -> list[list[str]]:
             moved = change.loc[(name, measure), "mean"]
             lost = "" if name == BASE or measure == "weights" else f" ({signed(moved)})"
             row.append(spread(*of.loc[(name, measure)]) + lost)
-        rows.append([*row, f"{took[name]:.0f}" if name in took else ""])
+        rows.append(row)
     return rows
 
 
