@@ -48,6 +48,12 @@ def test_pictures_are_the_middle_halves_in_either_order_and_either_way() -> None
         ("a red car.", "a blue bus.", {"a blue car. a red bus.", "a red bus. a blue car."}),
         ("a cat on top of a box.", "a bed below it.", {"a bed on top of a box. a cat below it."}),
         ("a red car.", "a red car.", {None}),
+        ("a red car.", "a blue car.", {None}),  # else it would be what they say the other way round
+        (
+            "a red car, a bus.",
+            "a blue car, a bus.",
+            {"a red bus, a bus. a blue car, a car.", "a red car, a car. a blue bus, a bus."},
+        ),
         ("", "a cat.", {None}),
     ],
 )

@@ -13,17 +13,18 @@ from caramel.training.methods import clic
 
 
 def exchanged(first: str, second: str, rng: np.random.Generator) -> str | None:
-    """Return both texts, joined, with a noun or an attribute of one in the place of that of the other; None: there are none."""
+    """Return both texts, joined, with a noun or an attribute of one in the place of that of the other; None: there are none.
+
+    Never is it the texts the other way round, which is no negative.
+    """
     options = [
-        (a, b)
+        f"{_put(first, a, second, b)} {_put(second, b, first, a)}"
         for a in scan(first)
         for b in scan(second)
         if a.kind == b.kind != "relation" and a.plural == b.plural and a.word != b.word
     ]
-    if not options:
-        return None
-    a, b = options[int(rng.integers(len(options)))]
-    return f"{_put(first, a, second, b)} {_put(second, b, first, a)}"
+    options = [text for text in options if text != f"{second} {first}"]
+    return options[int(rng.integers(len(options)))] if options else None
 
 
 def _put(text: str, place: Found, other: str, word: Found) -> str:
