@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import tiny_clips
 import torch
@@ -194,6 +195,31 @@ def test_a_batch_that_processes_cannot_share_is_an_error_before_the_first_trial(
     assert not (tmp_path / "trials").exists()
 
 
+SEARCH = {"space": {"trohn_text": {"lr": [1e-5, 1e-2]}}, "draws": None, "seed": 0, "seeds": [3], "asha": None}
+
+
+def test_each_search_of_other_params_is_a_run_whose_table_is_what_it_found_last(
+    rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    found = []
+    for seed in (0, 0, 1):  # of draws: there are none, so that the points are the same
+        found.append(tuned(["infonce"], rows, clip_folder, tmp_path, search={**SEARCH, "seed": seed}))
+        shutil.rmtree(tmp_path / "out")
+    client = mlflow.MlflowClient(tracking.tracking_uri(tmp_path))
+    runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
+    searches = {run.data.params["seed"]: run for run in runs if run.info.run_name == "finetune search"}
+    assert {*searches} == {"0", "1"}
+    assert len(runs) == 2 + 3  # two points and infonce, of the second and third time nothing was run
+    for run in searches.values():
+        table = pd.read_csv(client.download_artifacts(run.info.run_id, "searched.csv", str(tmp_path)))
+        expected = found[-1].searched.drop(columns="stopped")
+        pd.testing.assert_frame_equal(table.drop(columns="stopped"), expected)
+        assert table["stopped"].isna().all()
+
+
 def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
     rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,18 +227,11 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
 
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     own = {"trohn_text": {"batch": 10}}
-    search = {
-        "space": {"trohn_text": {"lr": [1e-5, 1e-2]}},
-        "draws": None,
-        "seed": 0,
-        "seeds": [3],
-        "asha": None,
-    }
-    found = tuned(["infonce", "trohn_text"], rows, clip_folder, tmp_path, own=own, search=search)
+    found = tuned(["infonce", "trohn_text"], rows, clip_folder, tmp_path, own=own, search=SEARCH)
     values = found.searched.set_index("point")["value"]
     (chosen,) = found.searched.loc[found.searched["chosen"], "point"]
     assert chosen == (1 if values[1] >= values[2] else 2)
-    assert found.own == {"trohn_text": {"batch": 10, "lr": search["space"]["trohn_text"]["lr"][chosen - 1]}}
+    assert found.own == {"trohn_text": {"batch": 10, "lr": [1e-5, 1e-2][chosen - 1]}}
     assert set(found.curves["model"]) == {"infonce-3", "trohn_text-3"}
     kept = found.curves[found.curves["kept"] & (found.curves["metric"] == "group")]
     assert kept.loc[kept["model"] == "trohn_text-3", "value"].tolist() == [values[chosen]]
@@ -220,7 +239,7 @@ def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(
     runs = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
     (parent,) = [run for run in runs if run.info.run_name == "finetune search"]
     assert parent.info.status == "FINISHED"
-    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {"own.json", "searched.json"}
+    assert {each.path for each in client.list_artifacts(parent.info.run_id)} == {"own.json", "searched.csv"}
     trials = [run for run in runs if run is not parent]
     assert sorted(run.data.params["lr"] for run in trials) == [
         "0.001",
@@ -250,7 +269,7 @@ def test_a_search_that_cannot_be_made_is_refused_before_the_first_trial(
     change: Any, changes: dict[str, Any], said: str, rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     changed(rows, change)
-    search = {"space": {"infonce": {"lr": [0.1]}}, "draws": None, "seed": 0, "seeds": [3], "asha": None}
+    search = {**SEARCH, "space": {"infonce": {"lr": [0.1]}}}
     with pytest.raises(ConfigError, match=said):
         tuned(["infonce"], rows, clip_folder, tmp_path, search={**search, **changes})
     assert not (tmp_path / "trials").exists()

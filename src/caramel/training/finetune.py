@@ -142,7 +142,7 @@ def _search(
             ending[variant] = Halving(select, first, factor, max(counts))
     parent = tracking.plan(
         "finetune search",
-        key=fingerprint(__name__, "search", trials.names(points), search["asha"]),
+        key=fingerprint(__name__, "search", trials.names(points), dict(search)),
         params={**search, "metric": select, "repeatable": not ending},
         data=trials.data,
         tags={"stage": "search"},
@@ -153,6 +153,6 @@ def _search(
     with tracking.opened(parent):
         import mlflow
 
-        mlflow.log_table(found.table, "searched.json")
+        mlflow.log_text(found.table.to_csv(index=False), "searched.csv")  # log_table would append to it
         mlflow.log_dict(found.own, "own.json")
     return trials, found
