@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -200,6 +201,19 @@ def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is
     assert len(server.requests) == 10 + PATIENCE
     assert len(run(server, lambda *_: GOOD, store, texts)) == 60
     assert len(server.requests) == 60 + PATIENCE
+
+
+def test_silence_is_told_as_such_though_a_request_that_was_under_way_is_answered_at_last(
+    server: ChatServer, store: Path
+) -> None:
+    def behave(request: Request, number: int) -> Response:
+        if number:
+            return refuses(500, "oops")
+        time.sleep(1)
+        return GOOD
+
+    with pytest.raises(BackendError, match=f"did not answer {PATIENCE} .*500: oops"):
+        run(server, behave, store, [str(i) for i in range(60)], attempts=1)
 
 
 def test_a_wrong_key_is_one_clear_error_without_the_key_and_what_was_under_way_is_kept(

@@ -90,6 +90,24 @@ def test_a_published_table_gives_the_same_bytes_again(tmp_path: Path) -> None:
     assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
 
 
+@pytest.mark.parametrize("first", [Said(None, "failed"), SAID._replace(text="A cat.")])
+def test_a_published_table_wins_over_what_is_kept_and_each_reply_stands_once(
+    tmp_path: Path, first: Said
+) -> None:
+    with open_replies(tmp_path / "a.sqlite") as store:
+        store.put(KEYS[0], first)
+        table(store, tmp_path / "a.parquet")
+    with open_replies(tmp_path / "b.sqlite") as store:
+        store.put(KEYS[0], SAID)
+    with open_replies(tmp_path / "b.sqlite") as store:
+        store.adopt(tmp_path / "a.parquet")
+        assert store.take(KEYS[0]) == (first, False)
+        table(store, tmp_path / "b.parquet")
+    assert (tmp_path / "a.parquet").read_bytes() == (tmp_path / "b.parquet").read_bytes()
+    with open_replies(tmp_path / "b.sqlite") as store:
+        assert store.take(KEYS[0]) == (SAID, False)
+
+
 def test_a_table_whose_keys_were_changed_is_refused(tmp_path: Path) -> None:
     with open_replies(tmp_path / "a.sqlite") as store:
         store.put(KEYS[0], SAID)
@@ -121,8 +139,10 @@ def test_a_reply_that_is_not_as_it_was_written_is_asked_again(
 
 def test_half_a_surrogate_pair_is_kept_as_the_sign_for_none(tmp_path: Path) -> None:
     with open_replies(tmp_path / "r.sqlite") as store:
-        assert store.put(KEYS[0], SAID._replace(text="a\ud83d\0b")).text == "a\ufffd\0b"
-        assert table(store, tmp_path / "r.parquet")["text"].tolist() == ["a\ufffd\0b"]
+        said = store.put(KEYS[0], SAID._replace(text="a\ud83d\0b", finish="\ud800"))
+        assert (said.text, said.finish) == ("a\ufffd\0b", "\ufffd")
+        rows = table(store, tmp_path / "r.parquet")
+        assert (rows["text"].tolist(), rows["finish"].tolist()) == (["a\ufffd\0b"], ["\ufffd"])
 
 
 def test_a_second_run_at_the_same_time_is_told_to_wait(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def parse(text: str, fields: Mapping[str, Kind]) -> Answer | None:
     """
     text = unthought(text)[:LONGEST]
     for found in _objects(text):
-        named = {str(name).strip().lower(): value for name, value in found.items()}
+        named = {name.strip().lower(): value for name, value in found.items() if isinstance(name, str)}
         answer = {name: _value(named.get(name), kind) for name, kind in fields.items()}
         if None not in answer.values():
             return {name: value for name, value in answer.items() if value is not None}
@@ -56,7 +56,7 @@ def _objects(text: str) -> Iterator[Mapping[Any, Any]]:
     for start in starts[:1]:
         try:
             found = ast.literal_eval(text[start:end])
-        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError, OverflowError):
             continue
         if isinstance(found, dict):
             yield found

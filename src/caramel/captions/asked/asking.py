@@ -78,7 +78,7 @@ class Asking:
         self._manner, self._store, self._spent = manner, store, spent
         self._asked: dict[str, _Waiting] = {}
         self._ready: deque[str] = deque()
-        self._silent, self._stop = 0, ""
+        self._silent, self._silence, self._stop = 0, "", ""
 
     def run(self, model: LanguageModel) -> dict[int, Outcome]:
         """Return the outcome of each script.
@@ -90,9 +90,9 @@ class Asking:
         with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
             model.answer(self._waiting, self._heard)
             self._bar.set_postfix_str(str(self._spent))
-        if self._silent >= PATIENCE:
+        if self._silence:
             raise BackendError(
-                f"The language model did not answer {self._silent} requests in a row; the last problem was: {self._stop}\n"
+                f"The language model did not answer {PATIENCE} requests in a row; the last problem was: {self._silence}\n"
                 f"Look at the server and its URL, then run the same again: replies that came are kept ({self._spent})."
             )
         if self._stop:
@@ -103,17 +103,22 @@ class Asking:
         assert len(self.outcomes) == self._total
         return self.outcomes
 
+    @property
+    def _ended(self) -> bool:
+        """Whether no more is asked: the model is silent, or a cap is reached."""
+        return bool(self._silence or self._stop)
+
     def _waiting(self, number: int) -> list[tuple[str, Request]]:
         """Return at most so many requests, and begin scripts to have them."""
         while (
-            not self._stop and len(self._ready) < number and len(self._asked) < WINDOW * self._manner.at_once
+            not self._ended and len(self._ready) < number and len(self._asked) < WINDOW * self._manner.at_once
         ):
             begun = next(self._scripts, None)
             if begun is None:
                 break
             self._advance(*begun, None)
         found: list[tuple[str, Request]] = []
-        while not self._stop and self._ready and len(found) < number:
+        while not self._ended and self._ready and len(found) < number:
             request = self._asked[self._ready[0]].request
             self._stop = self._spent.reserve(request) or ""
             if not self._stop:
@@ -128,7 +133,8 @@ class Asking:
         self._spent.note(said, waiting.request)
         self._silent = self._silent + 1 if said.text is None else 0
         if self._silent >= PATIENCE:
-            self._stop = said.problem or "no reply"
+            self._silence = self._silence or said.problem or "no reply"
+        if self._silence:
             return
         for place, script in waiting.scripts:
             self._advance(place, script, said)

@@ -30,6 +30,7 @@ ANSWER = COLUMNS[6:]  # text, finish, tokens_in, tokens_out, seconds
 ROWS = 8192  # of a part of the table
 DIGITS = 32  # of the hash of a key
 _HALF = re.compile("[\ud800-\udfff]")
+_TABLES = ("temp.published", "main.replies", "temp.unanswered")  # a reply is taken from the first that has it
 
 
 class Key(NamedTuple):
@@ -70,8 +71,9 @@ class ReplyStore:
                 "PRAGMA journal_mode=WAL",
                 "PRAGMA synchronous=NORMAL",
                 f"CREATE TABLE IF NOT EXISTS replies ({columns})",
+                f"CREATE TEMP TABLE published ({columns})",
                 f"CREATE TEMP TABLE unanswered ({columns})",
-                "CREATE TEMP TABLE used (reply_id PRIMARY KEY)",
+                "CREATE TEMP TABLE used (reply_id PRIMARY KEY, source)",
                 "BEGIN IMMEDIATE",
                 "COMMIT",
             ):
@@ -88,13 +90,13 @@ class ReplyStore:
         A reply that is not as it was written counts as none; it is asked again.
         """
         with self._explained():
-            for table in ("main.replies", "temp.unanswered"):
+            for table in _TABLES:
                 found = self._file.execute(f"SELECT * FROM {table} WHERE reply_id = ?", [key.reply_id])
                 row = found.fetchone()
                 if row is None:
                     continue
                 if row[-1] == _checksum(row[:-1]) and row[1:6] == key:
-                    return Said(*row[6:11]), not self._use(key.reply_id)
+                    return Said(*row[6:11]), not self._use(key.reply_id, table)
                 self.broken += 1
                 self._file.execute(f"DELETE FROM {table} WHERE reply_id = ?", [key.reply_id])
         return None
@@ -105,17 +107,19 @@ class ReplyStore:
         Half a surrogate pair, which a server that cuts a reply can leave, is no character: it becomes U+FFFD.
         """
         if said.text is not None:
-            said = said._replace(text=_HALF.sub("\ufffd", said.text))
+            said = said._replace(text=_HALF.sub("\ufffd", said.text), finish=_HALF.sub("\ufffd", said.finish))
         row = (key.reply_id, *key, *said[: len(ANSWER)])
+        table = "main.replies" if said.text is not None else "temp.unanswered"
         with self._explained():
-            self._insert([row], "main.replies" if said.text is not None else "temp.unanswered")
-            self._use(key.reply_id)
+            self._insert([row], table)
+            self._use(key.reply_id, table)
         return said
 
     def adopt(self, path: Path) -> int:
         """Take over a table of replies, such as that of a published data set; return how many there are.
 
-        What was not answered when it was made counts as not answered now, and is not asked again.
+        They win over what is in the file: the table's data set is made again. What was not answered when it was made
+        counts as not answered now, and is not asked again.
 
         Raises:
             DataError: it is no table of replies.
@@ -132,24 +136,26 @@ class ReplyStore:
                 with self._explained():
                     self._file.execute("BEGIN")
                     self._insert([row for row in rows if row[6] is not None], "main.replies")
-                    self._insert([row for row in rows if row[6] is None], "temp.unanswered")
+                    self._insert(rows, "temp.published")
                     self._file.execute("COMMIT")
         return number
 
     def used(self) -> Iterator[pd.DataFrame]:
         """Yield the replies that this run used, as parts of table ``replies``, in the order of their keys."""
-        both = "SELECT * FROM main.replies UNION ALL SELECT * FROM temp.unanswered"
+        each = (f"SELECT *, '{table}' AS source FROM {table}" for table in _TABLES)
         order = ", ".join(tables.REPLIES.key)
         with self._explained():
-            rows = self._file.execute(f"SELECT * FROM ({both}) JOIN used USING (reply_id) ORDER BY {order}")
+            rows = self._file.execute(
+                f"SELECT * FROM ({' UNION ALL '.join(each)}) JOIN used USING (reply_id, source) ORDER BY {order}"
+            )
             while part := rows.fetchmany(ROWS):
-                yield pd.DataFrame([row[:-1] for row in part], columns=list(COLUMNS)).astype(
+                yield pd.DataFrame([row[: len(COLUMNS)] for row in part], columns=list(COLUMNS)).astype(
                     {"tokens_in": "Int64", "tokens_out": "Int64"}
                 )
 
-    def _use(self, reply_id: str) -> bool:
-        """Note that a reply is used; return whether it is for the first time."""
-        return self._file.execute("INSERT OR IGNORE INTO used VALUES (?)", [reply_id]).rowcount == 1
+    def _use(self, reply_id: str, table: str) -> bool:
+        """Note that a reply of a table is used; return whether it is for the first time."""
+        return self._file.execute("INSERT OR IGNORE INTO used VALUES (?, ?)", [reply_id, table]).rowcount == 1
 
     def _insert(self, rows: list[tuple[object, ...]], table: str) -> None:
         marks = ", ".join("?" * (len(COLUMNS) + 1))
