@@ -4,7 +4,7 @@ BiVLC (Miranda et al. 2024, 5.3 and E.3): a linear head on the projected, not no
 for images and one for texts, says whether an item is natural (0, the positive) or synthetic (1, the negative). Heads learn on the
 training set, are kept by accuracy on its val rows, and answer the benchmark's queries by ``results.detector_files``. As in
 their code Adam has lr 1e-3 (their paper says 1e-6), in batches of 400 rows. They train one epoch on images and ten on texts, of
-237,000 rows; ``EPOCHS`` here, since sets may be small: the kept epoch says where it ended.
+237,000 rows; here as many ``STEPS``, however small the set is. No table says at which step a head was kept.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 CLIC (Peleg et al., NeurIPS 2025) joins the halves of two pictures in a random order. The first sentences f1, f2 of their captions, in
 lower case, are a caption in either order, p1 = f1 f2 and p2 = f2 f1; its negative is made of both (``methods.clic_joined``). A
 picture is halved as the model takes it, by columns or by rows, since what shape it had is gone then; so there are no pairs
-of like orientation. Their p3 and p4, of further sentences, are not made. All that is drawn for a row is drawn from seed, step and row.
+of like orientation. Their p3 and p4, of further sentences, are not made. The
+other row is drawn from seed, step and place in the batch; all else from seed, step and row.
 """
 
 from __future__ import annotations
