@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.errors import printable
+from caramel.errors import printable, shown_address
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,18 @@ def test_signs_that_a_terminal_obeys_become_escapes(text: str, expected: str) ->
     assert printable(text) == expected
     assert printable(expected) == expected
     printable(text).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://me:secret@host:9/a@v1", "https://host:9/a@v1"),
+        (
+            "fatal: 'https://ghp_secret@host/x/': and ssh://me:p@w@host/y.",
+            "fatal: 'https://host/x/': and ssh://host/y.",
+        ),
+        ("https://host/a@b, /mnt/a@b, git@host:me/x.git", "https://host/a@b, /mnt/a@b, git@host:me/x.git"),
+    ],
+)
+def test_addresses_are_shown_without_name_and_password(text: str, expected: str) -> None:
+    assert shown_address(text) == expected

@@ -152,6 +152,15 @@ def test_rights_and_addresses_that_do_not_do_are_told_apart(
         config.write_text(text.replace(old, new), encoding="utf-8")
         *_, found = examine_remotes(root)
         assert (found.state, said in found.text) == (FAIL, True), found
+    for address, said in (
+        (f"https://me:secret@127.0.0.1:{free_port()}/x", "cannot be reached"),
+        ("http://me:secret@h:abc/x", "is none: Port could not be cast"),
+        ("remote://r/x", "is none"),
+        ("azure://x", "requires 'dvc-azure' to be installed. See docs/remote.md"),
+    ):
+        config.write_text(f"['remote \"r\"']\n    url = {address}\n", encoding="utf-8")
+        (found,) = examine_remotes(root)
+        assert (found.state, said in found.text, "secret" in found.text) == (FAIL, True, False), found
     config.write_text("[core]\n", encoding="utf-8")
     (found,) = examine_remotes(root)
     assert (found.state, found.cure) == (FAIL, "dvc remote add -d NAME URL; see docs/remote.md")
@@ -164,6 +173,10 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     lines = [line for line in text.splitlines() if "endpointurl" not in line]
     (root / ".dvc" / "config").write_text("\n".join(lines), encoding="utf-8")
     dvc("repro", "-q", root=root)
+    assert [f.state for f in examine_remotes(root)] == [WARN, FAIL], "it may be a disk that is not mounted"
+    assert list(mend_remotes(root)) == []
+    assert not (tmp_path / "store").exists()
+    (tmp_path / "store").mkdir()
     *_, last = examine_remotes(root)
     assert f"{FILES + 2} of {FILES + 2} objects that dvc.lock needs are missing" in last.text
     dvc("push", "-q", root=root)

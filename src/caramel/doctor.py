@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Literal
 
 from caramel.config import Config, load
-from caramel.errors import CaramelError, DataError, ResourceError, shown
+from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
 from caramel.names import is_there, unmet
 from caramel.running import dvc_cache, dvc_remote, dvc_state
 from caramel.running.on_ray.cluster import named_cluster, unreachable
-from caramel.running.tracking_server import named_server, require_server, shown_address
+from caramel.running.tracking_server import named_server, require_server
 from caramel.running.tracking_store import counted_runs
 from caramel.storage.volumes import room, trouble, volume_of
 

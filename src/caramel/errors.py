@@ -19,6 +19,7 @@ import re
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_LOGIN = re.compile(r"(?<=://)[^/\s]*@")
 
 
 class CaramelError(Exception):
@@ -55,6 +56,11 @@ def shown(items: list[str], limit: int = 5) -> str:
     if len(items) > limit:
         lines.append(f"  … and {len(items) - limit} more")
     return "\n".join(lines)
+
+
+def shown_address(text: str) -> str:
+    """Return a text without the names and passwords of the addresses in it: ``https://ME:SECRET@HOST`` as ``https://HOST``."""
+    return _LOGIN.sub("", text)
 
 
 def printable(text: str) -> str:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from caramel.doctor import FAIL, OK, WARN, Finding
-from caramel.errors import CaramelError, DataError, shown
+from caramel.errors import CaramelError, DataError, shown, shown_address
 from caramel.running.dvc_remote import Store, cache, explained, listing, md5_of, remote, remotes, settings
 from caramel.running.dvc_state import read_lock
 
@@ -40,8 +40,11 @@ def examine_remotes(root: Path) -> Iterator[Finding]:
 
 def _examined(store: Store, mine: Store, root: Path, name: str) -> Iterator[Finding]:
     there = store.objects()
-    yield Finding(OK, name, f"{store.root} is reached; {len(there)} objects")
-    yield _writable(store, name)
+    if folder := store.unmounted():
+        yield Finding(WARN, name, f"there is no folder {folder}", "mount it, or make it if it is new")
+    else:
+        yield Finding(OK, name, f"{shown_address(store.root)} is reached; {len(there)} objects")
+        yield _writable(store, name)
     wanted = needed(store, mine, root)
     missing = [f"{path} ({oid})" for oid, path in wanted.items() if oid not in there]
     wrong = [f"{wanted[oid]} ({oid})" for oid in unlike(wanted, there, mine)]
@@ -112,6 +115,8 @@ def unlike(wanted: Mapping[str, str], there: Mapping[str, Mapping[str, Any]], mi
 def mend_remotes(root: Path) -> Iterator[str]:
     """Send what the remotes lack, or have wrong, of what ``dvc.lock`` needs and the project's cache has; yield what was done.
 
+    The folder of a remote is not made: where it is missing, the disk is likely not mounted.
+
     Raises:
         CaramelError: a remote cannot be reached or written.
     """
@@ -119,6 +124,8 @@ def mend_remotes(root: Path) -> Iterator[str]:
     mine = cache(config, root)
     for name in remotes(config):
         store = remote(config, name)
+        if store.unmounted():
+            continue  # the examination tells
         there = store.objects()
         wanted = needed(store, mine, root)
         sent = 0

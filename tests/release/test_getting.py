@@ -19,6 +19,7 @@ import pytest
 from filelock import FileLock
 from remote_projects import QUIET, dvc, in_bucket, run, spoil, with_remote
 from stored_images import stored
+from tracking_servers import free_port
 
 import caramel
 from caramel import tables
@@ -26,6 +27,7 @@ from caramel.errors import BackendError, CaramelError, ConfigError, DataError, R
 from caramel.release import pin as pins
 from caramel.release import pin_file
 from caramel.release.getting import STAGING, get
+from caramel.release.origins import opened
 from caramel.running.dvc_state import listing_hash
 from caramel.storage.image_store import Pictures, referred
 
@@ -192,6 +194,34 @@ def test_without_credentials_or_a_remote_it_says_so(
         get(f"file://{project}/.git@v1", out=tmp_path / "out")
     with pytest.raises(DataError, match="git cannot fetch it"):
         get(str(tmp_path / "nowhere"), out=tmp_path / "out")
+
+
+def test_no_message_shows_the_password_of_an_address(tmp_path: Path) -> None:
+    for source in (address := f"https://me:secret@127.0.0.1:{free_port()}", f"{address}/x.git@v1"):
+        with pytest.raises(DataError, match="git cannot fetch it") as raised:
+            get(source, out=tmp_path / "out")
+        assert "secret" not in str(raised.value)
+
+
+def test_only_the_address_and_a_committed_login_are_taken_of_a_strangers_remote(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = shutil.copytree(made, tmp_path / "stranger", symlinks=True)
+    section = "['remote \"Store\"']\n"
+    (root / ".dvc" / "config").write_text(
+        f"[core]\nremote = Store\n{section}url = webdav://h/x\nuser = all\npassword = known\ntimeout = 5\n"
+        f"bearer_token_command = touch {tmp_path}/ran\ncert_path = /home/me/cert\nkey_path = /home/me/key\n"
+    )
+    run("git", "commit", "-qam", "remote", root=root)
+    mine = tmp_path / "settings"
+    mine.mkdir()
+    (mine / "config").write_text(f"{section}token = secret\nuser = me\n")
+    monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(mine))
+    with opened(f"file://{root}/.git") as origin:
+        (taken,) = origin._config["remote"].values()
+        assert taken == {"url": "webdav://h/x", "user": "all", "password": "known", "verify": False}
+    with pytest.raises(ConfigError, match=r"'store' \(webdav://h/x\): .*requires 'dvc-webdav'"):
+        get(f"file://{root}/.git", out=tmp_path / "out")
 
 
 def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.saying import say
-from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError, shown_address
 
 UI_PORT = 5000
 
@@ -104,7 +104,7 @@ def ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.running.tracking_server import NAME, named_server, require_server, shown_address
+    from caramel.running.tracking_server import NAME, named_server, require_server
     from caramel.running.tracking_store import store_root, tracking_uri
 
     root = store_root()

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError, shown_address
 from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
-from caramel.running.dvc_remote import Store, cache, remote, remotes, settings
+from caramel.running.dvc_remote import Store, cache, committed, remote, remotes, settings
 
-# Of a stranger's settings: files of this machine that a library would read, and do what stands in them.
-_NOT_TAKEN = ("configpath", "credentialpath", "gdrive_service_account_json_file_path", "keyfile")
+# What is taken of a stranger's settings of a remote: where it is, and a login that was published with it. Others name
+# files of this machine, choose a login of its user, or run a command (``bearer_token_command``).
+_TAKEN = {
+    "url", "endpointurl", "oss_endpoint", "region", "account_name", "projectname", "port", "use_ssl", "verify",
+    "allow_anonymous_login", "auth", "user", "password", "access_key_id", "secret_access_key", "session_token", "sas_token",
+    "version_aware", "worktree",
+}  # fmt: skip
 
 
 class Origin:
@@ -27,13 +32,16 @@ class Origin:
         self._at_hand = at_hand
 
     @cached_property
-    def _config(self) -> dict[str, Any]:
-        config = dict(settings(self.root))
-        if not self._at_hand:
-            for options in config.get("remote", {}).values():
-                for name in _NOT_TAKEN:
-                    options.pop(name, None)
-        return config
+    def _config(self) -> Mapping[str, Any]:
+        if self._at_hand:
+            return settings(self.root)
+        found = remotes(committed(self.root))
+        return {
+            "remote": {
+                name: {key: value for key, value in options.items() if key in _TAKEN}
+                for name, options in found.items()
+            }
+        }
 
     def _stores(self) -> Iterator[Store]:
         if self._at_hand:
@@ -45,7 +53,7 @@ class Origin:
         found = [remote(self._config, name) for name in remotes(self._config)]
         if not found and not self._at_hand:
             raise DataError(
-                f"{self.source!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
+                f"{shown_address(self.source)!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
                 f"commit .dvc/config; see docs/remote.md."
             )
         return found
@@ -82,17 +90,18 @@ def opened(source: str) -> Iterator[Origin]:
         ResourceError: git is not installed.
     """
     place, name = _parted(source)
+    called = shown_address(place)
     with TemporaryDirectory(prefix="caramel-get-") as temporary:
         at_hand = (Path(place) / ".dvc").is_dir()
         root = Path(place) if at_hand else Path(temporary)
         names = sorted(p.stem for p in (root / "pins").glob("*.json")) if at_hand else _cloned(place, root)
         if name is None and len(names) > 1:
             raise ConfigError(
-                f"{place!r} has several versions. Name one: {place}@{names[-1]}; {', '.join(names)}."
+                f"{called!r} has several versions. Name one: {called}@{names[-1]}; {', '.join(names)}."
             )
         if not names or (name is not None and name not in names):
             asked = f"no pin {name!r}" if name is not None else "no pins"
-            raise DataError(f"{place!r} has {asked}. Pins: {', '.join(names) or 'none'}.")
+            raise DataError(f"{called!r} has {asked}. Pins: {', '.join(names) or 'none'}.")
         name = name or names[0]
         if not at_hand:
             _take(root, f"pins/{name}.json", pin_path(name, root))
@@ -103,7 +112,8 @@ def opened(source: str) -> Iterator[Origin]:
 def _parted(source: str) -> tuple[str, str | None]:
     """Return the place and the pin's name; what stands after the last @ is a name if it can be one."""
     place, sign, name = source.rpartition("@")
-    if Path(source).exists() or not (sign and place):
+    login = "://" in place and "/" not in place.partition("://")[2]  # https://ME:SECRET@HOST
+    if Path(source).exists() or login or not (sign and place):
         return source, None
     return (place, name) if NAME.fullmatch(name) else (source, None)
 
@@ -133,6 +143,8 @@ def _git(*arguments: str, url: str) -> bytes:
             "git is not installed, and fetches versions from repositories. Install it."
         ) from error
     if done.returncode:
-        said = " ".join(done.stderr.decode(errors="replace").split())[-300:]
-        raise DataError(f"{url!r} is no project of caramel at hand, and git cannot fetch it: {said}")
+        said = shown_address(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
+        raise DataError(
+            f"{shown_address(url)!r} is no project of caramel at hand, and git cannot fetch it: {said}"
+        )
     return done.stdout

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
 from caramel.storage.fields import brief, stays_inside
 from caramel.storage.files import write_atomically
 from caramel.storage.records import load_json
@@ -68,10 +68,16 @@ class Store:
                     raise DataError(f"{self.label} does not have object {oid}.") from error
             if (digest := md5_of(temporary)) != oid.removesuffix(".dir"):
                 raise DataError(
-                    f"{self.label} has something else in place of object {oid}: its MD5 is {digest} ({self.place(oid)})."
+                    f"{self.label} has something else in place of object {oid}: its MD5 is {digest} "
+                    f"({shown_address(self.place(oid))})."
                 )
 
         write_atomically(to, write)
+
+    def unmounted(self) -> str | None:
+        """Return the folder of a store on this machine if it is not there; None of all other stores."""
+        home: str = self.fs.parent(self.fs.parent(self.root))
+        return home if self.fs.protocol == "local" and not self.fs.exists(home) else None
 
     def objects(self) -> dict[str, Mapping[str, Any]]:
         """Return name -> what the store says of it, for all of its objects.
@@ -136,6 +142,17 @@ def settings(folder: Path) -> Mapping[str, Any]:
     return config
 
 
+def committed(folder: Path) -> Mapping[str, Any]:
+    """Return DVC's settings of a project as they are in git: without those of this user and machine.
+
+    Raises:
+        ConfigError: DVC does not take them.
+    """
+    settings(folder)  # says what is wrong
+    found: Mapping[str, Any] = _config(folder).validate(_config(folder).load_one("repo"))
+    return found
+
+
 def remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the settings of each remote, the one that is used if none is named first."""
     found: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
@@ -184,9 +201,14 @@ def remote(config: Mapping[str, Any], name: str) -> Store:
     from dvc.fs import get_cloud_fs
 
     url = str(remotes(config)[name].get("url"))
-    label = f"Remote {name!r} ({url})"
+    label = f"Remote {name!r} ({shown_address(url)})"
     with explained(label):
-        kind, options, path = get_cloud_fs(config, name=name)
+        try:
+            kind, options, path = get_cloud_fs(config, name=name)
+        except ImportError as error:
+            raise ConfigError(f"{label}: {error}. See docs/remote.md.") from error
+        except RecursionError as error:  # remote:// that leads to itself
+            raise ConfigError(f"{label} has an address that is none: {error}. Mend its URL.") from error
         if options.get("version_aware") or options.get("worktree"):
             raise ConfigError(
                 f"{label} keeps versions in its own way. caramel reads remotes that keep objects."
@@ -206,8 +228,11 @@ def cache(config: Mapping[str, Any], folder: Path) -> Store:
 
 def _listens(label: str, url: str) -> None:
     """Raise a ResourceError if nothing accepts connections at the address that a URL names itself."""
-    parts = urlsplit(url)
-    port = parts.port or {"http": 80, "https": 443, "ssh": 22}.get(parts.scheme)
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443, "ssh": 22}.get(parts.scheme)
+    except ValueError as error:
+        raise ConfigError(f"{label} has an address that is none: {error}. Mend its URL.") from error
     if parts.hostname is None or port is None:
         return  # a folder, or a service whose address its library knows
     try:
@@ -231,7 +256,7 @@ def explained(label: str) -> Iterator[None]:
     except (CaramelError, FileNotFoundError):
         raise
     except _raised() as error:
-        kind, said = type(error).__name__, " ".join(str(error).split())[:300]
+        kind, said = type(error).__name__, shown_address(" ".join(str(error).split()))[:300]
         if isinstance(error, OSError) and error.errno in (*SPENT, errno.EROFS):
             raise  # of the disk that is written
         if kind == "RemoteMissingDepsError":

@@ -12,7 +12,7 @@ import re
 import time
 from urllib.parse import urlsplit
 
-from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
 
 NAME = "CARAMEL_TRACKING_URI"
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens without a server
@@ -49,11 +49,6 @@ def server_at(address: str) -> str:
     raise ConfigError(
         f"{_called(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_unnamed(address)}."
     )
-
-
-def shown_address(address: str) -> str:
-    """Return an address without name and password."""
-    return re.sub(r"(?<=://)[^/]*@", "", address)
 
 
 def _called(address: str) -> str:
