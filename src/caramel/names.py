@@ -33,7 +33,16 @@ _MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
 
 def check_names(config: Config) -> None:
     """Raise a BackendError if the params name what there is not; the message lists all of it."""
-    found = list(unmet(config))
+    _check(config, unmet(config))
+
+
+def check_language_model(config: Config) -> None:
+    """Raise a BackendError if a language model that is to write captions cannot be asked; the message lists all of it."""
+    _check(config, _language_model(config))
+
+
+def _check(config: Config, lacking: Iterator[str]) -> None:
+    found = list(lacking)
     if found:
         raise BackendError(
             f"The params name what is not there:\n{shown(found, 20)}\nMend them with "
@@ -95,6 +104,10 @@ def _language_model(config: Config) -> Iterator[str]:
             yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
             if model.structured and not spec.startswith("chat:"):
                 yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
+    if model.name is not None and model.paraphraser not in (None, model.target):
+        yield f"{key}.name is one name for two models, target and paraphraser: leave one of both out"
+    if model.max_cost is not None and not (model.price_in or model.price_out):
+        yield f"{key}.max_cost = {model.max_cost:g} needs price_in or price_out: at a price of 0 it is never reached"
     if model.replies is not None and not is_there(model.replies):
         yield f"{key}.replies = {model.replies!r}: there is no such file"
 

@@ -19,7 +19,8 @@ from caramel.errors import ConfigError
 def budget(sample: int) -> None:
     """Say what stage `negatives` of params.yaml will ask a language model for: requests, tokens and cost.
 
-    Nothing is asked. Replies that are kept in work/replies count as known. Stage `scenes` must have run.
+    Nothing is asked. Replies that are kept in work/replies count as known, as far as the first answers to a text
+    go. A model of a folder (local:) is loaded, to know what its replies are kept under. Stage `scenes` must have run.
 
     \b
     Example:
@@ -30,10 +31,10 @@ def budget(sample: int) -> None:
     from caramel.captions.rehearsal import forecast
     from caramel.config import load
     from caramel.kinds.writer import Part
-    from caramel.names import check_names
+    from caramel.names import check_language_model
 
     config = load()
-    check_names(config)
+    check_language_model(config)
     section = config.negatives
     backends: dict[Part, str] = {
         "negatives": section.backend,
@@ -53,7 +54,7 @@ def budget(sample: int) -> None:
     say(f"texts       {found.texts:>15,}  {' and '.join(parts)} of {len(pairs):,} captions")
     say(f"known       {found.known:>15,}  requests whose replies are kept")
     say(f"requests    {found.requests:>15,}  at the least: every first answer passes")
-    say(f"tokens in   {found.tokens_in:>15,}  about four letters each")
+    say(f"tokens in   {found.tokens_in:>15,}  about four bytes of text each")
     say(f"tokens out  {found.tokens_out:>15,}")
     say(f"cost        {found.cost:>15,.2f}  by price_in and price_out")
     say(

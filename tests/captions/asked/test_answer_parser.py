@@ -91,3 +91,25 @@ def test_a_thought_is_left_out_of_a_reply() -> None:
 def test_any_text_is_read_without_an_error(text: str) -> None:
     found = parse(text, SENTENCE)
     assert found is None or isinstance(found["sentence"], str)
+
+
+PIECES = ['{"sentence"', "'sentence'", "{", "}", "[", "]", "(", ")", ":", ",", '"', "'", "\n", "-", "+", "1j"]
+PIECES += [
+    "9" * 400,
+    f"0x{'f' * 4000}",
+    "1e999",
+    "None",
+    "NaN",
+    "b'a'",
+    "\\ud800",
+    "\x00",
+    "*" * 50,
+    "a",
+    "```",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+def test_pieces_of_json_and_of_literals_in_any_order_are_read_without_an_error(text: str) -> None:
+    for found in (parse(text, SENTENCE), parse(f"{{{text}}}", SENTENCE)):
+        assert found is None or isinstance(found["sentence"], str)

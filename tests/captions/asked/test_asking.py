@@ -185,6 +185,22 @@ def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
     assert len(server.requests) == 10
 
 
+def test_replies_that_are_known_count_for_caps_as_well_and_end_the_run_where_it_is_beyond_one(
+    server: ChatServer, store: Path
+) -> None:
+    texts = [f"{i}." for i in range(40)]
+    run(server, always('{"follows": "no"}'), store, texts)
+    with pytest.raises(ResourceError, match=r"max_requests = 5 is reached with . of 40 texts \(. requests"):
+        run(server, lambda *_: GOOD, store, texts, spent=Spent(Budget(0.0, 0.0, 5, None, None)))
+
+
+def test_an_estimate_counts_bytes_and_the_schema() -> None:
+    ask = Ask("validate_negative", {"caption": "犬" * 400, "changed": "B."}, 1, 0.0)
+    plain, structured = (keyed(ask, replace(MANNER, structured=s))[1] for s in (False, True))
+    assert length(plain) >= EACH + 295
+    assert length(structured) > length(plain)
+
+
 def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is_kept(
     server: ChatServer, store: Path
 ) -> None:

@@ -178,6 +178,19 @@ def test_what_the_validator_never_accepts_is_a_reject_with_its_class(
     assert len(server.requests) == 2 * 3
 
 
+@pytest.mark.parametrize(("required", "rejected"), [(["new", "meaning"], True), (["new"], False)])
+def test_a_text_that_the_validator_does_not_judge_is_a_reject_where_its_word_is_required(
+    server: ChatServer, tmp_path: Path, required: list[str], rejected: bool
+) -> None:
+    def behave(request: Request, number: int) -> Response:
+        return completion("Hm.") if asked(request)[0].startswith("validate") else obliging(request, number)
+
+    server.behave = behave
+    rejects = read(write(server.url, tmp_path, PAIRS[:1], required=tuple(required)), "rejects")
+    assert ("the model's answer is not of the asked form" in set(rejects["reason"])) == rejected
+    assert ("paraphrase" in set(rejects["id"].str.rpartition(":")[2])) == rejected
+
+
 def test_odd_captions_are_rejects_and_no_errors(server: ChatServer, tmp_path: Path) -> None:
     captions = [
         "Dog",

@@ -54,6 +54,11 @@ def test_one_change_as_asked_passes_every_check(change: Change, text: str) -> No
         (Change("swap_obj", "cat", "tree"), "A white car sits in front of an old red cat.", "place"),
         (Change("add_obj", "cat", "drum"), "A black drum sits in front of an old red car.", "one_change"),
         (Change("add_att", "cat", "golden"), "A white cat sits in front of an old red golden car.", "place"),
+        (
+            Change("add_obj", "cat", "drum"),
+            "A white cat sits in front of an old red car and a bell.",
+            "place",
+        ),
         (Change("replace_obj", "white", "black"), "A black cat sits in front of an old red car.", "subtype"),
         (Change("replace_att", "cat", "dog"), "A white dog sits in front of an old red car.", "subtype"),
         (Change("replace_rel", "cat", "dog"), "A white dog sits in front of an old red car.", "subtype"),
@@ -62,6 +67,11 @@ def test_one_change_as_asked_passes_every_check(change: Change, text: str) -> No
 )
 def test_what_is_not_as_asked_is_told_by_its_check(change: Change, text: str, wrong: str) -> None:
     assert getattr(negative(text, change), wrong) is False
+
+
+def test_an_object_that_is_named_far_from_what_it_stands_beside_is_no_verdict() -> None:
+    change = Change("add_obj", "cat", "drum")
+    assert negative("A white cat sits in front of an old red car with a drum.", change).place is None
 
 
 def test_what_no_list_knows_is_no_verdict_and_does_not_reject() -> None:

@@ -60,6 +60,21 @@ def test_without_heat_the_likeliest_tokens_are_written(model: CausalWriter) -> N
     assert wanted.startswith(answers(model, [request("ab")])["0"].text)
 
 
+def test_what_the_folder_says_on_how_to_generate_changes_no_reply_but_where_answers_end_tells_the_model(
+    model: CausalWriter, tmp_path: Path
+) -> None:
+    import json
+
+    folder = gpt2_folder(tmp_path)
+    settings = {"repetition_penalty": 9.0, "num_beams": 3, "no_repeat_ngram_size": 1}
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": model._ends, **settings}))
+    other = load_causal_writer(str(folder), at_once=3)
+    assert answers(other, [request("ab")])["0"].text == answers(model, [request("ab")])["0"].text
+    assert other.identity == model.identity
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 3}))
+    assert load_causal_writer(str(folder), at_once=3).identity != model.identity
+
+
 def test_draws_follow_the_temperature() -> None:
     import torch
 

@@ -113,6 +113,33 @@ def test_all_requests_wait_when_one_is_told_that_the_server_is_busy(server: Chat
     assert 25 < endpoint.pace.left() <= 30
 
 
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_request_that_is_refused_alone_has_no_reply_and_the_others_are_answered(
+    server: ChatServer, status: int
+) -> None:
+    server.behave = lambda request, number: always("B")(request, 0) if number else refuses(status, "too long")
+    found = answers(load_chat_writer(f"m@{server.url}", at_once=1), [ASKED, ASKED])
+    assert (found["0"].text, found["1"].text) == (None, "B")
+    assert "too long" in found["0"].problem
+    assert len(server.requests) == 2
+
+
+def test_an_answer_may_be_as_long_as_its_tokens(server: ChatServer) -> None:
+    server.behave = always("word " * 80_000)
+    model = ChatWriter(Endpoint("m", server.url, pause=0.001, attempts=1))
+    found = answers(model, [ASKED, ASKED._replace(max_tokens=80_000)])
+    assert "more than" in found["0"].problem
+    assert len(found["1"].text or "") == 400_000
+
+
+def test_a_limit_holds_no_longer_than_the_endpoint_waits_at_most(server: ChatServer) -> None:
+    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "inf"}
+    server.behave = lambda request, number: refuses(500, "oh", **headers)
+    endpoint = Endpoint("m", server.url, attempts=1, longest=7.0)
+    answers(ChatWriter(endpoint), [ASKED])
+    assert 0 < endpoint.pace.left() <= 7
+
+
 def test_no_connection_is_a_request_without_a_reply() -> None:
     found = answers(ChatWriter(Endpoint("m", "http://127.0.0.1:9/v1", pause=0.001, attempts=2)), [ASKED])
     assert found["0"].text is None

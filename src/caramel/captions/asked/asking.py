@@ -161,6 +161,7 @@ class Asking:
             said, before = found
             if not before:
                 self._spent.note(said, request)
+                self._stop = self._stop or self._spent.exceeded() or ""
 
 
 def keyed(ask: Ask, manner: Manner) -> tuple[Key, Request]:

@@ -19,6 +19,7 @@ NO_REPLY = "the model gave no reply"
 EMPTY = "the model's answer is empty"
 CUT = "the model's answer broke off"
 MALFORMED = "the model's answer is not of the asked form"
+TRIES = 3  # at one question, until its answer is of the form
 FORM = "it is not the one JSON object that was asked for"
 
 
@@ -62,7 +63,7 @@ class Rules:
 Script = Generator[Ask, Said, Outcome]
 
 
-def answered(ask: Ask, tries: int) -> Generator[Ask, Said, Answer | str]:
+def answered(ask: Ask, tries: int = TRIES) -> Generator[Ask, Said, Answer | str]:
     """Ask until an answer of the prompt's form comes; return it, or the reason why there is none.
 
     What is not of the form is shown to the model when it is asked again.

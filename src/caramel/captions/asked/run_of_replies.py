@@ -15,7 +15,7 @@ def log_replies(path: Path) -> None:
     rows = tables.read(tables.REPLIES, path, ["model", "prompt", "tokens_in", "tokens_out", "finish"])
     params = dict(prompt.split("@") for prompt in rows["prompt"].unique())
     params |= {"models": " ".join(rows["model"].unique())}
-    counts = rows["prompt"].str.partition("@")[0].value_counts()
+    counts = rows["prompt"].str.split("@").str[0].value_counts()
     with tracking.run(
         "replies",
         key=tables.content_hash(path),
@@ -24,5 +24,6 @@ def log_replies(path: Path) -> None:
         tags={"stage": "negatives"},
     ):
         mlflow.log_metrics({f"requests/{name}": float(number) for name, number in counts.items()})
-        mlflow.log_metrics({name: float(rows[name].sum()) for name in ("tokens_in", "tokens_out")})
+        counted = [name for name in ("tokens_in", "tokens_out") if rows[name].notna().any()]
+        mlflow.log_metrics({name: float(rows[name].sum()) for name in counted})
         mlflow.log_metric("failed", float((rows["finish"] == "failed").sum()))

@@ -51,7 +51,7 @@ def write_negative(caption: str, subtype: str, said: frozenset[str], draw: Draw,
     kind, _, part = subtype.partition("_")
     concepts: list[str] | str = []
     if kind != "swap":
-        concepts = yield from _concepts(caption, "obj" if kind == "add" else part, rules)
+        concepts = yield from _concepts(caption, "obj" if kind == "add" else part)
         if isinstance(concepts, str):
             return Outcome(None, 1, concepts, ())
     drafts: list[Draft] = []
@@ -59,18 +59,21 @@ def write_negative(caption: str, subtype: str, said: frozenset[str], draw: Draw,
     reason = ""
     for attempt in range(1, rules.attempts + 1):
         if kind == "swap":
-            made = yield from _swapped(caption, subtype, attempt, failed, rules)
+            made = yield from _swapped(caption, subtype, attempt, failed)
         else:
             concept = concepts[int(draw(attempt).integers(len(concepts)))]
-            made = yield from _changed(caption, subtype, concept, attempt, rules)
+            made = yield from _changed(caption, subtype, concept, attempt)
         if isinstance(made, str):
             return Outcome(None, attempt, made, tuple(drafts))
         change, text = made
         verdict = of_negative(caption, text, change, said, rules.bounds)
         if rules.validate and verdict.failed(rules.required) is None:
             ask = Ask("validate_negative", {"caption": caption, "changed": text}, attempt, 0.0)
-            answer = yield from answered(ask, rules.attempts)
-            if not isinstance(answer, str):
+            answer = yield from answered(ask)
+            if isinstance(answer, str):
+                if "meaning" in rules.required:
+                    return Outcome(None, attempt, answer, (*drafts, Draft(attempt, text, verdict)))
+            else:
                 verdict = dataclasses.replace(verdict, meaning=answer["follows"] == "no")
         drafts.append(Draft(attempt, text, verdict))
         wrong = verdict.failed(rules.required)
@@ -81,9 +84,9 @@ def write_negative(caption: str, subtype: str, said: frozenset[str], draw: Draw,
     return Outcome(None, rules.attempts, reason, tuple(drafts))
 
 
-def _concepts(caption: str, part: str, rules: Rules) -> Generator[Ask, Said, list[str] | str]:
+def _concepts(caption: str, part: str) -> Generator[Ask, Said, list[str] | str]:
     """Return the concepts of a kind that a model finds in a caption and that are there, or why there are none."""
-    answer = yield from answered(Ask(f"find_{part}", {"sentence": caption}, 1, 0.0), rules.attempts)
+    answer = yield from answered(Ask(f"find_{part}", {"sentence": caption}, 1, 0.0))
     if isinstance(answer, str):
         return answer
     found = next(iter(answer.values()))
@@ -92,16 +95,16 @@ def _concepts(caption: str, part: str, rules: Rules) -> Generator[Ask, Said, lis
     return there or NO_CONCEPT.format(CONCEPTS[part])
 
 
-def _changed(caption: str, subtype: str, concept: str, attempt: int, rules: Rules) -> Made:
+def _changed(caption: str, subtype: str, concept: str, attempt: int) -> Made:
     """Propose and compose; return the change and the sentence, or why there is none."""
     kind, _, part = subtype.partition("_")
     given = {"sentence": caption, CONCEPTS["obj" if kind == "add" else part]: concept}
-    proposed = yield from answered(Ask(f"{subtype}_propose", given, attempt, DIVERSE), rules.attempts)
+    proposed = yield from answered(Ask(f"{subtype}_propose", given, attempt, DIVERSE))
     if isinstance(proposed, str):
         return proposed
     new = field(proposed, "new")
     ask = Ask(f"{subtype}_compose", {**given, "new": new}, attempt, 0.0)
-    composed = yield from answered(ask, rules.attempts)
+    composed = yield from answered(ask)
     return (
         composed
         if isinstance(composed, str)
@@ -109,10 +112,10 @@ def _changed(caption: str, subtype: str, concept: str, attempt: int, rules: Rule
     )
 
 
-def _swapped(caption: str, subtype: str, attempt: int, failed: tuple[Failed, ...], rules: Rules) -> Made:
+def _swapped(caption: str, subtype: str, attempt: int, failed: tuple[Failed, ...]) -> Made:
     """Return the two that were exchanged and the sentence, or why there is none."""
     ask = Ask(subtype, {"sentence": caption}, attempt, 0.0, failed)
-    answer = yield from answered(ask, rules.attempts)
+    answer = yield from answered(ask)
     if isinstance(answer, str):
         return answer
     if answer["possible"] == "no":
@@ -129,14 +132,16 @@ def write_paraphrase(caption: str, rules: Rules) -> Script:
     reason = ""
     for attempt in range(1, rules.attempts + 1):
         ask = Ask("paraphrase", {"sentence": caption}, attempt, AGAIN if attempt > 1 else 0.0, failed)
-        answer = yield from answered(ask, rules.attempts)
+        answer = yield from answered(ask)
         if isinstance(answer, str):
             return Outcome(None, attempt, answer, tuple(drafts))
         text = field(answer, "sentence")
         verdict = of_paraphrase(caption, text, rules.bounds)
         wrong, problem = verdict.failed(rules.required), ""
         if wrong is None and rules.validate:
-            verdict, problem = yield from _validated(caption, text, verdict, attempt, rules)
+            verdict, problem = yield from _validated(caption, text, verdict, attempt)
+            if verdict.meaning is None and "meaning" in rules.required:
+                return Outcome(None, attempt, problem, (*drafts, Draft(attempt, text, verdict)))
             wrong = verdict.failed(rules.required)
         drafts.append(Draft(attempt, text, verdict))
         if wrong is None:
@@ -147,14 +152,12 @@ def write_paraphrase(caption: str, rules: Rules) -> Script:
 
 
 def _validated(
-    caption: str, text: str, verdict: Verdict, attempt: int, rules: Rules
+    caption: str, text: str, verdict: Verdict, attempt: int
 ) -> Generator[Ask, Said, tuple[Verdict, str]]:
-    """Return the verdict with that of the validator, and what it calls the problem."""
+    """Return the verdict with that of the validator, and what it calls the problem, or why it did not answer."""
     given = {"first": caption, "second": text}
-    answer: Answer | str = yield from answered(
-        Ask("validate_paraphrase", given, attempt, 0.0), rules.attempts
-    )
+    answer: Answer | str = yield from answered(Ask("validate_paraphrase", given, attempt, 0.0))
     if isinstance(answer, str):
-        return verdict, ""
+        return verdict, answer
     same = answer["same"] == "yes"
     return dataclasses.replace(verdict, meaning=same), field(answer, "problem").lower()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from caramel.kinds.language_model import Request, Said
 
-SIGNS = 4  # letters of a token, about, where nobody counted
+BYTES = 4  # of UTF-8 in a token, about, where nobody counted
 PER = 1e6  # tokens that a price is of
 
 
@@ -49,17 +49,26 @@ class Spent:
 
     def reserve(self, request: Request) -> str | None:
         """Set aside what a request may cost at most; return which cap that would break, and then set nothing aside."""
-        caps = self.budget
         requests = self.requests + self.reserved_requests + 1
         tokens_in = self.tokens_in + self.reserved_in + length(request)
         tokens_out = self.tokens_out + self.reserved_out + request.max_tokens
+        broken = self._broken(requests, tokens_in, tokens_out)
+        if broken is None:
+            self._set_aside(request, 1)
+        return broken
+
+    def exceeded(self) -> str | None:
+        """Return which cap the replies so far are beyond; None if there is none."""
+        return self._broken(self.requests, self.tokens_in, self.tokens_out)
+
+    def _broken(self, requests: int, tokens_in: int, tokens_out: int) -> str | None:
+        caps = self.budget
         if caps.requests is not None and requests > caps.requests:
             return f"max_requests = {caps.requests:,}"
         if caps.tokens is not None and tokens_in + tokens_out > caps.tokens:
             return f"max_total_tokens = {caps.tokens:,}"
         if caps.cost is not None and self._cost(tokens_in, tokens_out) > caps.cost:
             return f"max_cost = {caps.cost:g}"
-        self._set_aside(request, 1)
         return None
 
     def release(self, request: Request) -> None:
@@ -79,9 +88,9 @@ class Spent:
 
 def length(request: Request) -> int:
     """Return about how many tokens a request has."""
-    return sum(map(tokens_of, (words for _, words in request.messages)))
+    return sum(map(tokens_of, (request.schema or "", *(words for _, words in request.messages))))
 
 
 def tokens_of(text: str) -> int:
     """Return about how many tokens a text has."""
-    return -(-len(text) // SIGNS)
+    return -(-len(text.encode(errors="replace")) // BYTES)

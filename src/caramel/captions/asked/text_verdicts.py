@@ -170,8 +170,8 @@ def _is_again(caption: str, text: str, similar: float) -> bool:
     return first == second or Levenshtein.normalized_similarity(caption, text) >= similar
 
 
-def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool]:
-    """Return whether the text differs by one change, and whether that is where it was asked for."""
+def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool | None]:
+    """Return whether the text differs by one change, and whether that is where it was asked for, if that can be told."""
     if change.subtype.startswith("swap"):
         return sorted(_bare(old)) == sorted(_bare(new)), _exchanged(old, change.old, change.new) == _bare(new)
     start, gone, come = _block(old, new)
@@ -181,8 +181,13 @@ def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tupl
         return one, bool(set(gone) & set(named)) and bool(set(come) & set(added) or not added)
     small = len(come) <= len(added) + slack + (3 if change.subtype == "add_obj" else 0)
     inserted = not set(gone) - ARTICLES and _is_part(old, new)
-    beside = new[start : start + len(come) + 3] if change.subtype == "add_att" else old
-    return inserted and small, bool(set(come) & set(added)) and bool(set(beside) & set(named))
+    came = bool(set(come) & set(added))
+    if change.subtype == "add_att":
+        return inserted and small, came and bool(set(new[start : start + len(come) + 3]) & set(named))
+    beside = bool(set(new[max(0, start - 3) : start + len(come) + 3]) & set(named))
+    return inserted and small, came and (
+        beside or None
+    )  # an object may be named far from what it stands beside
 
 
 def _block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:

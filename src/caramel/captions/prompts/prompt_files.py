@@ -70,8 +70,9 @@ class Prompt(BaseModel):
         return json.dumps(schema)
 
     def version(self, examples: int) -> str:
-        """Return the hash of all that the prompt says with so many examples."""
-        said = [self.messages(dict.fromkeys(self.given, ""), examples), self.schema_text]
+        """Return the hash of all that the prompt says with so many examples, an answer that did not do included."""
+        failed = Failed("." * (SHOWN + 1), "")
+        said = [self.messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
         return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:DIGITS]
 
     def messages(

@@ -4,7 +4,7 @@ Servers of this form are OpenAI's own, vLLM, llama.cpp, Ollama and many others. 
 needed, comes from the environment variable ``CARAMEL_CHAT_KEY``: it goes into the header of a request and
 nowhere else.
 
-A server is not trusted either: of a response ``LARGEST`` bytes are read at most, uncompressed and within ``timeout``;
+A server is not trusted either: of a response ``largest`` bytes are read at most, uncompressed and within ``timeout``;
 redirects are not followed; what is not JSON of this form is no reply.
 
 The package ``openai`` is not used for it. Its pauses cannot be cut short, and what is no reply it does not ask again;
@@ -31,7 +31,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from caramel.errors import BackendError, printable
-from caramel.models.families.chat_responses import Response, content, said
+from caramel.models.families.chat_responses import LARGEST, Response, content, said
 
 Read = TypeVar("Read")
 KEY = "CARAMEL_CHAT_KEY"
@@ -70,6 +70,8 @@ class Endpoint:
         key: sent as a Bearer token; None: none is sent.
         timeout: seconds without a sign of the server, or for the body of a response, after which an attempt
             has failed.
+        largest: bytes of a response at most.
+        alone: statuses that refuse one request alone, which has no reply then; others of 3xx and 4xx end all.
         attempts: at one question.
         pause: seconds before the second attempt; they double with each further one.
         longest: seconds that are waited at most, whatever the server asks for with Retry-After.
@@ -81,6 +83,8 @@ class Endpoint:
     url: str
     key: str | None = field(default=None, repr=False)
     timeout: float = 120.0
+    largest: int = LARGEST
+    alone: frozenset[int] = frozenset()
     attempts: int = 5
     pause: float = 1.0
     longest: float = 60.0
@@ -123,11 +127,13 @@ class Endpoint:
             except (requests.RequestException, HTTPError) as error:
                 problem, asked = self._told(f"{type(error).__name__}: {error}"), 0.0
                 continue
-            self.pace.hold(_exhausted(response.headers))
+            self.pace.hold(min(_exhausted(response.headers), self.longest))
             reply = read(response)
             if reply is not None:
                 return reply, ""
             problem = self._told(f"status {response.status}: {said(response)}")
+            if response.status in self.alone:
+                return None, problem
             if 300 <= response.status < 500 and response.status not in AGAIN:
                 raise BackendError(
                     f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
@@ -149,7 +155,9 @@ class Endpoint:
             allow_redirects=False,  # a redirected POST would become a GET
             stream=True,
         ) as response:
-            return Response(response.status_code, response.headers, content(response, self.timeout))
+            return Response(
+                response.status_code, response.headers, content(response, self.timeout, self.largest)
+            )
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""

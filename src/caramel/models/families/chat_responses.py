@@ -10,7 +10,7 @@ import requests
 
 from caramel.storage.records import json_or_none
 
-LARGEST = 2**18  # bytes of a response; a reply of MAX_TOKENS takes a few hundred
+LARGEST = 2**18  # bytes of a response; one of a hundred tokens takes a few hundred
 
 
 class Response(NamedTuple):
@@ -21,7 +21,7 @@ class Response(NamedTuple):
     content: bytes
 
 
-def content(response: requests.Response, seconds: float) -> bytes:
+def content(response: requests.Response, seconds: float, largest: int) -> bytes:
     """Return the body of a response as it comes.
 
     Raises:
@@ -35,8 +35,8 @@ def content(response: requests.Response, seconds: float) -> bytes:
     found, end = bytearray(), time.monotonic() + seconds
     while part := response.raw.read1(LARGEST, decode_content=False):
         found += part
-        if len(found) > LARGEST:
-            raise requests.RequestException(f"the response has more than {LARGEST:,} bytes")
+        if len(found) > largest:
+            raise requests.RequestException(f"the response has more than {largest:,} bytes")
         if time.monotonic() > end:
             raise requests.RequestException(f"the response was not complete after {seconds:g} s: timed out")
     return bytes(found)

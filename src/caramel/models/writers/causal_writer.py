@@ -40,19 +40,32 @@ class CausalWriter:
     """
 
     def __init__(self, model: Any, tokenizer: Any, at_once: int) -> None:
+        from transformers import GenerationConfig
+
         self._model, self._tokenizer, self._at_once = model, tokenizer, at_once
         tokenizer.padding_side = "left"
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
+        ends = model.generation_config.eos_token_id
+        self._ends = tokenizer.eos_token_id if ends is None else ends
+        # What else the folder's generation_config.json asks for (beams, penalties …) is left out.
+        model.generation_config = GenerationConfig(
+            do_sample=False, num_beams=1, eos_token_id=self._ends, pad_token_id=tokenizer.pad_token_id
+        )
 
     @property
     def identity(self) -> Identity:
-        """What determines the replies: weights, tokenizer with its chat template, and the software."""
+        """What determines the replies: weights, tokenizer with its chat template, where answers end, and the software."""
         precision = {"torch.float32": "fp32", "torch.bfloat16": "bf16"}[str(self._model.dtype)]
         device = str(self._model.device)
-        template = self._tokenizer.chat_template
         return identity_of(
-            "local", self._model, [self._tokenizer], precision=precision, device=device, template=template
+            "local",
+            self._model,
+            [self._tokenizer],
+            precision=precision,
+            device=device,
+            template=self._tokenizer.chat_template or TURNS,
+            ends=self._ends,
         )
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
@@ -84,16 +97,11 @@ class CausalWriter:
         begun = time.monotonic()
         inputs = self._tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
         inputs = {name: inputs[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
-        ends = self._model.generation_config.eos_token_id
-        if ends is None:
-            ends = self._tokenizer.eos_token_id
+        ends = self._ends
         with torch.inference_mode():
             output = self._model.generate(
                 **inputs,
-                do_sample=False,
                 max_new_tokens=max(r.max_tokens for r in requests),
-                pad_token_id=self._tokenizer.pad_token_id,
-                eos_token_id=ends,
                 logits_processor=[Draws(requests)],
             )
         seconds = round((time.monotonic() - begun) / len(requests), 3)

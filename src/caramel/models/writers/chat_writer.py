@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import requests
@@ -19,6 +19,10 @@ from caramel.kinds.model import Identity
 from caramel.models.families.chat_endpoint import Endpoint, endpoint_of, parsed
 from caramel.models.families.chat_responses import Response, text_of
 from caramel.storage.records import json_or_none
+
+ALONE = frozenset((400, 413, 422))  # of what is too long for the model, or not to the server's taste
+ROOM = 64  # bytes of a response for each token that it may have
+SLOWEST = 4  # tokens per second
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,12 @@ class ChatWriter:
     ) -> tuple[str, Said] | None:
         """Return the name of a request with its reply; None if it was stopped before."""
         begun = time.monotonic()
-        found = self.endpoint.reply(session, lambda: self._body(request), completion_of, stop)
+        endpoint = replace(
+            self.endpoint,
+            largest=max(self.endpoint.largest, ROOM * request.max_tokens),
+            timeout=max(self.endpoint.timeout, request.max_tokens / SLOWEST),
+        )
+        found = endpoint.reply(session, lambda: self._body(request), completion_of, stop)
         if found is None:
             return None
         said, problem = found
@@ -110,7 +119,7 @@ def _count(value: object) -> int | None:
 
 def load_chat_writer(target: str, *, at_once: int) -> ChatWriter:
     """Return the model of a target ``MODEL@URL``; errors as in ``endpoint_of``."""
-    return ChatWriter(endpoint_of(target, workers=at_once))
+    return ChatWriter(replace(endpoint_of(target, workers=at_once), alone=ALONE))
 
 
 def _wrong(target: str) -> list[str]:
