@@ -28,6 +28,13 @@ def test_draws_are_within_their_ends_and_spread_as_their_distribution_says() -> 
     assert all(p["lr"] == float(f"{p['lr']:.4g}") for p in found)
 
 
+def test_ends_may_be_as_far_apart_as_numbers_are() -> None:
+    found = points({"lr": {"loguniform": [1e-299, 1e299]}}, 200, seed=3, name="a")
+    below = sum(p["lr"] < 1 for p in found) / len(found)
+    assert below == pytest.approx(0.5, abs=0.1)
+    assert len(points({"a": [1, True, 0.5]}, None, seed=3, name="a")) == 3
+
+
 def test_what_is_drawn_depends_on_seed_variant_and_key_alone() -> None:
     space: dict[str, Any] = {"lr": {"uniform": [0, 1]}}
     found = points(space, 5, seed=3, name="a")
@@ -59,6 +66,7 @@ def test_a_point_that_is_drawn_twice_is_tried_once() -> None:
         ({"lr": {"uniform": [0, 10**400]}}, 2, "two numbers"),
         ({"lr": {"loguniform": [0, 1]}}, 2, "numbers above 0"),
         ({"lr": [1, 2, 1]}, None, "a value stands twice"),
+        ({"betas": {"choice": [[1, 0.5], [1.0, 0.5]]}}, 2, "a value stands twice"),
         ({"lr": {"uniform": [0, 1]}}, None, "lr is drawn, and draws = None"),
         ({"lr": {"uniform": [0, 1]}}, MOST + 1, "these are 10,001 points"),
         ({name: [*range(100)] for name in "abc"}, None, "these are 1,000,000 points"),

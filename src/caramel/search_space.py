@@ -65,7 +65,8 @@ def _check(key: str, tried: Any) -> None:
         raise ValueError(f"{said}: a list of values, or one of {', '.join(KINDS)} with its own")
     if not isinstance(values, list) or not values:
         raise ValueError(f"{said}: an empty list, or none: there is nothing to try")
-    if len({json.dumps(value) for value in values}) < len(values):
+    # 1 and 1.0 are one value, true is another
+    if len({json.dumps(json.loads(json.dumps(value), parse_int=float)) for value in values}) < len(values):
         raise ValueError(f"{said}: a value stands twice")
 
 
@@ -86,7 +87,10 @@ def _draw(tried: Mapping[str, Any], generator: np.random.Generator) -> Any:
         return values[int(generator.integers(len(values)))]
     low, high = map(float, values)
     share = float(generator.random())
-    value = low + share * (high - low) if kind == "uniform" else low * (high / low) ** share
+    if kind == "uniform":
+        value = low + share * (high - low)
+    else:  # in logarithms: high / low may be larger than any number
+        value = math.exp(math.log(low) + share * (math.log(high) - math.log(low)))
     return min(max(float(f"{value:.4g}"), low), high)
 
 

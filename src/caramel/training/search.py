@@ -88,6 +88,7 @@ def searched(
         found.update(zip(keys, (each.result for each in run(asked, ending)), strict=True))
 
     everything = [(variant, place) for variant, each in tried.items() for place in range(len(each))]
+    order = {key: number for number, key in enumerate(everything)}
     for variant, ending in halving.items():  # one by one: values of two variants are not compared
         look(((v, p, seeds[0]) for v, p in everything if v == variant), ending)
     left = [(v, p) for v, p in everything if "stopped" not in found.get((v, p, seeds[0]), {})]
@@ -111,9 +112,7 @@ def searched(
             "repeatable": variant not in halving,
             "chosen": place == best[variant],
         }
-        for (variant, place, seed), result in sorted(
-            found.items(), key=lambda item: everything.index(item[0][:2])
-        )
+        for (variant, place, seed), result in sorted(found.items(), key=lambda item: order[item[0][:2]])
     ]
     return Searched(
         {v: tried[v][place].own for v, place in best.items()}, pd.DataFrame(rows, columns=COLUMNS)
