@@ -1,5 +1,7 @@
 """Vectors before they are normalised, one item at a time."""
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +9,7 @@ import numpy as np
 import torch
 
 from caramel.evaluation.projected import projected
-from caramel.models.clip.checkpoints import load_checkpoint
+from caramel.models.clip.checkpoints import CONFIG, VOCABULARY, load_checkpoint, save_checkpoint
 from caramel.models.clip.encoder import decode, normalised, tokenize
 
 
@@ -30,3 +32,18 @@ def test_each_item_has_the_vector_that_the_model_gives_it_alone(
             )
     assert not np.allclose(np.linalg.norm(images, axis=1), 1, atol=1e-3)
     assert np.array_equal(projected(str(clip_folder), texts[::-1], None, **how), words[::-1])
+
+
+def test_a_base_that_is_trained_anew_in_its_folder_gives_its_own_vectors(
+    clip_folder: Path, tmp_path: Path
+) -> None:
+    base, texts = tmp_path / "base", ["a tree"]
+    shutil.copytree(clip_folder, base)
+    how: dict[str, Any] = {"device": "cpu", "batch": 2, "store": str(tmp_path / "store")}
+    before = np.array(projected(str(base), texts, None, **how))
+    clip = load_checkpoint(base)
+    with torch.no_grad():
+        clip.model.text_projection.mul_(2)
+    config, vocabulary = json.loads((base / CONFIG).read_text()), (base / VOCABULARY).read_bytes()
+    save_checkpoint(base, clip.model, config=config, vocabulary=vocabulary, card={})
+    assert np.allclose(projected(str(base), texts, None, **how), 2 * before, atol=1e-5)

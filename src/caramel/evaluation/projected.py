@@ -12,6 +12,7 @@ from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.models.clip.encoder import ClipEncoder, decode, normalised, tokenize
 from caramel.models.store import Store, Vectors, vector_table
 from caramel.running.closures import code_version
+from caramel.storage.files import file_hash
 from caramel.storage.keys import content_key, text_key
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def projected(
         batch: items per forward pass.
         store: folder of the vector store.
     """
-    identity = ClipEncoder(_clip(base, device), device, "fp32", "").identity
+    content = file_hash(base)
+    identity = ClipEncoder(_clip(base, content, device), device, "fp32", "").identity
     kept = Store(store, {**identity, "vectors": FORM}, code_version(__name__))
     keys = [text_key(item) if pictures is None else content_key(pictures(item), None) for item in items]
     first = dict(zip(keys, items, strict=True))
@@ -58,7 +60,7 @@ def projected(
             [distinct[i].hex() for i in todo[s : s + PER_SHARD]] for s in range(0, len(todo), PER_SHARD)
         ],
         bring=bring,
-        settings={"base": base, "device": device, "batch": batch},
+        settings={"base": base, "content": content, "device": device, "batch": batch},
         executor="inline",
         title=f"{base}: {len(items)} {'texts' if pictures is None else 'images'}",
     ).vectors
@@ -68,15 +70,18 @@ def projected(
 
 
 @functools.lru_cache(1)
-def _clip(base: str, device: str) -> Clip:
+def _clip(base: str, content: str, device: str) -> Clip:
+    """Return a checkpoint, loaded once as long as the folder has that hash."""
     return load_checkpoint(base, device)
 
 
-def encode_images(shard: list[tuple[str, bytes]], *, base: str, device: str, batch: int) -> pa.Table:
+def encode_images(
+    shard: list[tuple[str, bytes]], *, base: str, content: str, device: str, batch: int
+) -> pa.Table:
     """Return keys and vectors of images: key, encoded file."""
     import torch
 
-    clip = _clip(base, device)
+    clip = _clip(base, content, device)
 
     def encode(files: list[Any]) -> torch.Tensor:
         found: torch.Tensor = clip.model.encode_image(
@@ -87,11 +92,13 @@ def encode_images(shard: list[tuple[str, bytes]], *, base: str, device: str, bat
     return _encoded(shard, encode, batch)
 
 
-def encode_texts(shard: list[tuple[str, str]], *, base: str, device: str, batch: int) -> pa.Table:
+def encode_texts(
+    shard: list[tuple[str, str]], *, base: str, content: str, device: str, batch: int
+) -> pa.Table:
     """Return keys and vectors of texts: key, text."""
     import torch
 
-    clip = _clip(base, device)
+    clip = _clip(base, content, device)
 
     def encode(texts: list[Any]) -> torch.Tensor:
         found: torch.Tensor = clip.model.encode_text(torch.from_numpy(tokenize(clip, texts)).to(device))
