@@ -4,6 +4,7 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -153,6 +154,22 @@ def test_trials_that_do_worse_end_early_and_are_taken_up_again_where_they_are_wa
     with pytest.raises(ConfigError, match="inline runs one after the other"):
         tune_grid(rising, [], settings={}, folder=tmp_path, executor="inline", title="", halving=halving)
     assert run([0], None) == [{"worth": 0}]
+
+
+def test_what_cannot_be_kept_of_a_trial_is_said_in_its_own_words_also_where_it_ended_early(
+    tmp_path, monkeypatch
+) -> None:
+    def full(place: Path, content: dict, suffix: str = ".json") -> None:
+        raise ResourceError(f"no space for {place.name}{suffix}")
+
+    monkeypatch.setattr(trials, "_keep", full)
+    watch, unkept = trials._watch(tmp_path, lambda: None, Halving("worth", 1, 2, 3), "others")
+    ended = SimpleNamespace(config={"name": "a"}, last_result={"checkpoint": 1, "worth": 0.5})
+    with pytest.raises(ResourceError):
+        watch.on_trial_complete(trial=ended)
+    with pytest.raises(ResourceError):
+        watch.on_trial_result(trial=ended, result={"found": "{}"})
+    assert [str(error) for error in unkept] == ["no space for a-others.stopped", "no space for a.json"]
 
 
 def overflow(point: dict, scratch: str) -> dict:

@@ -275,23 +275,26 @@ def _watch(
 
     unkept: list[ResourceError] = []
 
+    def put(*content: Any) -> None:
+        try:
+            _keep(*content)
+        except ResourceError as error:
+            unkept.append(error)
+            raise
+
     class Watch(tune.Callback):  # type: ignore[misc]
         def on_step_begin(self, **info: Any) -> None:
             look()
 
         def on_trial_result(self, *, trial: Any, result: dict[str, Any], **info: Any) -> None:
             if result.get("found"):
-                try:
-                    _keep(folder / trial.config["name"], json.loads(result["found"]))
-                except ResourceError as error:
-                    unkept.append(error)
-                    raise
+                put(folder / trial.config["name"], json.loads(result["found"]))
 
         def on_trial_complete(self, *, trial: Any, **info: Any) -> None:
             last = trial.last_result
             if halving and CHECKPOINT in last:  # the last thing that it said: it was ended there
                 said = {name: last[name] for name in (CHECKPOINT, halving.metric)}
-                _keep(folder / f"{trial.config['name']}-{among}", {"stopped": said}, STOPPED)
+                put(folder / f"{trial.config['name']}-{among}", {"stopped": said}, STOPPED)
 
         def on_trial_recover(self, *, trial: Any, **info: Any) -> None:
             point = trial.config["point"]
