@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from stored_images import stored
 
 from caramel import tables
+from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
@@ -169,6 +170,8 @@ def test_what_a_model_kept_stands_beside_how_far_it_went_from_the_base(workspace
 
 
 def test_classes_of_a_folder_of_images_are_measured_too(workspace: Path) -> None:
+    Path("folder", ".DS_Store").touch()
+    assert not holds_something(Path("folder"))
     for name in ("red", "blue"):
         Path("folder", name).mkdir(parents=True)
         Image.new("RGB", (4, 4), name).save(Path("folder", name, "1.png"))

@@ -73,8 +73,8 @@ def read_zero_shot(data: Path, images: Path) -> Rankings:
 
 
 def holds_something(folder: Path) -> bool:
-    """Return whether a folder holds more than the README.md that keeps its place in git."""
-    return any(path.name != "README.md" for path in folder.iterdir())
+    """Return whether a folder holds more than the README.md that keeps its place in git, and files that are hidden."""
+    return any(path.name != "README.md" and not path.name.startswith(".") for path in folder.iterdir())
 
 
 def _class_folders(folder: Path) -> list[Path]:
