@@ -43,7 +43,7 @@ def test_a_base_that_is_trained_anew_in_its_folder_gives_its_own_vectors(
     before = np.array(projected(str(base), texts, None, **how))
     clip = load_checkpoint(base)
     with torch.no_grad():
-        clip.model.text_projection.mul_(2)
+        clip.model.text.text_projection.mul_(2)
     config, vocabulary = json.loads((base / CONFIG).read_text()), (base / VOCABULARY).read_bytes()
     save_checkpoint(base, clip.model, config=config, vocabulary=vocabulary, card={})
     assert np.allclose(projected(str(base), texts, None, **how), 2 * before, atol=1e-5)
