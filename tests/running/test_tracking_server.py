@@ -157,6 +157,7 @@ def test_a_stage_ends_before_it_begins_where_the_server_is_not_there(
     monkeypatch.setenv(NAME, "localhost:5000")
     root = Path(__file__).parents[2]
     (project / "params.yaml").write_bytes((root / "params" / "default.yaml").read_bytes())
+    (project / "inputs/zero_shot").mkdir(parents=True)
 
     def main(config: object) -> None:
         raise AssertionError("must not run")

@@ -87,7 +87,7 @@ def test_points_that_ended_early_with_the_first_seed_are_out_and_are_said_not_to
     assert early[["point", "seed", "value", "stopped"]].to_numpy().tolist() == [[1, 1, 0.4, 1]]
 
 
-def test_a_trial_that_does_worse_ends_early_its_run_too_and_the_best_one_is_trained(
+def test_of_a_search_that_may_end_trials_early_none_that_ended_is_chosen_and_each_run_says_how_it_ended(
     ray_cluster: None,
     drawn_world: Any,
     world: Any,
