@@ -35,8 +35,11 @@ def test_every_profile_parses_and_names_itself_and_known_backends(name: str, pro
     assert config.filter_images.judge in JUDGES
 
 
-def test_the_profile_methods_compares_all_that_there_are(project: Path) -> None:
-    assert set(load(write_profile("methods", {}, project)).finetune.variants) == set(METHODS)
+def test_the_profile_methods_compares_all_that_there_are_but_that_of_sugarcrepe_pp_alone(
+    project: Path,
+) -> None:
+    compared = set(load(write_profile("methods", {}, project)).finetune.variants)
+    assert set(METHODS) - compared == {"two_captions"}
 
 
 @pytest.mark.parametrize(

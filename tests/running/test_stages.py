@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 def workspace(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text((ROOT / "params" / "default.yaml").read_text())
+    (tmp_path / "inputs/zero_shot").mkdir(parents=True)
     return tmp_path
 
 
