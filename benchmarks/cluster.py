@@ -7,7 +7,7 @@ processor for work (tests/support/hosts.py; needs root). The first drives and do
         start in some five seconds, which counts;
     how much longer shorter shards take when a host is killed in their middle, and when one is cut off for good.
 
-What stages make on such a cluster is compared by `make chaos-hosts`. Seven minutes on two cores that have nothing else to do.
+What stages make on such a cluster is compared by `make chaos-hosts`. Six minutes on two cores that have nothing else to do.
 """
 
 from __future__ import annotations
