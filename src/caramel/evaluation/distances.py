@@ -131,10 +131,9 @@ def moved(base: Path, folder: Path) -> float:
             f"Checkpoint {str(folder)!r} has other weights than its base {str(base)!r}: {other[0]!r} is in one alone. Train it anew."
         )
     names = [name for name, value in before.items() if value.is_floating_point()]
-    squares = [
-        ((after[n].double() - before[n].double()).square().sum(), before[n].double().square().sum())
-        for n in names
-    ]
+    # By numpy, whose sums are the same with any number of threads: on a cluster the machine that drives does this.
+    theirs = [(after[n].double().numpy(), before[n].double().numpy()) for n in names]
+    squares = [(np.square(a - b).sum(), np.square(b).sum()) for a, b in theirs]
     changed, whole = (float(sum(parts)) for parts in zip(*squares, strict=True))
     return float((changed / whole) ** 0.5)
 
