@@ -94,7 +94,7 @@ def test_rays_folder_for_temporary_files_is_looked_at_where_ray_is_used(
     monkeypatch.setenv("RAY_TMPDIR", str(place))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert f"no space left for {place}" in stopped(capsys, demo).lower()
-    for here in ("", "local", "auto"):
+    for here in ("", "local"):
         monkeypatch.setenv("RAY_ADDRESS", here)
         assert f"no space left for {place}" in stopped(capsys, demo).lower()
     params = workspace / "params.yaml"

@@ -230,36 +230,43 @@ def test_a_cluster_on_this_machine_listens_on_loopback_alone_and_its_token_is_pr
     assert stat.S_IMODE((tmp_path / ".ray" / "auth_token").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "nonsense", "ray://127.0.0.1:1", "127.0.0.1:99999999"])
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "ray://127.0.0.1:1", "127.0.0.1:99999999"])
 def test_a_cluster_that_cannot_be_reached_is_named_with_what_to_do(monkeypatch, address: str) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
-    with pytest.raises(ResourceError, match=f"RAY_ADDRESS='{address}' cannot be joined: .*RAY_ADDRESS=local"):
+    with pytest.raises(
+        ResourceError, match=f"RAY_ADDRESS='{address}' cannot be joined: .*Without RAY_ADDRESS"
+    ):
         cluster._join()
 
 
-@pytest.mark.parametrize("address", ["", "auto"])
-def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do(
-    monkeypatch, address
-) -> None:
+def test_a_cluster_that_is_gone_or_has_another_token_is_an_error_with_what_to_do(monkeypatch) -> None:
     import ray  # here: caramel sets what Ray reads when it is imported, also in the processes that import this file
     from ray.exceptions import AuthenticationError
 
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:6379")
+    monkeypatch.setattr(cluster, "unreachable", lambda address: None)
     for error in (ConnectionError("Failed to connect to Ray cluster"), AuthenticationError("no token")):
 
         def refuse(error: Exception = error, **how: object) -> None:
             raise error
 
-        monkeypatch.setenv("RAY_ADDRESS", address)
         monkeypatch.setattr(ray, "init", refuse)
         with pytest.raises(ResourceError, match=f"cannot be joined: {str(error)[:8]}.*auth_token"):
             cluster._join()
 
 
-def test_a_cluster_of_ray_start_that_is_gone_is_said_at_once(monkeypatch) -> None:
+@pytest.mark.parametrize("address", [None, "local"])
+def test_a_cluster_that_runs_on_this_machine_and_is_not_named_is_let_be(monkeypatch, address) -> None:
+    """Its processes have the folder in which it was started, and would take relative paths as that folder's."""
+    import ray
+
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("ray._private.utils.read_ray_address", lambda: "127.0.0.1:1")
-    with pytest.raises(ResourceError, match=r"started on this machine cannot be joined: .*RAY_ADDRESS=local"):
-        cluster._join()
+    if address:
+        monkeypatch.setenv("RAY_ADDRESS", address)
+    started: list[dict[str, object]] = []
+    monkeypatch.setattr(ray, "init", lambda **how: started.append(how))
+    cluster._join()
+    assert [how["address"] for how in started] == ["local"]
 
 
 def test_ray_is_started_once_for_all_sessions_of_a_block_and_stopped_at_its_end(monkeypatch) -> None:
@@ -291,10 +298,10 @@ def test_ray_is_started_once_for_all_sessions_of_a_block_and_stopped_at_its_end(
     assert calls == ["start", "stop"], "a stage without Ray starts none"
 
 
-def test_no_address_auto_and_local_are_this_machine(monkeypatch) -> None:
+def test_no_address_and_local_are_this_machine(monkeypatch) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert cluster.named_cluster() == ""
-    for address, named in {"": "", "auto": "", "local": "", "head:6379": "head:6379"}.items():
+    for address, named in {"": "", "local": "", "head:6379": "head:6379"}.items():
         monkeypatch.setenv("RAY_ADDRESS", address)
         assert cluster.named_cluster() == named
 

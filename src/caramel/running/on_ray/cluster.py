@@ -19,7 +19,7 @@ from typing import Any
 
 import psutil
 
-from caramel.errors import ConfigError, ResourceError
+from caramel.errors import ResourceError
 from caramel.running.quiet import passed_on
 from caramel.running.tracking_server import environment
 
@@ -38,7 +38,7 @@ UNSEEN = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
 def named_cluster() -> str:
     """Return the address of the cluster that ``RAY_ADDRESS`` names; empty if Ray is to run on this machine."""
     address = os.environ.get("RAY_ADDRESS", "")
-    return "" if address in ("auto", "local") else address
+    return "" if address == "local" else address
 
 
 def unreachable(address: str) -> str | None:
@@ -47,7 +47,9 @@ def unreachable(address: str) -> str | None:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
             return None
-    except (OSError, ValueError, OverflowError) as error:
+    except ValueError:
+        return "it is no HOST:PORT"
+    except (OSError, OverflowError) as error:
         return str(error)
 
 
@@ -98,24 +100,25 @@ def ray_session() -> Iterator[Callable[[], None]]:
 
 
 def _join() -> None:
-    """Join or start the cluster."""
+    """Join the cluster that is named, or start one. One that runs here and is not named has another folder: it is let be."""
     import ray
-    from ray._private.utils import read_ray_address  # of the last `ray start`, which may be gone
     from ray.exceptions import RayError
 
     address = named_cluster()
-    local = os.environ.get("RAY_ADDRESS") == "local"
-    place = address or ("" if local else read_ray_address())
-    said = unreachable(place) if place else None  # Ray itself would try for minutes
+    said = unreachable(address) if address else None  # Ray itself would try for minutes
     if said is None:
-        refusals = (ConnectionError, RayError, *((ValueError, RuntimeError) if address else ()))
+        refusals = (ConnectionError, RayError, ValueError, RuntimeError) if address else ()
         # Nodes elsewhere have neither this process's environment nor its code; they log to the same server.
         elsewhere = (
             {"env_vars": environment() | passed_on(), "py_modules": [str(SOURCES)]} if address else None
         )
         try:
             ray.init(
-                log_to_driver=False, logging_level="error", include_dashboard=False, runtime_env=elsewhere
+                address=address or "local",
+                log_to_driver=False,
+                logging_level="error",
+                include_dashboard=False,
+                runtime_env=elsewhere,
             )
         except refusals as error:
             said = str(error).partition("\n")[0]
@@ -129,31 +132,11 @@ def _join() -> None:
         else:
             # Ray itself prints dozens of lines of its own log, twice, with some of them.
             ray._private.worker.print_to_stdstream = _print_first_line
-            _refuse_unnamed(address)
             return
-    where = f"at RAY_ADDRESS={address!r}" if address else "that was started on this machine"
     raise ResourceError(
-        f"Ray's cluster {where} cannot be joined: {said}. Is it running, and is its token in ~/.ray/auth_token (or "
-        f"in the file that RAY_AUTH_TOKEN_PATH names)? RAY_ADDRESS=local starts Ray on this machine instead."
+        f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {said}. Is it running, and is its token in "
+        f"~/.ray/auth_token (or in the file that RAY_AUTH_TOKEN_PATH names)? Without RAY_ADDRESS Ray starts on this machine."
     )
-
-
-def _refuse_unnamed(address: str) -> None:
-    """Raise if this machine is one of several of a cluster that was not named: they would look for its files on their disks.
-
-    Raises:
-        ConfigError: it is.
-    """
-    import ray
-
-    others = [node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"]]
-    if not address and len(others) > 1:
-        found = ray.get_runtime_context().gcs_address
-        ray.shutdown()
-        raise ConfigError(
-            f"Ray runs on this machine as a part of a cluster of {len(others)} nodes. Set RAY_ADDRESS={found} to use them all, or "
-            f"RAY_ADDRESS=local to use this machine alone."
-        )
 
 
 def _print_first_line(data: Mapping[str, Any], **how: Any) -> None:
