@@ -61,6 +61,18 @@ def test_vectors_are_unit_vectors_in_the_order_asked_for(clip_folder) -> None:
     assert np.allclose(together, np.stack(alone), atol=1e-6)
 
 
+def test_a_vector_does_not_depend_on_what_is_encoded_with_it(clip_folder, files) -> None:
+    """To the last bit: what a store holds already decides what is encoded together."""
+    model = encoder(clip_folder)
+    texts = [f"A {size} {thing} left of a {other}." for size in ("red", "big", "blue") for thing in ("car", "cup", "house")
+             for other in ("tree", "dog", "lamp")]  # fmt: skip
+    for encode, items in ((model.encode_texts, texts), (model.encode_images, [*files.values()][:20])):
+        whole = encode(items, 64)
+        assert len(whole) > 16
+        for count in (1, 2, 3, 5, 7, 11, 17):
+            assert np.array_equal(encode(items[-count:], 64), whole[-count:])
+
+
 def test_a_config_that_does_not_state_its_activation_is_refused(copy) -> None:
     config = json.loads((copy / CONFIG).read_text())
     del config["model_cfg"]["quick_gelu"]

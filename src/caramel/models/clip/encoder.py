@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import torch
 
     from caramel.models.clip.assembly import Clip
+
+# Products of fewer rows take other routines on a processor, which round otherwise: a vector's last bits would depend on
+# what is encoded with it, and so on what a store holds already. Seen below 4 rows for each thread.
+LEAST = 16
 
 
 def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
@@ -121,18 +125,23 @@ class ClipEncoder:
         return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
 
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
-        import torch
-
         with self._inference():
-            ready = normalised(self._clip, torch.from_numpy(pixels).to(self._device))
+            ready = normalised(self._clip, self._filled(pixels))
             vectors: torch.Tensor = self._clip.model.encode_image(ready, normalize=True)
-            return vectors
+            return vectors[: len(pixels)]
 
     def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
+        with self._inference():
+            return encode_text(self._clip, self._filled(tokens))[: len(tokens)]
+
+    def _filled(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+        """Return a batch on the device; on a processor its last item is repeated up to ``LEAST``."""
         import torch
 
-        with self._inference():
-            return encode_text(self._clip, torch.from_numpy(tokens).to(self._device))
+        short = LEAST - len(batch) if self._device == "cpu" else 0
+        if short > 0:
+            batch = np.concatenate([batch, np.repeat(batch[-1:], short, axis=0)])
+        return torch.from_numpy(batch).to(self._device)
 
     @contextmanager
     def _inference(self) -> Iterator[None]:
