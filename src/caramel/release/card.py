@@ -1,0 +1,192 @@
+"""``README.md`` of a release: the hub's header, what there is, how it is loaded, and under which licences it may be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from caramel.contracts import Table
+from caramel.release.about import About, Source
+from caramel.release.escaping import code, markdown, paragraph, rows, yaml
+from caramel.release.licences import LICENCES
+from caramel.release.pin_file import Pin
+
+EXAMPLES = 3  # instances that the card shows
+_SIZES = (
+    (10**3, "n<1K"),
+    (10**4, "1K<n<10K"),
+    (10**5, "10K<n<100K"),
+    (10**6, "100K<n<1M"),
+    (10**7, "1M<n<10M"),
+)
+_WHAT = {
+    "instances": "the benchmark: two captions, one or two pictures, and a paraphrase where there is one",
+    "instances_source": "the same instances with the positive pictures of the source",
+    "training": "what is trained on: a picture, its caption, and hard negatives with their pictures",
+}
+
+
+class Part(NamedTuple):
+    """A table that was released with its pictures."""
+
+    name: str
+    table: Table
+    splits: dict[str, int]  # split -> rows
+    files: list[str]
+
+
+class Facts(NamedTuple):
+    """What the texts of a release are made of."""
+
+    pinned: Pin
+    about: About
+    parts: list[Part]
+    sources: list[str]
+    open: list[str]
+    instances: pd.DataFrame | None
+    images: pd.DataFrame  # the index
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return self.about.title or f"Data set {self.pinned.name}"
+
+
+def write_card(facts: Facts, folder: Path) -> None:
+    """Write ``README.md``, with the header by which ``datasets.load_dataset`` finds tables and splits."""
+    text = f"---\n{yaml(header(facts))}---\n\n{_body(facts)}"
+    (folder / "README.md").write_text(text, encoding="utf-8")
+
+
+def header(facts: Facts) -> dict[str, Any]:
+    """Return the hub's metadata."""
+    licence = LICENCES.get(facts.about.licence or "")
+    total = max(sum(part.splits.values()) for part in facts.parts)
+    configs = [
+        {
+            "config_name": part.name,
+            **({"default": True} if part is facts.parts[0] else {}),
+            "data_files": [
+                {"split": split, "path": f"data/{part.name}/{split}-*.parquet"} for split in part.splits
+            ],
+        }
+        for part in facts.parts
+    ]
+    return {
+        "pretty_name": facts.title,
+        "license": licence.hub if licence else "unknown",
+        "language": list(facts.about.languages),
+        "task_categories": ["image-to-text", "zero-shot-image-classification"],
+        "tags": ["compositionality", "hard-negatives", "caramel", *facts.about.keywords],
+        "size_categories": [next((name for limit, name in _SIZES if total < limit), "n>10M")],
+        "configs": configs,
+    }
+
+
+def _body(facts: Facts) -> str:
+    pinned, about = facts.pinned, facts.about
+    sections = [
+        f"# {markdown(facts.title)}",
+        paragraph(
+            about.description or "Images and captions with hard negatives, made and checked with caramel."
+        ),
+        f"Version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data SHA-256 "
+        f"{code(pinned.data)}. `pin.json` is the pin; `sha256sum -c SHA256SUMS` checks the files.",
+        _open(facts),
+        "## What is in it",
+        rows(
+            ("table", "what it is", "rows by split"),
+            [(code(p.name), _WHAT.get(p.name, ""), markdown(_counts(p.splits))) for p in facts.parts],
+        ),
+        *([] if facts.instances is None else ["## Instances by subtype", statistics(facts.instances)]),
+        "## How to load it",
+        _loading(facts),
+        "## Licences",
+        _licences(facts),
+        *([] if facts.instances is None else ["## Examples", _examples(facts.instances)]),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _counts(splits: dict[str, int]) -> str:
+    return ", ".join(f"{split} {count:,}" for split, count in splits.items())
+
+
+def _open(facts: Facts) -> str:
+    """Return what the release lacks."""
+    if not facts.open:
+        return ""
+    points = "\n".join(f"- {markdown(point)}" for point in facts.open)
+    return f"> **This release is not finished.** What follows is open, and nothing should be cited before it is said.\n\n{points}"
+
+
+def statistics(instances: pd.DataFrame) -> str:
+    """Return the table of counts by subtype: instances of each split, and those with paraphrase and negative image."""
+    splits = list(dict.fromkeys(instances["split"]))
+    lines = []
+    for subtype in [*sorted(instances["subtype"].unique()), None]:
+        of = instances if subtype is None else instances[instances["subtype"] == subtype]
+        counts = [f"{int((of['split'] == split).sum()):,}" for split in splits]
+        has = [f"{int(of[column].notna().sum()):,}" for column in ("caption2", "negative_image_id")]
+        lines.append(
+            ("all" if subtype is None else code(subtype), *counts, *has, f"{of['image_id'].nunique():,}")
+        )
+    return rows(("subtype", *splits, "with paraphrase", "with negative image", "images"), lines)
+
+
+def _loading(facts: Facts) -> str:
+    parts = facts.parts
+    said = [
+        "```python\nimport datasets\n\n"
+        + "\n".join(
+            f'{part.name} = datasets.load_dataset("PATH", "{part.name}", split="{next(iter(part.splits))}")'
+            for part in parts
+        )
+        + "\n```",
+        "PATH is this folder, or its name on the hub.",
+    ]
+    names = [part.name for part in parts]
+    if "instances" in names:
+        said.append(
+            "`formats/SPLIT/` has the instances in the files of SugarCrepe, SugarCrepe++ and BiVLC, and their images in "
+            "`images.tar`: `tar -xf images.tar -C images`."
+        )
+    if "training" in names:
+        said.append(
+            "`webdataset/` has the training rows as WebDataset, which open_clip's own program reads: a picture, `txt` "
+            "(its caption), `json` (paraphrase and hard negatives) and `negative0.…` (their pictures)."
+        )
+    return "\n\n".join(said)
+
+
+def _licences(facts: Facts) -> str:
+    """Return the licence of the release and of each source, with what they permit."""
+    about = facts.about
+    lines = [("**this release**", *_licence(about.licence), "")]
+    counts = facts.images["source"].str.partition(" (")[0].value_counts()
+    for name in facts.sources:
+        said = about.sources.get(name, Source())
+        note = "; ".join(markdown(text) for text in (said.url, said.note) if text)
+        images = f"{int(counts.get(name, 0)):,} images{': ' + note if note else ''}"
+        lines.append((code(name), *_licence(said.licence), images))
+    return rows(("source", "licence", "what it permits", "of it"), lines)
+
+
+def _licence(name: str | None) -> tuple[str, str]:
+    known = LICENCES.get(name or "")
+    if known:
+        return f"[{known.name}]({known.url})", known.permits
+    return ("**not said**" if name is None else f"**{markdown(name)}, which is not known**", "")
+
+
+def _examples(instances: pd.DataFrame) -> str:
+    """Return some instances, their texts as they are."""
+    return rows(
+        ("subtype", "caption", "hard negative"),
+        [
+            (code(row["subtype"]), markdown(row["caption"]), markdown(row["negative_caption"]))
+            for row in instances.drop_duplicates("subtype").head(EXAMPLES).to_dict("records")
+        ],
+    )

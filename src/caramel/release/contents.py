@@ -1,0 +1,95 @@
+"""What a release takes of a pinned version: tables, figures and images, each compared with the pin."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.errors import DataError
+from caramel.release.pin import dvc_hash, table_version
+from caramel.release.pin_file import read_pin
+from caramel.release.pinned_tables import read_pinned
+from caramel.storage.image_store import Pictures
+
+IMAGES = "data/assemble/images.parquet"
+
+
+class Contents:
+    """A pinned version, whose images lie on disk."""
+
+    def __init__(self, name: str, root: Path) -> None:
+        """Read the pin; errors as in ``read_pin``."""
+        self.pinned, self.root = read_pin(name, root), root
+
+    def table(self, table: tables.Table, path: str) -> pd.DataFrame | None:
+        """Return the pinned rows of a table, None where the version has no such table.
+
+        Raises:
+            ContractError: its rows do not keep the contract that this caramel has for them.
+            DataError: its rows are neither on disk nor in DVC's cache.
+        """
+        if path not in self.pinned.tables:
+            return None
+        rows = read_pinned(self.pinned.name, path, self.root)
+        tables.check(table, rows, f"version {self.pinned.name!r}, {path}")
+        return rows
+
+    def rejects(self) -> pd.DataFrame:
+        """Return the rejects of all stages."""
+        paths = [path for path in self.pinned.tables if path.endswith("/rejects.parquet")]
+        found = [
+            rows for path in paths if (rows := self.table(tables.REJECTS, path)) is not None and len(rows)
+        ]
+        return pd.concat(found, ignore_index=True) if found else tables.frame(tables.REJECTS, [])
+
+    def figures(self, path: str) -> dict[str, Any]:
+        """Return what a JSON file of the version holds, nothing where it is not as it was pinned or not there."""
+        out = next((out for out in self.pinned.outs if path == out or path.startswith(f"{out}/")), None)
+        place = self.root / path
+        if out is None or not place.is_file() or dvc_hash(self.root / out) != self.pinned.outs[out]:
+            return {}
+        found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
+        return found
+
+    def index(self) -> pd.DataFrame:
+        """Return the table of the images that instances and training rows show.
+
+        Raises:
+            DataError: the version has none, or it is not the one on disk.
+        """
+        version, place = self.pinned.tables.get(IMAGES), self.root / IMAGES
+        if version is None:
+            raise DataError(f"Version {self.pinned.name!r} has no {IMAGES}: there is nothing to release.")
+        if not place.is_file() or table_version(place).content != version.content:
+            raise DataError(
+                f"The images of version {self.pinned.name!r} are not those on disk. Get them with `caramel get . "
+                f"--out FOLDER` (SOURCE is .@{self.pinned.name}), and call `caramel release` in that folder."
+            )
+        return tables.read(tables.IMAGES, place)
+
+    def pictures(self, rows: pd.DataFrame) -> Pictures:
+        """Return the images of rows of the index."""
+        return Pictures(self.root / IMAGES, rows)
+
+
+def shown_images(rows: pd.DataFrame) -> list[str]:
+    """Return the names of all images that rows show, each once, in the order in which they come."""
+    names: dict[str, None] = {}
+    for column in ("image_id", "negative_image_id", "negative_image_ids"):
+        for value in rows.get(column, ()):
+            names |= dict.fromkeys(named(value))
+    return list(names)
+
+
+def named(value: str | Iterable[str | None] | None) -> list[str]:
+    """Return the names in a cell, which holds one, a list of some, or none."""
+    if isinstance(value, str):
+        return [value]
+    if value is None or isinstance(value, float):  # pandas' way to say that a cell is empty
+        return []
+    return [name for name in value if isinstance(name, str)]

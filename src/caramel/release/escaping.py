@@ -1,0 +1,57 @@
+"""Texts of others put into Markdown, YAML and BibTeX: as what they say, and never as markup."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ruamel.yaml import YAML
+
+_MARKS = re.compile(r"([\\`*_{}\[\]|~$@^]|^[#+=>-]|:(?=//)|(?<=^\d)[.)])")
+_TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", **{sign: f"\\{sign}" for sign in "#$%&_"}}
+_TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+
+
+def one_line(text: str) -> str:
+    """Return a text without line breaks and signs that do not print."""
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+def markdown(text: str) -> str:
+    """Return a text for a line or a table's cell of Markdown, as it is read there."""
+    return html.escape(_MARKS.sub(r"\\\1", one_line(text)), quote=False)
+
+
+def paragraph(text: str) -> str:
+    """Return a text of several paragraphs for Markdown."""
+    return "\n\n".join(markdown(part) for part in re.split(r"\n\s*\n", text) if part.strip())
+
+
+def code(text: str) -> str:
+    """Return a name for Markdown in the letters of code."""
+    plain = one_line(text)
+    fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
+    pad = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{pad}{plain}{pad}{fence}"
+
+
+def tex(text: str) -> str:
+    """Return a text for a field of BibTeX."""
+    return "".join(_TEX.get(sign, sign) for sign in one_line(text))
+
+
+def yaml(values: Mapping[str, Any]) -> str:
+    """Return plain data as YAML, keys in their order."""
+    to = io.StringIO()
+    writer = YAML()
+    writer.width = 10_000
+    writer.dump(dict(values), to)
+    return to.getvalue()
+
+
+def rows(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
+    """Return a table of Markdown; its cells are Markdown already."""
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, tuple("---" for _ in head), *lines))

@@ -1,0 +1,89 @@
+"""Licences by their SPDX names, what they permit, and whether data under some may be released under another.
+
+What stands here is a summary for readers of a release and no legal advice; the texts are at spdx.org/licenses.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Licence(NamedTuple):
+    """What a licence says of data under it."""
+
+    name: str  # SPDX identifier
+    hub: str  # its name on the hub
+    commercial: bool = True  # use in trade
+    changes: bool = True  # passing on what was changed
+    attribution: bool = True
+    alike: bool = False  # what is made of it must have the same licence
+
+    @property
+    def url(self) -> str:
+        """Return where its text is."""
+        return f"https://spdx.org/licenses/{self.name}.html"
+
+    @property
+    def permits(self) -> str:
+        """Return in words what it permits and asks for."""
+        return "; ".join(
+            (
+                "commercial use" if self.commercial else "no commercial use",
+                "changed copies" if self.changes else "no changed copies",
+                "attribution asked for" if self.attribution else "no attribution needed",
+                *(["copies under the same licence"] if self.alike else []),
+            )
+        )
+
+
+def _creative_commons() -> list[Licence]:
+    found = []
+    for version in ("3.0", "4.0"):
+        for parts in ("BY", "BY-SA", "BY-NC", "BY-ND", "BY-NC-SA", "BY-NC-ND"):
+            name = f"CC-{parts}-{version}"
+            has = parts.split("-")
+            free = ("NC" not in has, "ND" not in has, True, "SA" in has)
+            found.append(Licence(name, name.lower(), *free))
+    return found
+
+
+LICENCES: Mapping[str, Licence] = {
+    licence.name: licence
+    for licence in (
+        Licence("CC0-1.0", "cc0-1.0", attribution=False),
+        *_creative_commons(),
+        Licence("PDDL-1.0", "pddl", attribution=False),
+        Licence("ODC-By-1.0", "odc-by"),
+        Licence("ODbL-1.0", "odbl", alike=True),
+        Licence("CDLA-Permissive-1.0", "cdla-permissive-1.0"),
+        Licence("CDLA-Permissive-2.0", "cdla-permissive-2.0"),
+        Licence("CDLA-Sharing-1.0", "cdla-sharing-1.0", alike=True),
+        Licence("MIT", "mit"),
+        Licence("Apache-2.0", "apache-2.0"),
+        Licence("BSD-2-Clause", "bsd-2-clause"),
+        Licence("BSD-3-Clause", "bsd-3-clause"),
+        Licence("Unlicense", "unlicense", attribution=False),
+    )
+}
+
+
+def unknown(name: str) -> str:
+    """Return what to say of a name that is no licence here."""
+    near = difflib.get_close_matches(name.upper(), {known.upper(): known for known in LICENCES}, 1, 0.5)
+    meant = next((known for known in LICENCES if near and known.upper() == near[0]), None)
+    hint = f"Did you mean {meant!r}?" if meant else f"Known: {', '.join(LICENCES)}."
+    return f"{name!r} is no licence that is known by its SPDX name. {hint}"
+
+
+def conflicts(released: Licence, of: str, source: Licence) -> list[str]:
+    """Return why data of a source cannot be released under a licence."""
+    found = []
+    if released.commercial and not source.commercial:
+        found.append(f"{released.name} permits commercial use, and {of} ({source.name}) does not")
+    if not source.changes:
+        found.append(f"{of} ({source.name}) permits no changed copies, and a release is one")
+    if source.alike and released.name != source.name:
+        found.append(f"{of} ({source.name}) asks for the same licence, and the release has {released.name}")
+    return found

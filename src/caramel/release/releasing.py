@@ -1,0 +1,166 @@
+"""Release a pinned version: a folder that can be uploaded as it is.
+
+All is made in a folder inside of the one that is filled, and put into its places at the end: what was cut off leaves nothing
+that looks finished. Equal pins, answers and versions of caramel give equal bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from caramel import tables
+from caramel.errors import ConfigError, DataError, shown
+from caramel.release.about import About, open_points, plain_source, read_about
+from caramel.release.card import Facts, Part, write_card
+from caramel.release.contents import Contents, shown_images
+from caramel.release.picture_tables import write_pictured
+from caramel.release.pin_file import pin_path
+from caramel.release.public_formats import write_formats
+from caramel.release.tars import write_webdataset
+from caramel.storage.files import file_hash, keep_inputs
+
+STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
+SUMS = "SHA256SUMS"
+RELEASED = {  # name in the release -> contract and path of the table
+    "instances": (tables.INSTANCES, "data/assemble/instances.parquet"),
+    "instances_source": (tables.INSTANCES, "data/assemble/instances_source.parquet"),
+    "training": (tables.TRAINING, "data/assemble/training.parquet"),
+}
+COPIED = ("data/evaluate/metrics.parquet",)  # as they are: small tables beside the data
+
+
+class Released(NamedTuple):
+    """What was released: the paths in the folder, and what it still lacks."""
+
+    files: list[str]
+    bytes: int
+    open: list[str]
+
+
+def release(
+    name: str,
+    root: Path,
+    *,
+    out: Path,
+    about: Path | None = None,
+    strict: bool = False,
+    add: Callable[[Path], None] | None = None,
+) -> Released:
+    """Write the release of a pinned version to a folder; see docs/release.md for what is in it.
+
+    Args:
+        name: of the pin.
+        root: the project's folder, or one that ``caramel get`` filled.
+        out: the folder; there is none yet, or it is empty.
+        about: what people say of it; None: ``release.yaml`` of the project, where there is one.
+        strict: whether what is missing or contradicts itself is an error.
+        add: writes more into the folder, given the one that holds the release so far.
+
+    Raises:
+        ConfigError: the folder is not empty, is a link, or is the project; what people say is not in the right form.
+        ContractError: a table does not keep its contract.
+        DataError: there is no such pin, it is broken, its data is not at hand, or with ``strict`` something is open.
+    """
+    place = about or (root / "release.yaml")
+    said = read_about(place) if about or place.exists() else About()
+    contents = Contents(name, root)
+    index = contents.index()
+    frames = {
+        key: rows
+        for key, (table, path) in RELEASED.items()
+        if (rows := contents.table(table, path)) is not None
+    }
+    source = frames.get("instances_source")
+    if source is not None and "instances" in frames and source.equals(frames["instances"]):
+        del frames["instances_source"]
+    if not frames:
+        raise DataError(
+            f"Version {name!r} has none of the tables {', '.join(p for _, p in RELEASED.values())}."
+        )
+    names = {image for rows in frames.values() for image in shown_images(rows)}
+    index = index[index["image_id"].isin(names)]
+    if lacking := sorted(names - set(index["image_id"])):
+        raise DataError(
+            f"{len(lacking)} images that rows show are not in the table of images:\n{shown(lacking)}"
+        )
+    sources = sorted({plain_source(source) for source in index["source"]})
+    lacks = open_points(said, sources)
+    if strict and lacks:
+        raise DataError(
+            f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{shown(lacks, 100)}\n"
+            f"Say it in {str(place)!r}; docs/release.md has all fields."
+        )
+    with _staging(out, contents.root) as folder:
+        pictures = contents.pictures(index)
+        size = dict(zip(index["image_id"], index["length"], strict=True)).__getitem__
+        parts = []
+        for key, rows in frames.items():
+            written = write_pictured(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
+            splits = {
+                str(split): int(count) for split, count in rows["split"].value_counts(sort=False).items()
+            }
+            parts.append(
+                Part(key, RELEASED[key][0], splits, [path.relative_to(folder).as_posix() for path in written])
+            )
+        if "instances" in frames:
+            write_formats(frames["instances"], pictures, folder / "formats")
+        if "training" in frames:
+            write_webdataset(frames["training"], pictures, folder / "webdataset")
+        _copy(contents, folder)
+        facts = Facts(contents.pinned, said, parts, sources, lacks, frames.get("instances"), index)
+        write_card(facts, folder)
+        if add is not None:
+            add(folder)
+        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+        lines = [f"{file_hash(folder / file)}  {file}\n" for file in files]
+        (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+        total = sum((folder / file).stat().st_size for file in [*files, SUMS])
+    return Released([*files, SUMS], total, lacks)
+
+
+def _copy(contents: Contents, folder: Path) -> None:
+    """Copy the pin, and small tables as they were pinned."""
+    name = contents.pinned.name
+    shutil.copyfile(pin_path(name, contents.root), folder / "pin.json")
+    for path in COPIED:
+        if (rows := contents.table(tables.METRICS, path)) is not None:
+            tables.write(tables.METRICS, rows, folder / "tables" / Path(path).name)
+
+
+@contextmanager
+def _staging(out: Path, root: Path) -> Iterator[Path]:
+    """Give the folder in which the release is made; at the end it is in its place, after an error it is gone."""
+    if out.is_symlink():
+        raise ConfigError(
+            f"{str(out)!r} is a link. Give a folder with --out: nothing is written outside of it."
+        )
+    new = not out.exists()
+    there = [] if new else sorted(path.name for path in out.iterdir() if path.name != STAGING)
+    if there:
+        raise ConfigError(
+            f"{str(out)!r} is not empty: it holds {shown(there)}\nGive a new folder with --out: a release is whole, "
+            f"and nothing is written over."
+        )
+    keep_inputs([out], [root / "data", root / "pins"])
+    folder = out / STAGING
+    if folder.is_symlink():
+        raise ConfigError(
+            f"{str(folder)!r} is a link. Remove it: nothing is written outside of {str(out)!r}."
+        )
+    shutil.rmtree(folder, ignore_errors=True)  # of a release that was killed
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+        for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
+            os.replace(path, out / path.name)
+        folder.rmdir()
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        if new and not any(out.iterdir()):
+            out.rmdir()
+        raise
