@@ -27,9 +27,8 @@ from caramel.evaluation.results.summary import judge
 from caramel.kinds.benchmark import Index
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.running.on_ray.carried import Local
-from caramel.running.on_ray.cluster import named_cluster
 from caramel.running.on_ray.parallel import Executor
-from caramel.running.on_ray.trials import tune_grid
+from caramel.running.on_ray.trials import executors, tune_grid
 from caramel.storage.image_store import shards_of
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def detect(
         ResourceError: a trial failed on Ray; the message holds its error.
     """
     names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
-    alone = executor == "inline" or bool(named_cluster())
+    of_trials, _ = executors(executor, len(names))
     trials = tune_grid(
         detect_on,
         [{"form": name} for name in names],
@@ -92,7 +91,7 @@ def detect(
             "seed": seed,
         },
         folder=folder,
-        executor="inline" if alone else executor,
+        executor=of_trials,
         title="detectors",
         gpus=gpus_of(gpus, device),
         plan=lambda point, name: {"store": str(Path(folder, "embeddings").resolve())},

@@ -18,8 +18,7 @@ from caramel.kinds.benchmark import Index, Rankings
 from caramel.models.clip.checkpoints import WEIGHTS
 from caramel.models.families.specs import content_of, open_model
 from caramel.models.state_dicts import read_state
-from caramel.running.on_ray.cluster import named_cluster
-from caramel.running.on_ray.trials import tune_grid
+from caramel.running.on_ray.trials import executors, tune_grid
 
 TEMPERATURE = ("logit_scale", "logit_bias")
 
@@ -47,7 +46,7 @@ def distances(
     task = read_task(source)
     specs = {name: f"{name}=open_clip:{path}" for name, path in folders.items()}
     weights = {name: content_of(spec) for name, spec in specs.items()}
-    alone = run.executor == "inline" or bool(named_cluster())
+    of_trials, of_shards = executors(run.executor, len(specs))
     trials = tune_grid(
         distance,
         [
@@ -63,12 +62,12 @@ def distances(
             "batch": run.batch,
         },
         folder=folder,
-        executor="inline" if alone else run.executor,
+        executor=of_trials,
         title="distances",
         gpus=run.gpus,
         plan=lambda point, name: {
             "store": str(Path(run.store).resolve()),
-            "executor": run.executor if alone else "inline",
+            "executor": of_shards,
             "gpus": run.gpus,
         },
     )

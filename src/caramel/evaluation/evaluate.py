@@ -24,7 +24,6 @@ from caramel.models.store import check_stores
 from caramel.registry import BENCHMARKS
 from caramel.running import tracking
 from caramel.running.on_ray import parallel, trials
-from caramel.running.on_ray.cluster import named_cluster
 from caramel.running.tracking_server import require_server
 
 WRITTEN = {  # what a trial writes: metrics, and one of the others
@@ -103,8 +102,8 @@ def evaluate(
         for model in models
         for source in sources
     ]
-    alone = executor == "inline" or len(points) == 1 or bool(named_cluster())
-    if not alone:
+    of_trials, of_shards = trials.executors(executor, len(points))
+    if of_trials == "ray":
         check_stores(store, {code_of(model) for model in models})
     found = trials.tune_grid(
         evaluate_model,
@@ -118,13 +117,13 @@ def evaluate(
             "limit": limit,
         },
         folder=folder,
-        executor="inline" if alone else executor,
+        executor=of_trials,
         title="evaluate",
         gpus=gpus_of(gpus, device),
         again=lambda result: result["failed"] > 0,  # the next run asks those questions again
         plan=lambda point, name: {
             "planned": _planned(point, name, precision=precision, batch=batch, limit=limit),
-            "executor": executor if alone else "inline",
+            "executor": of_shards,
             "gpus": gpus_of(gpus, device),
             "store": str(Path(store).resolve()),
         },

@@ -233,3 +233,19 @@ def test_a_trial_of_more_processes_than_a_machine_has_is_refused_and_not_waited_
         tune_grid(
             trial, [{"n": 1}], settings={"log": ""}, folder=tmp_path, executor="ray", title="t", gpus=1.5
         )
+
+
+@pytest.mark.parametrize(
+    ("executor", "count", "cluster", "expected"),
+    [
+        ("ray", 2, "", ("ray", "inline")),
+        ("ray", 1, "", ("inline", "ray")),
+        ("ray", 2, "head:6379", ("inline", "ray")),
+        ("inline", 2, "", ("inline", "inline")),
+    ],
+)
+def test_trials_or_their_shards_are_on_ray_but_never_both(
+    executor, count, cluster, expected, monkeypatch
+) -> None:
+    monkeypatch.setattr(trials, "named_cluster", lambda: cluster)
+    assert trials.executors(executor, count) == expected

@@ -105,6 +105,16 @@ def tune_grid(
     return [Finished(done[name][0], folder / name) for name in names]
 
 
+def executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
+    """Return where trials run and where the shards inside each do: both on Ray would wait for each other's processors.
+
+    Several trials share this machine. A single one, or each in turn on a cluster whose nodes share no disk, spreads its own shards.
+    """
+    if executor == "ray" and trials > 1 and not named_cluster():
+        return "ray", "inline"
+    return "inline", executor
+
+
 def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
     """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
     found = {}
