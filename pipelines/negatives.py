@@ -6,7 +6,9 @@ from pathlib import Path
 import pandas as pd
 
 from caramel import tables
+from caramel.captions.asked.own_split import in_own_split
 from caramel.captions.asked.run_of_replies import log_replies
+from caramel.captions.noise import checks, judged, noise
 from caramel.config import Config
 from caramel.kinds.writer import Part, Written
 from caramel.registry import WRITERS
@@ -16,7 +18,10 @@ FOLDER = "data/negatives"
 
 
 def negatives(config: Config) -> None:
-    """Write data/negatives/{negatives,paraphrases,rejects}.parquet; of language models replies and verdicts, too."""
+    """Write data/negatives/{negatives,paraphrases,rejects}.parquet; of language models replies and verdicts, too.
+
+    Where the scenes are known, noise.csv and checks.csv say how often a language model erred.
+    """
     section = config.negatives
     pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
     write = partial(
@@ -33,13 +38,29 @@ def negatives(config: Config) -> None:
     else:
         first = write(section.backend, parts=["negatives"])
         written = _joined(first, write(section.paraphrases, parts=["paraphrases"]))
-    tables.write(tables.NEGATIVES, written.negatives, f"{FOLDER}/negatives.parquet")
-    tables.write(tables.PARAPHRASES, written.paraphrases, f"{FOLDER}/paraphrases.parquet")
-    tables.write(tables.REJECTS, written.rejects, f"{FOLDER}/rejects.parquet")
+    passed = written if written.verdicts is None else in_own_split(written, pairs)
+    tables.write(tables.NEGATIVES, passed.negatives, f"{FOLDER}/negatives.parquet")
+    tables.write(tables.PARAPHRASES, passed.paraphrases, f"{FOLDER}/paraphrases.parquet")
+    tables.write(tables.REJECTS, passed.rejects, f"{FOLDER}/rejects.parquet")
     if written.replies is not None and written.verdicts is not None:
         tables.write_parts(tables.REPLIES, written.replies, f"{FOLDER}/replies.parquet", by="reply_id")
         tables.write(tables.VERDICTS, written.verdicts, f"{FOLDER}/verdicts.parquet")
         log_replies(Path(f"{FOLDER}/replies.parquet"))
+        _write_noise(pairs, written, written.verdicts, config.scenes.further_objects)
+
+
+def _write_noise(
+    pairs: pd.DataFrame, written: Written, verdicts: pd.DataFrame, further_objects: bool
+) -> None:
+    """Write how often the language model erred, {noise,checks}.csv, of pairs whose scene is known."""
+    if pairs["scene"].isna().all():
+        return
+    rows = judged(pairs, verdicts, further_objects=further_objects)
+    kept = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
+    prompts = tables.read(tables.REPLIES, f"{FOLDER}/replies.parquet", ["prompt"])["prompt"]
+    table = noise(rows, kept, written.rejects["id"].tolist(), prompts)
+    table.to_csv(f"{FOLDER}/noise.csv", index=False)
+    checks(rows).to_csv(f"{FOLDER}/checks.csv", index=False)
 
 
 def _written(pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings: object) -> Written:

@@ -177,6 +177,19 @@ class LanguageModel(Section):
     max_cost: Annotated[float, Field(gt=0, le=1e9)] | None
 
 
+class TrainWriter(Section):
+    """Stage ``train_writer``: the small language model that writes captions of the world."""
+
+    seed: Seed
+    steps: Positive
+    batch: Positive
+    lr: LearningRate
+    warmup: Count
+    width: Annotated[Positive, Field(multiple_of=32)]
+    layers: Positive
+    checkpoint_every: Positive
+
+
 class Negatives(Section):
     """Stage ``negatives``: hard negatives and paraphrases."""
 
@@ -486,6 +499,7 @@ class Config(Section):
     profile: str
     run: Run
     scenes: Scenes
+    train_writer: TrainWriter
     negatives: Negatives
     scores: Scores
     refine: Refine

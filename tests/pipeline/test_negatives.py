@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from chat_server import ChatServer
 from obliging_writer import CAPTIONS, obliging, pairs_of
@@ -15,9 +16,11 @@ from obliging_writer import CAPTIONS, obliging, pairs_of
 from caramel import tables
 from caramel.config import parse
 from caramel.running.tracking_store import tracking_uri
+from caramel.sources.world.sampling import sample_pairs
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
+TRAIN = runpy.run_path(str(ROOT / "pipelines" / "train_writer.py"))["train_writer"]
 STAGE = runpy.run_path(str(ROOT / "pipelines" / "negatives.py"))["negatives"]
 DEFAULT = read_yaml(ROOT / "params" / "default.yaml", "")
 
@@ -73,3 +76,33 @@ def test_word_lists_write_negatives_and_a_model_paraphrases(server: ChatServer) 
 def test_without_a_model_there_are_neither_replies_nor_verdicts(server: ChatServer) -> None:
     assert run(server, backend="lexicon") == {"negatives", "paraphrases", "rejects"}
     assert server.requests == []
+
+
+def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.chdir(tmp_path)
+    source = sample_pairs(
+        counts={"train": 6, "test": 2}, objects=(1, 2), further_objects=False, unseen=0, prior=0.5, seed=1,
+        put=lambda *_, **__: None,
+    )  # fmt: skip
+    tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
+    values = copy.deepcopy(DEFAULT)
+    TRAIN(parse(values, "params.yaml"))
+    assert "no language model" in Path("data/writer/SKIPPED.txt").read_text()
+    values["train_writer"] |= {"steps": 2, "batch": 4, "width": 32, "layers": 1}
+    values["negatives"] |= {"backend": "language_model", "attempts": 1}
+    values["negatives"]["language_model"] |= {"target": "local:data/writer", "max_tokens": 8}
+    TRAIN(parse(values, "params.yaml"))
+    assert list(pd.read_csv("data/writer/curves.csv")["metric"]) == ["loss", "right"]
+    STAGE(parse(values, "params.yaml"))
+    counted = pd.read_csv("data/negatives/noise.csv").set_index("subtype").loc["all"]
+    replies = tables.read(tables.REPLIES, "data/negatives/replies.parquet")
+    assert counted["requests"] == len(replies) >= 3 * len(source.pairs)
+    assert set(pd.read_csv("data/negatives/checks.csv").columns) >= {"precision", "recall"}
+    rejects = tables.read(tables.REJECTS, "data/negatives/rejects.parquet")
+    written = [
+        tables.read(t, f"data/negatives/{t.name}.parquet") for t in (tables.NEGATIVES, tables.PARAPHRASES)
+    ]
+    assert len(rejects) + sum(map(len, written)) == 8 * len(source.pairs)

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 
 STAGES = [
     "scenes",
+    "train_writer",
     "negatives",
     "scores",
     "refine",

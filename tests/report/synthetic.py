@@ -11,6 +11,7 @@ from stored_images import stored
 from caramel import tables
 from caramel.audit.image_attackers.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
+from caramel.captions.noise import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.evaluation.detectors import CLASSES
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import RETAINED_COLUMNS
@@ -30,11 +31,30 @@ def write_all(data: Path, *, per_subtype: int = 6, seeds: int = 2) -> None:
     rng = np.random.default_rng(0)
     pictures = _Pictures(rng)
     pairs, negatives = _captions(data, pictures, per_subtype)
+    _noise(data / "negatives")
     _blind(data, rng)
     _gates(data)
     instances = _images(data, pictures, pairs, negatives)
     _attackers(data, rng)
     _models(data, rng, instances, seeds)
+
+
+def _noise(out: Path) -> None:
+    """Write what a language model would have got wrong."""
+    counts = (
+        (40, 130, 30, 36, 4, 3, 9, 0, 21, 20),
+        (20, 45, 15, 20, 2, 3, 0, 1, 14, 13),
+        (60, 210, 45, 56, 6, 6, 9, 1, 35, 33),
+    )
+    named = zip(("add_att", "paraphrase", "all"), counts, strict=True)
+    pd.DataFrame([(n, *row) for n, row in named], columns=list(NOISE_COLUMNS)).to_csv(
+        out / "noise.csv", index=False
+    )
+    found = [
+        ("negatives", "place", 36, 8, 0.75, 0.4, 0.25),
+        ("paraphrases", "meaning", 18, 2, 1.0, 0.5, float("nan")),
+    ]
+    pd.DataFrame(found, columns=list(CHECK_COLUMNS)).to_csv(out / "checks.csv", index=False)
 
 
 def put(path: Path, content: Any) -> None:
@@ -290,6 +310,7 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     for stage, mine in (
         ("base", rows[base]),
         ("generator", rows[base].assign(model="generator")),
+        ("writer", rows[base].assign(model="train_writer")),
         ("finetune", rows[~base]),
     ):
         (data / stage).mkdir(parents=True, exist_ok=True)

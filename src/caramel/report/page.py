@@ -21,6 +21,7 @@ from caramel.report.sections import (
     detector_sections,
     image_sections,
     model_sections,
+    noise_section,
     retained_sections,
     search_sections,
 )
@@ -116,6 +117,12 @@ def _parts(
         ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
         ("rejects", "Rejects", "What was dropped, and why.", partial(d.rejects_section, data)),
         (
+            "language-model",
+            "Language model",
+            "How often the model that wrote the captions erred, and which check noticed.",
+            partial(noise_section.noise_section, data),
+        ),
+        (
             "blind",
             "Text bias",
             "Can the hard negatives be told apart without looking at the image?",
@@ -173,6 +180,7 @@ def _parts(
         *(
             (f"curves-{name}", title, "", partial(m.curves_section, data / stage / "curves.csv", name))
             for name, stage, title in (
+                ("writer", "writer", "Training of the language model"),
                 ("generator", "generator", "Training of the generator"),
                 ("base", "base", "Training of the base model"),
             )

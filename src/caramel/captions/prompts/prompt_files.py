@@ -30,6 +30,7 @@ TYPES: Mapping[Kind, object] = {
 }
 LEAST = 7  # examples of a prompt
 SHOWN = 300  # characters of a failed answer that are repeated
+AGAIN = "That does not do: "  # how the answer to one that did not do begins
 DIGITS = 12  # of the hash of a prompt's words
 
 
@@ -92,7 +93,7 @@ class Prompt(BaseModel):
             for answer, reason in failed
             for message in (
                 ("assistant", answer[:SHOWN]),
-                ("user", f"That does not do: {reason}. Answer again."),
+                ("user", f"{AGAIN}{reason}. Answer again."),
             )
         ]
         return (("system", told), *shown, ("user", _lines(given)), *again)

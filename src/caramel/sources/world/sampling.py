@@ -63,7 +63,7 @@ def sample_pairs(
             shown = told = int(rng.choice(objects))
             if further_objects and rng.random() < 0.2:
                 told = int(rng.integers(1, shown + 1))
-            tail = _sample_tail(rng, shown, told)
+            tail = sample_tail(rng, shown, told)
             scene, said = _sample(rng, (shown, told), tail, split, may_stand, prior)
             picture = to_png(draw(scene, rng))
             put(name, picture, f"{name}.png", width=CANVAS, height=CANVAS, source="world", split=split)
@@ -74,7 +74,7 @@ def sample_pairs(
     )
 
 
-def _sample_tail(rng: np.random.Generator, shown: int, told: int) -> Tail:
+def sample_tail(rng: np.random.Generator, shown: int, told: int) -> Tail:
     """Return how a caption ends that tells of some of the objects that are shown.
 
     Of scenes of one number of objects as many captions end with "nothing else" as of those of one more end with a noun:
@@ -114,7 +114,7 @@ def _sample(
             continue
         for _ in range(TRIES):
             meaning = sample_meaning(rng, scene.things[:told])
-            said = _with_tail(meaning, tail)
+            said = with_tail(meaning, tail)
             if split_of(said.whole.mentions) != split:
                 continue
             if tail == "added" and not _without_tail_belongs(said.meaning, scene, split, may_stand):
@@ -126,7 +126,7 @@ def _sample(
     )
 
 
-def _with_tail(meaning: Meaning, tail: Tail) -> Reading:
+def with_tail(meaning: Meaning, tail: Tail) -> Reading:
     """Return a caption that says so: with its last noun as its tail, or with "nothing else", or with no tail."""
     if tail != "added":
         return Reading(meaning, 0, alone=tail == "alone")

@@ -1,0 +1,33 @@
+"""Stage ``train_writer``: the small language model that writes captions of the world, in profiles that ask for it."""
+
+from pathlib import Path
+
+from caramel.config import Config
+from caramel.models.devices import compute
+from caramel.running.on_ray.parallel import fingerprint
+from caramel.running.stages import run, skip
+from caramel.training.small_writer import train_writer as train
+from caramel.training.tracked import tracked_training
+
+FOLDER = "data/writer"
+
+
+def train_writer(config: Config) -> None:
+    """Write data/writer: the model's folder and its curves.csv."""
+    section = config.train_writer
+    asks = "language_model" in (config.negatives.backend, config.negatives.paraphrases)
+    asked = config.negatives.language_model.target, config.negatives.language_model.paraphraser
+    if not asks or f"local:{FOLDER}" not in asked:
+        reason = f"stage 'train_writer' skipped: no language model of negatives is local:{FOLDER}"
+        print(reason)
+        skip({FOLDER: None}, reason)
+        return
+    settings = section.model_dump() | compute(config.run.device, config.run.precision)
+    key = fingerprint(train.__module__, settings)
+    with tracked_training("train_writer", key, settings, [], Path(FOLDER)) as out:
+        curve = train(**settings, scratch=Path("work/train_writer", key), out=out.folder, on_points=out.log)
+        out.finish(curve)
+
+
+if __name__ == "__main__":
+    run(train_writer)

@@ -1,0 +1,98 @@
+"""The small language model: its template, its batches, and the folder that others load."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from caramel.captions.lessons import lesson
+from caramel.captions.prompts.prompt_files import Failed, names, prompt
+from caramel.kinds.language_model import Request
+from caramel.models.writers.causal_writer import load_causal_writer
+from caramel.training.small_writer import (
+    IGNORED,
+    conversation,
+    make_model,
+    make_tokenizer,
+    packed,
+    train_writer,
+)
+
+SETTINGS: dict[str, Any] = {
+    "seed": 1, "steps": 4, "batch": 4, "lr": 0.003, "warmup": 1, "width": 32, "layers": 1,
+    "checkpoint_every": 2, "device": "cpu", "precision": "fp32",
+}  # fmt: skip
+LESSONS = [lesson(np.random.default_rng(i)) for i in range(200)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Any:
+    return make_tokenizer(LESSONS)
+
+
+def test_the_template_keeps_the_task_what_is_given_and_answers_that_did_not_do(tokenizer: Any) -> None:
+    given = {"sentence": "A red ball."}
+    for examples in (0, 7):
+        for name in ("swap_obj", "find_att"):
+            failed = (Failed("A ball.", "negligible change"), Failed("{", "not the form"))
+            messages = prompt(name).messages(given, examples, failed)
+            turns = [{"role": role, "content": words} for role, words in messages]
+            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+            told = f"<|{name}|><|user|>Sentence: A red ball.<|again|>A ball.<|again|>{{<|assistant|>"
+            assert text == told
+    whole = f"<|{names()[0]}|><|assistant|>"
+    assert len(tokenizer(whole)["input_ids"]) == 2, "names of tasks are tokens"
+
+
+def test_any_text_can_be_told_and_read_back(tokenizer: Any) -> None:
+    for text in ('{"new": "Ünïcode 🎈 Ελ"}', "A ball  and\n a box."):
+        assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
+
+
+def test_conversations_in_one_row_do_not_see_each_other(tokenizer: Any) -> None:
+    import torch
+
+    torch.manual_seed(0)
+    model = make_model(tokenizer, 32, 2).eval()
+    with torch.inference_mode():
+        whole = packed(tokenizer, LESSONS[:6])
+        together = model(whole.tokens, position_ids=whole.places, use_cache=False).logits
+        begin = 0
+        for one in LESSONS[:3]:  # in the first row
+            alone = packed(tokenizer, [one])
+            logits = model(alone.tokens, position_ids=alone.places, use_cache=False).logits[0]
+            assert torch.allclose(together[0, begin : begin + len(logits)], logits, atol=1e-4)
+            begin += len(logits)
+
+
+def test_what_is_learnt_is_the_answer_and_its_end(tokenizer: Any) -> None:
+    batch = packed(tokenizer, LESSONS[:1])
+    learnt = batch.labels[0][batch.labels[0] != IGNORED]
+    assert tokenizer.decode(learnt).endswith('"}<|end|>') or tokenizer.decode(learnt).endswith("]}<|end|>")
+    assert tokenizer.decode(batch.tokens[0]).startswith(f"<|{LESSONS[0].prompt}|><|user|>")
+
+
+def test_equal_seeds_give_equal_weights_also_after_a_crash_and_local_loads_them(tmp_path: Path) -> None:
+    curve = train_writer(**SETTINGS, scratch=tmp_path / "s1", out=tmp_path / "once")
+    assert {name for _, name, _ in curve} == {"loss", "right"}
+    train_writer(**SETTINGS, scratch=tmp_path / "s2", out=tmp_path / "again")
+    next((tmp_path / "s2").glob("step-00000004.*")).unlink()
+    shutil.rmtree(tmp_path / "again")
+    train_writer(**SETTINGS, scratch=tmp_path / "s2", out=tmp_path / "again")
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("once", "again")]
+    assert weights[0] == weights[1]
+    model = load_causal_writer(str(tmp_path / "once"), at_once=2)
+    heard: dict[str, Any] = {}
+    asked = [
+        ("a", Request(conversation(LESSONS[0]), 0.0, 0, 8, None)),
+        ("b", Request(conversation(LESSONS[1]), 1.5, 3, 8, None)),
+    ]
+    waiting = [asked]
+    model.answer(
+        lambda number: waiting.pop() if waiting else [], lambda name, said: heard.update({name: said})
+    )
+    assert all(said.text is not None and said.tokens_in < 60 for said in heard.values())
