@@ -13,6 +13,7 @@ from stored_images import stored
 
 from caramel import tables
 from caramel.release import pin as pins
+from caramel.release.questions import QUESTIONS
 from caramel.storage.image_store import referred
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'
@@ -24,6 +25,9 @@ ABOUT = {
     "authors": [{"given": "Ada", "family": "L & L", "orcid": "0000-0002-1825-0097", "affiliation": "Lab"}],
     "contact": "a@b.c",
     "url": "https://example.org/set",
+    "answers": {
+        question.key: f"Answer <i>{question.number}</i>." for question in QUESTIONS if not question.optional
+    },
     "sources": {"x": {"licence": "CC-BY-4.0", "note": "drawn"}, "synthetic": {"licence": "CC0-1.0"}},
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,6 @@ class Part(NamedTuple):
     name: str
     table: Table
     splits: dict[str, int]  # split -> rows
-    files: list[str]
 
 
 class Facts(NamedTuple):
@@ -44,7 +44,6 @@ class Facts(NamedTuple):
     about: About
     parts: list[Part]
     sources: list[str]
-    open: list[str]
     instances: pd.DataFrame | None
     images: pd.DataFrame  # the index
 
@@ -54,9 +53,15 @@ class Facts(NamedTuple):
         return self.about.title or f"Data set {self.pinned.name}"
 
 
-def write_card(facts: Facts, folder: Path) -> None:
-    """Write ``README.md``, with the header by which ``datasets.load_dataset`` finds tables and splits."""
-    text = f"---\n{yaml(header(facts))}---\n\n{_body(facts)}"
+def write_card(facts: Facts, lacks: Sequence[str], folder: Path) -> None:
+    """Write ``README.md``, with the header by which ``datasets.load_dataset`` finds tables and splits.
+
+    Args:
+        facts: of the release.
+        lacks: what is open, a line each.
+        folder: to write to.
+    """
+    text = f"---\n{yaml(header(facts))}---\n\n{_body(facts, lacks)}"
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
@@ -85,7 +90,7 @@ def header(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _body(facts: Facts) -> str:
+def _body(facts: Facts, lacks: Sequence[str]) -> str:
     pinned, about = facts.pinned, facts.about
     sections = [
         f"# {markdown(facts.title)}",
@@ -94,13 +99,15 @@ def _body(facts: Facts) -> str:
         ),
         f"Version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data SHA-256 "
         f"{code(pinned.data)}. `pin.json` is the pin; `sha256sum -c SHA256SUMS` checks the files.",
-        _open(facts),
+        _open(lacks),
         "## What is in it",
         rows(
             ("table", "what it is", "rows by split"),
             [(code(p.name), _WHAT.get(p.name, ""), markdown(_counts(p.splits))) for p in facts.parts],
         ),
         *([] if facts.instances is None else ["## Instances by subtype", statistics(facts.instances)]),
+        "`DATASHEET.md` says how it was made and what it is for, `croissant.json` the same to programs, `citation.bib` and "
+        "`CITATION.cff` how it is cited.",
         "## How to load it",
         _loading(facts),
         "## Licences",
@@ -114,11 +121,11 @@ def _counts(splits: dict[str, int]) -> str:
     return ", ".join(f"{split} {count:,}" for split, count in splits.items())
 
 
-def _open(facts: Facts) -> str:
+def _open(lacks: Sequence[str]) -> str:
     """Return what the release lacks."""
-    if not facts.open:
+    if not lacks:
         return ""
-    points = "\n".join(f"- {markdown(point)}" for point in facts.open)
+    points = "\n".join(f"- {markdown(point)}" for point in lacks)
     return f"> **This release is not finished.** What follows is open, and nothing should be cited before it is said.\n\n{points}"
 
 

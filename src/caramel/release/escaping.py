@@ -30,6 +30,11 @@ def paragraph(text: str) -> str:
     return "\n\n".join(markdown(part) for part in re.split(r"\n\s*\n", text) if part.strip())
 
 
+def plain(text: str) -> str:
+    """Return what ``markdown``, ``paragraph`` and ``code`` made as it is read."""
+    return html.unescape(re.sub(r"\\([^\w\s])", r"\1", text)).replace("`", "").strip()
+
+
 def code(text: str) -> str:
     """Return a name for Markdown in the letters of code."""
     plain = one_line(text)

@@ -8,21 +8,29 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+
+import pandas as pd
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
 from caramel.release.about import About, open_points, plain_source, read_about
 from caramel.release.card import Facts, Part, write_card
+from caramel.release.citing import bibtex, write_citations
 from caramel.release.contents import Contents, shown_images
+from caramel.release.croissant import write_croissant
+from caramel.release.datasheet import answer, unanswered, write_datasheet
+from caramel.release.known import known
 from caramel.release.picture_tables import write_pictured
 from caramel.release.pin_file import pin_path
 from caramel.release.public_formats import write_formats
+from caramel.release.questions import QUESTIONS
 from caramel.release.tars import write_webdataset
 from caramel.storage.files import file_hash, keep_inputs
+from caramel.storage.image_store import Pictures
 
 STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
 SUMS = "SHA256SUMS"
@@ -89,31 +97,27 @@ def release(
             f"{len(lacking)} images that rows show are not in the table of images:\n{shown(lacking)}"
         )
     sources = sorted({plain_source(source) for source in index["source"]})
-    lacks = open_points(said, sources)
+    parts = [_part(key, rows) for key, rows in frames.items()]
+    facts = Facts(contents.pinned, said, parts, sources, frames.get("instances"), index)
+    answers = known(facts, contents)
+    lacks = [*open_points(said, sources), *unanswered(said, answers)]
     if strict and lacks:
         raise DataError(
             f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{shown(lacks, 100)}\n"
             f"Say it in {str(place)!r}; docs/release.md has all fields."
         )
     with _staging(out, contents.root) as folder:
-        pictures = contents.pictures(index)
-        size = dict(zip(index["image_id"], index["length"], strict=True)).__getitem__
-        parts = []
-        for key, rows in frames.items():
-            written = write_pictured(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
-            splits = {
-                str(split): int(count) for split, count in rows["split"].value_counts(sort=False).items()
-            }
-            parts.append(
-                Part(key, RELEASED[key][0], splits, [path.relative_to(folder).as_posix() for path in written])
-            )
-        if "instances" in frames:
-            write_formats(frames["instances"], pictures, folder / "formats")
-        if "training" in frames:
-            write_webdataset(frames["training"], pictures, folder / "webdataset")
+        _write_data(frames, contents.pictures(index), index, folder)
         _copy(contents, folder)
-        facts = Facts(contents.pinned, said, parts, sources, lacks, frames.get("instances"), index)
-        write_card(facts, folder)
+        write_croissant(
+            facts,
+            {q.number: text for q in QUESTIONS if (text := answer(q, said, answers))},
+            bibtex(facts),
+            folder,
+        )
+        write_datasheet(said, answers, facts.title, folder)
+        write_citations(facts, folder)
+        write_card(facts, lacks, folder)
         if add is not None:
             add(folder)
         files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
@@ -121,6 +125,24 @@ def release(
         (folder / SUMS).write_text("".join(lines), encoding="utf-8")
         total = sum((folder / file).stat().st_size for file in [*files, SUMS])
     return Released([*files, SUMS], total, lacks)
+
+
+def _part(key: str, rows: pd.DataFrame) -> Part:
+    counts = rows["split"].value_counts(sort=False)
+    return Part(key, RELEASED[key][0], {str(split): int(count) for split, count in counts.items()})
+
+
+def _write_data(
+    frames: Mapping[str, pd.DataFrame], pictures: Pictures, index: pd.DataFrame, folder: Path
+) -> None:
+    """Write the tables with their pictures, the public formats, and WebDataset."""
+    size = dict(zip(index["image_id"], index["length"], strict=True)).__getitem__
+    for key, rows in frames.items():
+        write_pictured(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
+    if "instances" in frames:
+        write_formats(frames["instances"], pictures, folder / "formats")
+    if "training" in frames:
+        write_webdataset(frames["training"], pictures, folder / "webdataset")
 
 
 def _copy(contents: Contents, folder: Path) -> None:

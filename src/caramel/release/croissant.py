@@ -1,0 +1,205 @@
+"""``croissant.json``: the release as Croissant 1.0 describes data sets (mlcommons.org/croissant), responsible-AI fields included.
+
+Every file stands in it with its SHA-256. Each table is a record set whose fields are its columns, with their meaning, and
+whose pictures are decoded by whoever reads it; ``splits`` names the splits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from caramel import tables
+from caramel.contracts import BOOL, FLOAT, INT, TEXTS, Table
+from caramel.release.card import Facts
+from caramel.release.escaping import plain
+from caramel.release.licences import LICENCES
+from caramel.release.picture_tables import SHOWN
+from caramel.storage.files import file_hash
+
+FILE = "croissant.json"
+_TYPES = {INT: "sc:Integer", FLOAT: "sc:Float", BOOL: "sc:Boolean"}
+_FORMATS = {
+    ".parquet": "application/x-parquet",
+    ".tar": "application/x-tar",
+    ".json": "application/json",
+    ".jsonl": "application/jsonlines",
+}
+_RAI = {  # responsible-AI field -> numbers of the datasheet's questions that it is answered by
+    "dataCollection": (22,),
+    "dataCollectionMissingData": (10,),
+    "dataCollectionRawData": (36,),
+    "dataPreprocessingProtocol": (35,),
+    "dataManipulationProtocol": (23,),
+    "dataAnnotationProtocol": (25,),
+    "dataBiases": (13,),
+    "dataUseCases": (1, 41),
+    "dataLimitations": (42, 43),
+    "dataSocialImpact": (16,),
+    "personalSensitiveInformation": (17, 20),
+    "dataReleaseMaintenancePlan": (55, 57),
+}
+_MANY = {  # those of which there may be several
+    "dataPreprocessingProtocol",
+    "dataAnnotationProtocol",
+    "dataBiases",
+    "dataUseCases",
+    "dataLimitations",
+    "personalSensitiveInformation",
+}
+_TERMS = {
+    name: f"cr:{name}"
+    for name in (
+        "column", "equivalentProperty", "extract", "field", "fileProperty", "fileObject", "fileSet", "format", "includes", "isLiveDataset",
+        "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated", "replace",
+        "samplingRate", "separator", "source", "subField", "transform",
+    )
+}  # fmt: skip
+CONTEXT = {
+    "@language": "en",
+    "@vocab": "https://schema.org/",
+    "cr": "http://mlcommons.org/croissant/",
+    "rai": "http://mlcommons.org/croissant/RAI/",
+    "dct": "http://purl.org/dc/terms/",
+    "sc": "https://schema.org/",
+    "citeAs": "cr:citeAs",
+    "conformsTo": "dct:conformsTo",
+    "data": {"@id": "cr:data", "@type": "@json"},
+    "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "examples": {"@id": "cr:examples", "@type": "@json"},
+    **_TERMS,
+}
+
+
+def write_croissant(facts: Facts, answers: Mapping[int, str], citation: str, folder: Path) -> None:
+    """Write ``croissant.json`` of the files that the folder holds so far."""
+    text = json.dumps(described(facts, answers, citation, folder), indent=1, ensure_ascii=False)
+    (folder / FILE).write_text(text.replace("<", "\\u003c") + "\n", encoding="utf-8")
+
+
+def described(facts: Facts, answers: Mapping[int, str], citation: str, folder: Path) -> dict[str, Any]:
+    """Return the description.
+
+    Args:
+        facts: of the release.
+        answers: number of a question of the datasheet -> answer.
+        citation: BibTeX.
+        folder: with the files that are listed.
+    """
+    about, pinned = facts.about, facts.pinned
+    splits = list(dict.fromkeys(split for part in facts.parts for split in part.splits))
+    sets = [_record_set(part.name, part.table, f"data/{part.name}/*.parquet") for part in facts.parts]
+    if (folder / "tables" / "metrics.parquet").is_file():
+        sets.append(_record_set("metrics", tables.METRICS, "tables/metrics.parquet"))
+    known: dict[str, Any] = {
+        "creator": [
+            {
+                "@type": "sc:Person",
+                "name": author.name,
+                **({"sameAs": f"https://orcid.org/{author.orcid}"} if author.orcid else {}),
+            }
+            for author in about.authors
+        ],
+        "license": licence.url if (licence := LICENCES.get(about.licence or "")) else None,
+        "url": about.url or (f"https://doi.org/{about.doi}" if about.doi else None),
+        "keywords": ["compositionality", "hard negatives", *about.keywords],
+    }
+    return {
+        "@context": CONTEXT,
+        "@type": "sc:Dataset",
+        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "name": facts.title,
+        "description": about.description
+        or "Images and captions with hard negatives, made and checked with caramel.",
+        **{name: value for name, value in known.items() if value},
+        "citeAs": citation,
+        "version": f"1.0.0+{pinned.data[:12]}",
+        "datePublished": pinned.created,
+        "inLanguage": list(about.languages),
+        **_responsible(answers),
+        "distribution": [*_files(folder), *(one for _, one in sets)],
+        "recordSet": [_splits(splits), *(of for of, _ in sets)],
+    }
+
+
+def _responsible(answers: Mapping[int, str]) -> dict[str, Any]:
+    """Return the responsible-AI fields that the datasheet answers."""
+    found: dict[str, Any] = {}
+    for name, numbers in _RAI.items():
+        said = [plain(answers[number]) for number in numbers if number in answers]
+        if said:
+            found[f"rai:{name}"] = said if name in _MANY else " ".join(said)
+    return found
+
+
+def _files(folder: Path) -> list[dict[str, Any]]:
+    """Return all files of the folder with their hashes."""
+    names = sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in _FORMATS
+    )
+    return [
+        {
+            "@type": "cr:FileObject",
+            "@id": f"file/{name}",
+            "name": name,
+            "contentUrl": name,
+            "contentSize": f"{(folder / name).stat().st_size} B",
+            "encodingFormat": _FORMATS[Path(name).suffix],
+            "sha256": file_hash(folder / name),
+        }
+        for name in names
+    ]
+
+
+def _splits(splits: list[str]) -> dict[str, Any]:
+    uses = {"train": "cr:TrainingSplit", "val": "cr:ValidationSplit", "test": "cr:TestSplit"}
+    field = {"@type": "cr:Field", "@id": "splits/name", "name": "name", "dataType": "sc:Text"}
+    use = {"@type": "cr:Field", "@id": "splits/use", "name": "use", "dataType": "sc:URL"}
+    return {
+        "@type": "cr:RecordSet",
+        "@id": "splits",
+        "name": "splits",
+        "dataType": "cr:Split",
+        "key": {"@id": "splits/name"},
+        "field": [field, use],
+        "data": [{"splits/name": split, "splits/use": uses[split]} for split in splits],
+    }
+
+
+def _record_set(name: str, table: Table, pattern: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the record set of a table, and the set of files that it is in."""
+    files = {"@type": "cr:FileSet", "@id": f"files-{name}", "name": f"files-{name}", "includes": pattern}
+    fields = []
+    for column, about in table.columns.items():
+        fields.append(_field(name, column, about.doc, about.type))
+        if name != "metrics":
+            fields += [_picture(name, s.column, s.by, about.type) for s in SHOWN if s.by == column]
+    return {
+        "@type": "cr:RecordSet",
+        "@id": name,
+        "name": name,
+        "key": [{"@id": f"{name}/{column}"} for column in table.key],
+        "field": fields,
+    }, {**files, "encodingFormat": _FORMATS[".parquet"]}
+
+
+def _field(table: str, column: str, doc: str, kind: pa.DataType) -> dict[str, Any]:
+    return {
+        "@type": "cr:Field",
+        "@id": f"{table}/{column}",
+        "name": column,
+        "description": doc,
+        "dataType": _TYPES.get(kind, "sc:Text"),
+        **({"repeated": True} if kind == TEXTS else {}),
+        "source": {"fileSet": {"@id": f"files-{table}"}, "extract": {"column": column}},
+    }
+
+
+def _picture(table: str, column: str, by: str, kind: pa.DataType) -> dict[str, Any]:
+    field = _field(table, column, f"the picture that {by} names", kind)
+    field["source"]["transform"] = {"jsonPath": "bytes"}
+    return {**field, "dataType": "sc:ImageObject"}

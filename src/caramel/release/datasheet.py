@@ -1,0 +1,65 @@
+"""``DATASHEET.md``: the questions of a datasheet, what is known of the version, and what people answered.
+
+A question that neither answers is marked, and a release with such places says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from caramel.release.about import About
+from caramel.release.escaping import markdown, paragraph
+from caramel.release.known import NOBODY
+from caramel.release.questions import QUESTIONS, Question
+
+OPEN = "**To be answered by the authors.**"
+
+
+def unanswered(about: About, known: Mapping[int, str]) -> list[str]:
+    """Return one line for each question that only people can answer and nobody did, or that is none."""
+    keys = {question.key for question in QUESTIONS}
+    nothing = [
+        f"answers.{key}: there is no such question; they are q1 to {QUESTIONS[-1].key}"
+        for key in about.answers
+        if key not in keys
+    ]
+    return nothing + [
+        f"answers.{question.key}: not said: {question.text}"
+        for question in QUESTIONS
+        if not (question.optional or answer(question, about, known))
+    ]
+
+
+def answer(question: Question, about: About, known: Mapping[int, str]) -> str:
+    """Return the answer in Markdown; "" if there is none."""
+    said = about.answers.get(question.key)
+    parts = [part for part in (known.get(question.number), paragraph(said) if said else None) if part]
+    if not parts and question.people and not _of_people(about, known):
+        return f"Does not apply: it does not relate to people. {NOBODY if 17 in known else ''}".strip()
+    return "\n\n".join(parts)
+
+
+def _of_people(about: About, known: Mapping[int, str]) -> bool:
+    """Return whether it relates to people, or nobody said that it does not."""
+    said = about.answers.get("q17") or known.get(17, "")
+    return said.strip().lower()[:2] != "no"
+
+
+def write_datasheet(about: About, known: Mapping[int, str], title: str, folder: Path) -> None:
+    """Write ``DATASHEET.md``."""
+    lines = [f"# Datasheet: {markdown(title)}"]
+    lines.append(
+        "The questions follow the datasheet of SugarCrepe++. Answers come from the tables, params and figures of the "
+        "pinned version, and from its authors."
+    )
+    section = ""
+    for question in QUESTIONS:
+        given = answer(question, about, known)
+        if question.optional and not given:
+            continue
+        if question.section != section:
+            section = question.section
+            lines.append(f"## {section}")
+        lines += [f"**{question.number}. {question.text}**", given or OPEN]
+    (folder / "DATASHEET.md").write_text("\n\n".join(lines) + "\n", encoding="utf-8")

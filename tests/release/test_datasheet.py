@@ -1,0 +1,113 @@
+"""A datasheet answers what is known, marks what is not, and takes nothing of others for markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import released_projects
+from ruamel.yaml import YAML
+
+from caramel import tables
+from caramel.release.about import About
+from caramel.release.card import Facts, Part
+from caramel.release.citing import bibtex
+from caramel.release.datasheet import OPEN, answer, unanswered
+from caramel.release.known import all_drawn
+from caramel.release.pin_file import read_pin
+from caramel.release.questions import QUESTIONS
+from caramel.release.releasing import release
+
+WORLD = {
+    "scenes": {"source": "world"},
+    "negatives": {"backend": "world", "paraphrases": None},
+    "train_generator": {"backend": "pixart"},
+}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return released_projects.made(tmp_path_factory.mktemp("project"))
+
+
+def sheet(project: Path, about: dict[str, Any], out: Path) -> str:
+    (project / "about.yaml").write_text(json.dumps(about), encoding="utf-8")
+    release("v1", project, out=out, about=project / "about.yaml")
+    return (out / "DATASHEET.md").read_text(encoding="utf-8")
+
+
+def test_what_only_people_can_say_is_marked_until_they_do(project: Path, tmp_path: Path) -> None:
+    answers = {"q3": "A grant.\n\nAnd <b>another</b>."}
+    text = sheet(project, released_projects.ABOUT | {"answers": answers}, tmp_path / "some")
+    given = dict(re.findall(r"\*\*(\d+)\. [^\n]*\*\*\n\n(.*?)(?=\n\n(?:\*\*\d|##)|\Z)", text, re.DOTALL))
+    assert given["3"] == "A grant.\n\nAnd &lt;b&gt;another&lt;/b&gt;."
+    assert given["2"] == "Ada L &amp; L, Lab"
+    assert given["27"] == OPEN
+    assert given["18"] == OPEN, "nobody said whether it relates to people"
+    assert "`refine`: surplus: 2" in given["35"]
+    assert "`caption2` of 1" in given["10"]
+    assert "6 rows (test 5, val 1)" in given["6"]
+    assert "1 models" in given["39"]
+    assert OPEN not in sheet(project, released_projects.ABOUT, tmp_path / "all")
+
+
+def test_questions_about_people_fall_away_where_it_shows_none() -> None:
+    about = About(answers={"q17": "No, only cups."})
+    people = [question for question in QUESTIONS if question.people]
+    assert all(answer(question, about, {}).startswith("Does not apply") for question in people)
+    assert not any(answer(question, About(), {}) for question in people)
+    assert any(
+        line.startswith("answers.q99: there is no such question")
+        for line in unanswered(About(answers={"q99": "x"}), {})
+    )
+
+
+@pytest.mark.parametrize(
+    ("sources", "change", "drawn"),
+    [
+        (["synthetic", "world"], {}, True),
+        (["x"], {}, False),
+        (["world"], {"negatives": {"backend": "language_model"}}, False),
+        (["synthetic", "world"], {"train_generator": {"backend": "pretrained"}}, False),
+    ],
+)
+def test_it_is_said_to_be_free_of_people_only_where_all_of_it_was_drawn_here(
+    sources: list[str], change: dict[str, Any], drawn: bool, project: Path
+) -> None:
+    pinned = read_pin("v1", project).model_copy(update={"params": WORLD | change})
+    facts = Facts(
+        pinned,
+        About(),
+        [Part("instances", tables.INSTANCES, {})],
+        sources,
+        None,
+        tables.frame(tables.IMAGES, []),
+    )
+    assert all_drawn(facts) is drawn
+
+
+def test_citations_are_of_version_commit_and_data_and_hold_any_title(project: Path, tmp_path: Path) -> None:
+    title = 'A "set": of {x} & y_z <i>\\end\n- b'
+    sheet(project, released_projects.ABOUT | {"title": title, "doi": "10.5281/zenodo.1"}, tmp_path / "out")
+    cff = YAML(typ="safe").load(tmp_path / "out" / "CITATION.cff")
+    data = read_pin("v1", project).data
+    assert cff["title"] == 'A "set": of {x} & y_z <i>\\end - b'
+    assert (cff["type"], cff["license"], cff["version"]) == ("dataset", "CC-BY-4.0", "v1")
+    assert cff["identifiers"][0]["value"] == f"sha256:{data}"
+    bib = (tmp_path / "out" / "citation.bib").read_text(encoding="utf-8")
+    assert r"of \{x\} \& y\_z <i>\textbackslash{}end - b" in bib
+    assert r"author = {L \& L, Ada}" in bib
+    assert data in bib
+    zenodo = json.loads((tmp_path / "out" / ".zenodo.json").read_text(encoding="utf-8"))
+    assert zenodo["creators"] == [
+        {"name": "L & L, Ada", "orcid": "0000-0002-1825-0097", "affiliation": "Lab"}
+    ]
+    assert zenodo["license"] == "cc-by-4.0"
+
+
+def test_an_entry_without_authors_has_no_empty_field(project: Path) -> None:
+    facts = Facts(read_pin("v1", project), About(), [], [], None, tables.frame(tables.IMAGES, []))
+    assert "author" not in bibtex(facts)
