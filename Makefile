@@ -12,7 +12,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # Who imports a module first keeps its bytecode; else each of the many processes would compile it once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env dev repro test coverage lint check graph fuzz chaos chaos-hosts bench-eval bench-train ui clean
+.PHONY: help env dev repro test coverage lint check graph fuzz chaos chaos-hosts bench-eval bench-train site ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make chaos-hosts  strike a cluster of three hosts that share no disk; EVENTS=N, SEED=N for others"
 	@echo "make bench-eval  measure caramel eval against one instance at a time"
 	@echo "make bench-train measure training beside open_clip's own program"
+	@echo "make site    the documentation as a site, in work/site; fails on a broken link"
 	@echo "make ui      open MLflow on this machine"
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
 
@@ -94,6 +95,9 @@ bench-eval: dev
 
 bench-train: dev
 	python benchmarks/training.py
+
+site: dev
+	mkdocs build --strict
 
 ui: env
 	caramel ui

@@ -13,7 +13,7 @@ from training_encodings import loss_of, made_up
 from caramel.kinds.method import Encoded
 from caramel.registry import METHODS
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "graph.md"
 ROWWISE = [f.name for f in fields(Encoded) if f.name not in ("scale", "bias", "state", "teacher")]
 OF_NEGATIVES = ["negative_texts", "there", "kinds", "negative_images", "negative_image_of"]
 SMALL = {"n": 3, "k": 2, "d": 3}
@@ -35,7 +35,7 @@ def changed(encoded: Encoded, change) -> Encoded:
 
 
 def test_the_readme_describes_each_method_as_it_describes_itself() -> None:
-    said = re.sub(r"\s+", " ", README.read_text(encoding="utf-8"))
+    said = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8"))
     for name in METHODS:
         assert f"- `{name}`: {METHODS[name].help}" in said
 

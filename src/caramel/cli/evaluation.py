@@ -155,7 +155,7 @@ def benchmarks(name: str | None) -> None:
 
     if name is None:
         for known in BENCHMARKS:
-            say(f"{known:22}{', '.join(BENCHMARKS[known].metrics)}")
+            say(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
         return
     found = BENCHMARKS[name]
     say(

@@ -79,7 +79,7 @@ class Method:
 
     Attributes:
         name: as in ``finetune.variants``.
-        help: what it does with the negatives, in words, as the README says it.
+        help: what it does with the negatives, in words, as docs/graph.md says it.
         source: who published it, and the settings there.
         loss: (encoded, the step's number from 0, **weights) -> scalar.
         weights: keyword arguments of the loss, as published.
