@@ -84,6 +84,7 @@ for _command in (
     versions.get,
     versions.diff,
     releases.release,
+    releases.release_model,
     project.ui,
     project.timings,
     tracked_runs.tracking,

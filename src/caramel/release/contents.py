@@ -49,12 +49,17 @@ class Contents:
 
     def figures(self, path: str) -> dict[str, Any]:
         """Return what a JSON file of the version holds, nothing where it is not as it was pinned or not there."""
+        place = self.file(path)
+        found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place else {}
+        return found
+
+    def file(self, path: str) -> Path | None:
+        """Return where a file of the version lies, None where it is not as it was pinned or not there."""
         out = next((out for out in self.pinned.outs if path == out or path.startswith(f"{out}/")), None)
         place = self.root / path
         if out is None or not place.is_file() or dvc_hash(self.root / out) != self.pinned.outs[out]:
-            return {}
-        found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8"))
-        return found
+            return None
+        return place
 
     def index(self) -> pd.DataFrame:
         """Return the table of the images that instances and training rows show.

@@ -19,6 +19,7 @@ from caramel import tables
 from caramel.errors import ConfigError, DataError, shown
 from caramel.release.about import About, open_points, plain_source, read_about
 from caramel.release.card import Facts, Part, write_card
+from caramel.release.changes_told import write_changes
 from caramel.release.citing import bibtex, write_citations
 from caramel.release.contents import Contents, shown_images
 from caramel.release.croissant import write_croissant
@@ -57,7 +58,8 @@ def release(
     out: Path,
     about: Path | None = None,
     strict: bool = False,
-    add: Callable[[Path], None] | None = None,
+    since: str | None = None,
+    add: Callable[[pd.DataFrame, Path], None] | None = None,
 ) -> Released:
     """Write the release of a pinned version to a folder; see docs/release.md for what is in it.
 
@@ -67,7 +69,8 @@ def release(
         out: the folder; there is none yet, or it is empty.
         about: what people say of it; None: ``release.yaml`` of the project, where there is one.
         strict: whether what is missing or contradicts itself is an error.
-        add: writes more into the folder, given the one that holds the release so far.
+        since: an earlier pin of the project, from which the changes are told; None: none are.
+        add: writes more: given the instances of the test split and the folder that holds the release so far.
 
     Raises:
         ConfigError: the folder is not empty, is a link, or is the project; what people say is not in the right form.
@@ -106,7 +109,7 @@ def release(
             f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{shown(lacks, 100)}\n"
             f"Say it in {str(place)!r}; docs/release.md has all fields."
         )
-    with _staging(out, contents.root) as folder:
+    with staging(out, contents.root) as folder:
         _write_data(frames, contents.pictures(index), index, folder)
         _copy(contents, folder)
         write_croissant(
@@ -118,13 +121,22 @@ def release(
         write_datasheet(said, answers, facts.title, folder)
         write_citations(facts, folder)
         write_card(facts, lacks, folder)
-        if add is not None:
-            add(folder)
-        files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-        lines = [f"{file_hash(folder / file)}  {file}\n" for file in files]
-        (folder / SUMS).write_text("".join(lines), encoding="utf-8")
-        total = sum((folder / file).stat().st_size for file in [*files, SUMS])
-    return Released([*files, SUMS], total, lacks)
+        if since is not None:
+            write_changes(since, name, root, folder)
+        tested = facts.instances[facts.instances["split"] == "test"] if facts.instances is not None else None
+        if add is not None and tested is not None and len(tested):
+            add(tested, folder)
+        files = write_sums(folder)
+        total = sum((folder / file).stat().st_size for file in files)
+    return Released(files, total, lacks)
+
+
+def write_sums(folder: Path) -> list[str]:
+    """Write the SHA-256 of every file of a folder into it; return the paths of all, this one last."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    lines = [f"{file_hash(folder / file)}  {file}\n" for file in files]
+    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+    return [*files, SUMS]
 
 
 def _part(key: str, rows: pd.DataFrame) -> Part:
@@ -155,7 +167,7 @@ def _copy(contents: Contents, folder: Path) -> None:
 
 
 @contextmanager
-def _staging(out: Path, root: Path) -> Iterator[Path]:
+def staging(out: Path, root: Path) -> Iterator[Path]:
     """Give the folder in which the release is made; at the end it is in its place, after an error it is gone."""
     if out.is_symlink():
         raise ConfigError(

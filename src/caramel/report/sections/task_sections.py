@@ -32,7 +32,7 @@ def tasks_section(audit: Mapping[str, Any]) -> list[Block]:
                     for part in parts
                 ),
                 Cell(percent(number(first, "micro", where=WHERE)), str(first["scorer"]).replace("_", " ")),
-                Cell(f"{number(first, 'seconds', where=WHERE):.1f}"),
+                Cell(f"{seconds:.1f}" if (seconds := number(first, "seconds", where=WHERE)) else MISSING),
             ]
         )
     head = ("Task", "Learned from", "chance", "all", *subtypes, "strongest", "seconds")

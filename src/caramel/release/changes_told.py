@@ -1,0 +1,21 @@
+"""``CHANGES.md`` and ``changes.json`` of a release: how its version differs from an earlier one, as ``caramel diff`` has it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from caramel.release.escaping import code
+from caramel.release.versions_apart import apart, told
+
+
+def write_changes(since: str, name: str, root: Path, folder: Path) -> None:
+    """Write both files; errors as in ``apart``."""
+    found = apart(since, name, root)
+    text = told(found)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    body = f"# Changes since {code(since)}\n\n{fence}text\n{text}\n{fence}\n"
+    (folder / "CHANGES.md").write_text(body, encoding="utf-8")
+    as_json = json.dumps(found.as_json(), indent=1, ensure_ascii=False) + "\n"
+    (folder / "changes.json").write_text(as_json, encoding="utf-8")

@@ -1,0 +1,155 @@
+"""``README.md`` of a released model: what it was trained on and how, its figures, what it lost, and how it is loaded."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from caramel import tables
+from caramel.release.about import About
+from caramel.release.contents import Contents
+from caramel.release.escaping import code, markdown, rows, yaml
+from caramel.release.licences import LICENCES
+from caramel.release.pin_file import Pin
+
+METRICS = "data/evaluate/metrics.parquet"
+RETAINED = "data/evaluate/retained.csv"
+_LOST = {
+    "i2t_1": "image to text, R@1",
+    "i2t_5": "image to text, R@5",
+    "t2i_1": "text to image, R@1",
+    "t2i_5": "text to image, R@5",
+    "classes": "zero-shot classification",
+    "images": "cosine of image vectors with the base's",
+    "texts": "cosine of text vectors with the base's",
+    "weights": "distance of the weights from the base's",
+}
+
+
+class ModelFacts(NamedTuple):
+    """What the card is made of."""
+
+    run: str
+    pinned: Pin
+    contents: Contents
+    card: Mapping[str, Any]  # of the checkpoint
+    config: Mapping[str, Any]  # of open_clip
+    about: About
+    why_not: str  # transformers does not load it; "" where it does
+
+
+def write_model_card(facts: ModelFacts, folder: Path) -> None:
+    """Write ``README.md``."""
+    licence = LICENCES.get(facts.about.licence or "")
+    header = {
+        "license": licence.hub if licence else "unknown",
+        "library_name": "open_clip",
+        "pipeline_tag": "zero-shot-image-classification",
+        "tags": ["clip", "compositionality", "caramel"],
+    }
+    (folder / "README.md").write_text(f"---\n{yaml(header)}---\n\n{_body(facts)}", encoding="utf-8")
+
+
+def _body(facts: ModelFacts) -> str:
+    pinned = facts.pinned
+    sections = [
+        f"# {markdown(facts.run)}",
+        f"A CLIP trained with caramel on version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data "
+        f"SHA-256 {code(pinned.data)}.",
+        "" if facts.about.licence in LICENCES else "> **Its licence is not said.**",
+        "## How to load it",
+        _loading(facts),
+        "## Activation and preprocessing",
+        _preprocessing(facts.config),
+        "## How it was trained",
+        _training(facts),
+        "## Figures",
+        _figures(facts),
+        "## What fine-tuning changed",
+        _retained(facts),
+    ]
+    return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _loading(facts: ModelFacts) -> str:
+    said = (
+        "```python\nimport open_clip\n\n"
+        'model, _, preprocess = open_clip.create_model_and_transforms("local-dir:PATH")\n'
+        'tokenizer = open_clip.get_tokenizer("local-dir:PATH")\n```'
+    )
+    if facts.why_not:
+        return f"{said}\n\ntransformers does not load it: {markdown(facts.why_not)}."
+    return f'{said}\n\n```python\nfrom transformers import CLIPModel, CLIPProcessor\n\nmodel = CLIPModel.from_pretrained("PATH")\nprocessor = CLIPProcessor.from_pretrained("PATH")\n```'
+
+
+def _preprocessing(config: Mapping[str, Any]) -> str:
+    """Return activation and preprocessing, which change figures without an error where they are others."""
+    quick = config["model_cfg"]["quick_gelu"]
+    cells = [("activation", "QuickGELU" if quick else "GELU")]
+    cells += [(name, code(json.dumps(value))) for name, value in sorted(config["preprocess_cfg"].items())]
+    return rows(("what", "value"), cells)
+
+
+def _training(facts: ModelFacts) -> str:
+    """Return method and parameters, and what the checkpoint says of itself."""
+    params = facts.pinned.params
+    variant = facts.card.get("variant")
+    section = params.get("finetune" if variant else "pretrain", {})
+    own = section.get("own", {}).get(variant, {}) if variant else {}
+    shown = {
+        name: value for name, value in {**section, **own}.items() if name not in ("own", "variants", "seeds")
+    }
+    method = (
+        f"Fine-tuned by the method {code(str(variant))} from the version's base. "
+        if variant
+        else "The base of the version. "
+    )
+    known = [(code(name), code(json.dumps(value))) for name, value in facts.card.items()]
+    settings = [(code(name), code(json.dumps(value))) for name, value in shown.items()]
+    return "\n\n".join(
+        (
+            method + "The instances of the test split were not seen.",
+            rows(("of the checkpoint", "value"), known),
+            rows(("parameter", "value"), settings),
+        )
+    )
+
+
+def _figures(facts: ModelFacts) -> str:
+    """Return the model's figures over all instances of each benchmark, with intervals."""
+    found = facts.contents.table(tables.METRICS, METRICS)
+    mine = None if found is None else found[(found["model"] == facts.run) & (found["subset"] == "all")]
+    if mine is None or mine.empty:
+        return "The version has no figures of this model."
+    lines = [
+        (code(row["benchmark"]), code(row["metric"]), _share(row), f"{row['n']:,}")
+        for row in mine.to_dict("records")
+        if not pd.isna(row["value"])
+    ]
+    return rows(("benchmark", "metric", "per cent [95 % interval]", "instances"), lines)
+
+
+def _share(row: Mapping[Any, Any]) -> str:
+    if pd.isna(row["ci_low"]):
+        return f"{row['value']:.1%}"
+    return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
+
+
+def _retained(facts: ModelFacts) -> str:
+    """Return what is measured of what the base could, beside the base's."""
+    path = facts.contents.file(RETAINED)
+    if path is None:
+        return "It was not measured."
+    with path.open(encoding="utf-8", newline="") as stream:
+        values = {(row["model"], row["measure"]): row["value"] for row in csv.DictReader(stream)}
+    lines = [
+        (text, f"{float(mine):.3f}", f"{float(values['base', key]):.3f}" if values.get(("base", key)) else "")
+        for key, text in _LOST.items()
+        if (mine := values.get((facts.run, key)))
+    ]
+    return rows(("measure", "this model", "base"), lines) if lines else "It was not measured."

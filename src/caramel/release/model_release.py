@@ -1,0 +1,216 @@
+"""Release a model of a run: a folder that open_clip loads as ``local-dir:FOLDER``, and transformers where it can.
+
+    open_clip_config.json, open_clip_model.safetensors   architecture with its activation, preprocessing, weights
+    bpe.txt.gz, tokenizer.json …                          tokenizer, where the model has its own
+    config.json, model.safetensors …                      the same as transformers' CLIPModel, where it is one
+    caramel.json, README.md, SHA256SUMS                   what it was trained on, its figures
+
+What is in the folder is loaded as others will load it, and compared with the run's own model, before it appears.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from caramel.errors import ConfigError, DataError
+from caramel.models.clip.assembly import Clip
+from caramel.models.clip.checkpoints import CARD, CONFIG, VOCABULARY, WEIGHTS, load_checkpoint
+from caramel.release.about import About, read_about
+from caramel.release.as_transformers import clip_config, clip_state, unlike
+from caramel.release.contents import Contents
+from caramel.release.model_card import ModelFacts, write_model_card
+from caramel.release.pin import dvc_hash
+from caramel.release.pin_file import Pin, read_pin
+from caramel.release.releasing import staging, write_sums
+from caramel.training.text_to_image import make_tokenizer
+
+OWN = ("data/finetune", "data/base")  # outputs with models
+TEXTS = (
+    "A red box is above a green cup.",
+    "Two cats",
+    "a photo of a dog, and 3 more!",
+)  # models are compared on them
+CLOSE = 1e-4  # difference of unit vectors, by which two libraries may differ
+
+
+class ReleasedModel(NamedTuple):
+    """What was released: the files, whether transformers loads them, and if not, why."""
+
+    files: list[str]
+    transformers: bool
+    why_not: str
+
+
+def release_model(
+    run: str, root: Path, *, out: Path, pin: str | None = None, about: Path | None = None
+) -> ReleasedModel:
+    """Write the release of a run's model.
+
+    Args:
+        run: name of the model, as in the tables of results (``trohn_img-11``, ``base``).
+        root: the project's folder.
+        out: the folder; there is none yet, or it is empty.
+        pin: version of the data that it was trained on; None: the one pin that names this model.
+        about: as of ``release``: authors and licence.
+
+    Raises:
+        BackendError: the checkpoint is broken.
+        ConfigError: there is no such run, or the folder is not empty or is a link.
+        DataError: no pin names this model, or several do and none is given.
+    """
+    folder, output = _checkpoint(run, root)
+    pinned = _pin_of(output, pin, root)
+    clip = load_checkpoint(folder)
+    place = about or (root / "release.yaml")
+    said = read_about(place) if about or place.exists() else About()
+    with staging(out, root) as to:
+        _copy(folder, clip, to)
+        why_not = _add_transformers(clip, to)
+        card = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        facts = ModelFacts(run, pinned, Contents(pinned.name, root), card, clip.config, said, why_not)
+        write_model_card(facts, to)
+        files = write_sums(to)
+    return ReleasedModel(files, not why_not, why_not)
+
+
+def _checkpoint(run: str, root: Path) -> tuple[Path, str]:
+    """Return the folder of a run's model, and the output that it belongs to."""
+    base, tuned = root / "data" / "base", root / "data" / "finetune"
+    names = sorted(path.parent.name for path in tuned.glob(f"*/{WEIGHTS}"))
+    if run == "base" and (base / WEIGHTS).is_file():
+        folder, output = base, "data/base"
+    elif run in names:
+        folder, output = tuned / run, "data/finetune"
+    else:
+        raise ConfigError(f"There is no model of a run {run!r}. Runs: {', '.join(['base', *names])}.")
+    if linked := [
+        path.name for path in (folder, *folder.iterdir()) if path.is_symlink() and not _inside(path, root)
+    ]:
+        raise DataError(
+            f"{str(folder)!r} has links that lead out of the project: {', '.join(linked)}. Remove them."
+        )
+    return folder, output
+
+
+def _inside(path: Path, root: Path) -> bool:
+    return path.resolve().is_relative_to(root.resolve())
+
+
+def _pin_of(output: str, pin: str | None, root: Path) -> Pin:
+    """Return the pin whose models are those on disk."""
+    names = sorted(path.stem for path in (root / "pins").glob("*.json")) if pin is None else [pin]
+    digest = dvc_hash(root / output)
+    found = [pinned for name in names if (pinned := read_pin(name, root)).outs.get(output) == digest]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        said = ", ".join(pinned.name for pinned in found)
+        raise DataError(f"Several pins name this model: {said}. Choose one with --pin.")
+    what = f"Pin {pin!r} names another {output} than" if pin else f"No pin names {output} as"
+    raise DataError(
+        f"{what} it is on disk: nothing says what the model was trained on. Run `caramel pin NAME`."
+    )
+
+
+def _copy(folder: Path, clip: Clip, to: Path) -> None:
+    """Write what open_clip reads: of a model with a vocabulary of its own, its tokenizer too."""
+    shutil.copyfile(folder / WEIGHTS, to / WEIGHTS)
+    shutil.copyfile(folder / CARD, to / CARD)
+    config = json.loads(json.dumps(clip.config))
+    if (folder / VOCABULARY).is_file():
+        shutil.copyfile(folder / VOCABULARY, to / VOCABULARY)
+        length = config["model_cfg"]["text_cfg"].get("context_length", 77)
+        tokenizer = make_tokenizer(folder / VOCABULARY, to)
+        tokenizer.model_max_length = length
+        tokenizer.save_pretrained(str(to))
+        config["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "."  # of local-dir: any name means the folder
+    (to / CONFIG).write_text(json.dumps(config, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    _check_open_clip(clip, to)
+
+
+def _check_open_clip(clip: Clip, to: Path) -> None:
+    """Raise a DataError unless open_clip gives the same embeddings by the folder alone."""
+    import open_clip
+    import torch
+
+    model, _, preprocess = open_clip.create_model_and_transforms(f"local-dir:{to}")
+    tokenize = open_clip.get_tokenizer(f"local-dir:{to}")
+    with torch.no_grad():
+        found = (
+            model.eval().encode_image(preprocess(_picture())[None]),
+            model.encode_text(tokenize(list(TEXTS))),
+        )
+    if far := _far(found, _vectors(clip)):
+        raise DataError(f"open_clip's model of the release is another one: its vectors differ by {far:.2g}.")
+
+
+def _add_transformers(clip: Clip, to: Path) -> str:
+    """Write the model as transformers has it, where that gives the same embeddings; return why not."""
+    if not (to / "tokenizer.json").is_file():
+        return "its tokenizer is open_clip's own, which is not in the folder"
+    if why := unlike(clip.config):
+        return why
+    import torch
+    from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPProcessor, PreTrainedTokenizerFast
+
+    state = clip_state(clip.model.state_dict())
+    size = state["text_model.embeddings.token_embedding.weight"].shape[0]
+    model = CLIPModel(CLIPConfig(**clip_config(clip.config, size)))
+    model.load_state_dict(state, strict=False)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(str(to))
+    side = clip.config["preprocess_cfg"]["size"]
+    side = side if isinstance(side, int) else side[0]
+    images = CLIPImageProcessor(
+        size={"shortest_edge": side},
+        crop_size={"height": side, "width": side},
+        image_mean=list(clip.mean),
+        image_std=list(clip.std),
+    )
+    tokens = tokenizer(list(TEXTS), padding=True, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        pixels = images(_picture(), return_tensors="pt")["pixel_values"]
+        found = (
+            _pooled(model.get_image_features(pixels)),
+            _pooled(model.get_text_features(tokens["input_ids"])),
+        )
+    if far := _far(found, _vectors(clip)):
+        return f"its vectors would differ by {far:.2g}"
+    model.save_pretrained(str(to))
+    CLIPProcessor(images, tokenizer).save_pretrained(str(to))
+    return ""
+
+
+def _pooled(found: Any) -> Any:
+    """Return the vectors, which newer versions of transformers hand back with more."""
+    return getattr(found, "pooler_output", found)
+
+
+def _vectors(clip: Clip) -> tuple[Any, Any]:
+    """Return the run's own vectors of the picture and the texts."""
+    import torch
+    from torchvision.transforms.functional import normalize, to_tensor
+
+    with torch.no_grad():
+        pixels = normalize(to_tensor(clip.to_pixels(_picture())), list(clip.mean), list(clip.std))
+        return clip.model.encode_image(pixels[None]), clip.model.encode_text(clip.tokenize(list(TEXTS)))
+
+
+def _far(one: Sequence[Any], other: Sequence[Any]) -> float:
+    """Return the largest difference of unit vectors, 0 where they are close enough."""
+    from torch.nn.functional import normalize
+
+    largest = max(float((normalize(a) - normalize(b)).abs().max()) for a, b in zip(one, other, strict=True))
+    return 0.0 if largest <= CLOSE else largest
+
+
+def _picture() -> Any:
+    """Return a picture of colours that change, larger than models take."""
+    import numpy as np
+    from PIL import Image
+
+    y, x = np.mgrid[0:300, 0:300]
+    return Image.fromarray(np.stack([x % 256, y % 256, (x + y) % 256], axis=-1).astype(np.uint8))
