@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 import released_projects
 from PIL import Image
+from remote_projects import cached
 from ruamel.yaml import YAML
 
 from caramel import tables
@@ -316,3 +317,27 @@ def test_what_a_killed_release_left_is_made_anew(project: Path, released: Path, 
     (tmp_path / STAGING / "README.md").write_text("half", encoding="utf-8")
     release("v1", project, out=tmp_path)
     assert contents(tmp_path) == contents(released)
+
+
+def test_changes_since_an_earlier_pin_are_told_in_text_and_json(spoiled: Path, tmp_path: Path) -> None:
+    cached(spoiled)
+    path = spoiled / "data" / "assemble" / "instances.parquet"
+    tables.write(tables.INSTANCES, tables.read(tables.INSTANCES, path).iloc[1:], path)
+    released_projects.pinned(spoiled, "v2")
+    release("v2", spoiled, out=tmp_path / "out", since="v1")
+    text = (tmp_path / "out" / "CHANGES.md").read_text(encoding="utf-8")
+    assert "data/assemble/instances.parquet: 0 added, 1 removed, 0 changed" in text
+    (table,) = json.loads((tmp_path / "out" / "changes.json").read_text(encoding="utf-8"))["tables"]
+    assert table["by_subtype"] == {"replace_obj": [0, 1]}
+    assert (tmp_path / "out" / "data" / "instances_source").is_dir(), (
+        "it is another table than the instances now"
+    )
+
+
+def test_what_is_added_is_given_the_test_split_and_is_summed(project: Path, tmp_path: Path) -> None:
+    def add(rows: pd.DataFrame, folder: Path) -> None:
+        assert set(rows["split"]) == {"test"}
+        (folder / "added.txt").write_text("x", encoding="utf-8")
+
+    assert "added.txt" in release("v1", project, out=tmp_path / "out", add=add).files
+    assert "  added.txt\n" in (tmp_path / "out" / SUMS).read_text(encoding="utf-8")

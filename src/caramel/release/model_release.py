@@ -10,10 +10,12 @@ What is in the folder is loaded as others will load it, and compared with the ru
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from caramel.errors import ConfigError, DataError
@@ -34,6 +36,8 @@ TEXTS = (
     "Two cats",
     "a photo of a dog, and 3 more!",
 )  # models are compared on them
+OURS = (CONFIG, WEIGHTS, CARD)  # files of a checkpoint that belong to no tokenizer
+MERGES = 49152 - 256 - 2  # of OpenAI's vocabulary
 CLOSE = 1e-4  # difference of unit vectors, by which two libraries may differ
 
 
@@ -117,19 +121,47 @@ def _pin_of(output: str, pin: str | None, root: Path) -> Pin:
 
 
 def _copy(folder: Path, clip: Clip, to: Path) -> None:
-    """Write what open_clip reads: of a model with a vocabulary of its own, its tokenizer too."""
+    """Write what open_clip reads, and the tokenizer in the files of transformers.
+
+    Of a vocabulary of its own open_clip learns by the config, which then names the tokenizer of the folder.
+    """
     shutil.copyfile(folder / WEIGHTS, to / WEIGHTS)
     shutil.copyfile(folder / CARD, to / CARD)
     config = json.loads(json.dumps(clip.config))
+    text = config["model_cfg"]["text_cfg"]
+    length = text.get("context_length", 77)
     if (folder / VOCABULARY).is_file():
         shutil.copyfile(folder / VOCABULARY, to / VOCABULARY)
-        length = config["model_cfg"]["text_cfg"].get("context_length", 77)
-        tokenizer = make_tokenizer(folder / VOCABULARY, to)
-        tokenizer.model_max_length = length
-        tokenizer.save_pretrained(str(to))
-        config["model_cfg"]["text_cfg"]["hf_tokenizer_name"] = "."  # of local-dir: any name means the folder
+        _write_tokenizer(to / VOCABULARY, length, to)
+        text["hf_tokenizer_name"] = "."  # of local-dir: any name means the folder
+    elif "hf_tokenizer_name" in text:
+        for path in (path for path in folder.iterdir() if path.name not in OURS and path.is_file()):
+            shutil.copyfile(path, to / path.name)
+    else:
+        with TemporaryDirectory() as scratch:
+            _write_tokenizer(_openai_vocabulary(Path(scratch)), length, to)
     (to / CONFIG).write_text(json.dumps(config, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     _check_open_clip(clip, to)
+
+
+def _write_tokenizer(vocabulary: Path, length: int, to: Path) -> None:
+    tokenizer = make_tokenizer(vocabulary, to)
+    tokenizer.model_max_length = length
+    tokenizer.save_pretrained(str(to))
+
+
+def _openai_vocabulary(folder: Path) -> Path:
+    """Write the merges that open_clip takes of the file that it comes with; return the file."""
+    from open_clip.tokenizer import default_bpe
+
+    lines = gzip.decompress(Path(default_bpe()).read_bytes()).decode().split("\n")
+    path = folder / VOCABULARY
+    merges = [
+        "#version: 0.2",
+        *lines[1 : MERGES + 1],
+    ]  # of the file's own first line transformers makes a merge
+    path.write_bytes(gzip.compress("\n".join(merges).encode(), mtime=0))
+    return path
 
 
 def _check_open_clip(clip: Clip, to: Path) -> None:
@@ -150,8 +182,6 @@ def _check_open_clip(clip: Clip, to: Path) -> None:
 
 def _add_transformers(clip: Clip, to: Path) -> str:
     """Write the model as transformers has it, where that gives the same embeddings; return why not."""
-    if not (to / "tokenizer.json").is_file():
-        return "its tokenizer is open_clip's own, which is not in the folder"
     if why := unlike(clip.config):
         return why
     import torch

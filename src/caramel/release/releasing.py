@@ -190,6 +190,8 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
     folder.mkdir(parents=True)
     try:
         yield folder
+        for path in (path for path in folder.rglob("*") if path.is_file()):
+            path.chmod(0o644)  # some libraries write for one user alone
         for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
             os.replace(path, out / path.name)
         folder.rmdir()
