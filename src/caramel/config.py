@@ -186,7 +186,7 @@ class TrainWriter(Section):
     lr: LearningRate
     warmup: Count
     width: Annotated[Positive, Field(multiple_of=32)]
-    layers: Positive
+    layers: Several
     checkpoint_every: Positive
 
 

@@ -91,7 +91,7 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
     values = copy.deepcopy(DEFAULT)
     TRAIN(parse(values, "params.yaml"))
     assert "no language model" in Path("data/writer/SKIPPED.txt").read_text()
-    values["train_writer"] |= {"steps": 2, "batch": 4, "width": 32, "layers": 1}
+    values["train_writer"] |= {"steps": 2, "batch": 4, "width": 32, "layers": 2}
     values["negatives"] |= {"backend": "language_model", "attempts": 1}
     values["negatives"]["language_model"] |= {"target": "local:data/writer", "max_tokens": 8}
     TRAIN(parse(values, "params.yaml"))

@@ -25,7 +25,15 @@ from caramel.sources.world.language import (
     shape,
 )
 from caramel.sources.world.sampling import sample_tail, with_tail
-from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES, Mention, sample_meaning, sample_scene
+from caramel.sources.world.scenes import (
+    COLOURS,
+    MAX_OBJECTS,
+    NOUNS,
+    SIZES,
+    Mention,
+    sample_meaning,
+    sample_scene,
+)
 
 AGAIN = 0.15  # chance that an answer is shown that did not do, where scripts may show one
 SAME = 0.5  # chance that what a validator is shown says the same
@@ -50,19 +58,19 @@ class Lesson(NamedTuple):
     failed: tuple[Failed, ...] = ()
 
 
-def lesson(rng: Rng) -> Lesson:
-    """Return a lesson on a drawn caption of the world; each prompt is as frequent as every other that can be asked of it."""
+def lesson(rng: Rng, objects: int = MAX_OBJECTS) -> Lesson:
+    """Return a lesson on a drawn caption of so many objects at most; all prompts that can be asked of it are as frequent."""
     while True:
-        said = _said(rng)
+        said = _said(rng, objects)
         name = _pick(rng, names())
         made = _made(name, said, rng)
         if made is not None:
             return made
 
 
-def _said(rng: Rng) -> Reading:
+def _said(rng: Rng, objects: int) -> Reading:
     """Return what a caption says, drawn as the world's are."""
-    shown = int(rng.integers(1, 4))
+    shown = int(rng.integers(1, objects + 1))
     scene = sample_scene(rng, objects=shown, prior=PRIOR)
     said = with_tail(sample_meaning(rng, scene.things), sample_tail(rng, shown, shown))
     return replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))

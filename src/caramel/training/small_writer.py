@@ -1,6 +1,6 @@
 """A small causal language model that answers the prompts of captions about the world, saved as any model of transformers.
 
-A Llama of some million weights with a tokenizer of its own. Its chat template leaves out what it has no room for: of the
+An LFM2 of some million weights with a tokenizer of its own. Its chat template leaves out what it has no room for: of the
 messages that every model gets it keeps the name of the task, what is given, and answers that did not do; rules and worked
 examples are in its weights.
 """
@@ -18,6 +18,7 @@ from caramel.captions.lessons import Lesson, lesson
 from caramel.captions.prompts.prompt_files import AGAIN, names, prompt, written
 from caramel.kinds.trainer import Curve
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.sources.world.scenes import MAX_OBJECTS
 from caramel.storage.files import empty_folder
 from caramel.training.loop import Training, train, weight_decay_groups
 
@@ -29,6 +30,7 @@ VOCABULARY = 640  # tokens at most: the world's words, signs of JSON, and all by
 LEARNT_FROM = 4_000  # lessons that the tokenizer is learnt from
 LONGEST = 1024  # tokens of a conversation
 ROW = 256  # tokens of a row in training
+JOINED = "\u2040"  # between a quotation mark and a word
 HEAD = 32  # numbers of an attention head
 UNSEEN = 200  # lessons that are measured on, of all prompts
 IGNORED = -100  # label of a token that is not learnt
@@ -80,7 +82,7 @@ def train_writer(
     Args:
         seed: of the weights and of the lessons.
         batch: lessons in a step.
-        width, layers: of the transformer; width is a multiple of ``HEAD``.
+        width, layers: of the model; width is a multiple of ``HEAD``, and there are two layers at least.
         scratch: where resumable state lies.
         out: folder of the model.
         steps, lr, warmup, checkpoint_every, device, precision, on_points: as their names say.
@@ -110,14 +112,14 @@ def train_writer(
                 unseen.tokens.to(device), position_ids=unseen.places.to(device), use_cache=False
             ).logits
         model.train()
-        likeliest, labels = logits[:, :-1].argmax(-1).cpu(), unseen.labels[:, 1:]
-        return {"right": float((likeliest == labels)[labels != IGNORED].float().mean())}
+        right = logits[:, :-1].argmax(-1).cpu() == unseen.tokens[:, 1:]
+        return {"right": float(right[unseen.labels[:, 1:] != IGNORED].float().mean())}
 
     optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.01), lr=lr, betas=(0.9, 0.98))
     training = Training(
         {"model": model},
         optimizer,
-        lambda step: packed(tokenizer, _lessons([seed, 2, step], batch)),
+        lambda step: packed(tokenizer, _lessons([seed, 2, step], batch, _objects(step / steps))),
         loss,
         steps,
         warmup,
@@ -132,9 +134,14 @@ def train_writer(
     return curve
 
 
-def _lessons(seed: Sequence[int], number: int) -> list[Lesson]:
+def _lessons(seed: Sequence[int], number: int, objects: int = MAX_OBJECTS) -> list[Lesson]:
     rng = np.random.default_rng(seed)
-    return [lesson(rng) for _ in range(number)]
+    return [lesson(rng, objects) for _ in range(number)]
+
+
+def _objects(done: float) -> int:
+    """Return of how many objects captions tell at most after a share of the steps: what is short is learnt first."""
+    return 1 if done < 0.2 else 2 if done < 0.5 else MAX_OBJECTS
 
 
 def chat_template() -> str:
@@ -150,14 +157,19 @@ def chat_template() -> str:
 
 
 def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
-    """Return a byte-level BPE learnt from lessons, with the tasks' names as tokens and the chat template."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    """Return a byte-level BPE learnt from lessons, with the tasks' names as tokens and the chat template.
+
+    A word is the same token behind a space and behind a quotation mark, where the space is put in and marked: to copy words
+    from a caption to an answer is most of what is to be learnt.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
     special = [PAD, END, USER, FAILED, ASSISTANT, *(f"<|{name}|>" for name in names())]
     bare = Tokenizer(models.BPE())
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bare.decoder = decoders.ByteLevel()
+    bare.normalizer = normalizers.Replace(Regex(r'(?<=")(?=\w)'), f"{JOINED} ")
+    bare.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Replace(f"{JOINED} ", "")])
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY,
         special_tokens=special,
@@ -178,19 +190,26 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
 
 
 def make_model(tokenizer: Any, width: int, layers: int) -> Any:
-    """Return a Llama with random weights: ``width`` numbers for each token, three times as many inside of a layer."""
-    from transformers import LlamaConfig, LlamaForCausalLM
+    """Return an LFM2 with random weights: ``width`` numbers for each token, three times as many inside of a layer.
+
+    Every other layer is a convolution over three tokens and the rest attend: so it learns to copy in fewer steps than a Llama.
+    """
+    from transformers import Lfm2Config, Lfm2ForCausalLM
 
     end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
-    return LlamaForCausalLM(
-        LlamaConfig(
+    return Lfm2ForCausalLM(
+        Lfm2Config(
             vocab_size=len(tokenizer),
             hidden_size=width,
             intermediate_size=3 * width,
+            block_auto_adjust_ff_dim=False,
             num_hidden_layers=layers,
+            layer_types=[("conv", "full_attention")[i % 2] for i in range(layers)],
             num_attention_heads=width // HEAD,
+            num_key_value_heads=width // HEAD,
             max_position_embeddings=LONGEST,
-            tie_word_embeddings=True,
+            rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+            initializer_range=width**-0.5,  # a small model begins to learn late with less
             bos_token_id=None,
             eos_token_id=end,
             pad_token_id=pad,
@@ -206,7 +225,8 @@ def conversation(taught: Lesson) -> tuple[tuple[str, str], ...]:
 def packed(tokenizer: Any, lessons: Sequence[Lesson]) -> Batch:
     """Return the lessons as a batch; what is learnt is the answer and its end.
 
-    As many as have room stand in one row, each with places from 0, by which the model tells them apart.
+    As many as have room stand in one row, each with places from 0, by which attention keeps them apart; convolutions see the
+    last tokens of the one before.
     """
     import torch
 
@@ -230,6 +250,7 @@ def packed(tokenizer: Any, lessons: Sequence[Lesson]) -> Batch:
         for question, answer in row:
             begin, end = at + len(question), at + len(question) + len(answer)
             tokens[number, at:end] = [*question, *answer]
-            labels[number, begin:end], places[number, at:end] = answer, np.arange(end - at)
+            labels[number, begin:end] = answer
+            places[number, at:end] = np.arange(end - at)
             at = end
     return Batch(*(torch.from_numpy(part) for part in (tokens, places, labels)))
