@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,8 @@ def test_its_card_has_data_method_figures_and_losses_and_its_bytes_are_the_same(
         "| image to text, R@1 | 0.250 | 0.500 |",
     ):
         assert said in text
+    (note,) = (line for line in text.splitlines() if "alert" in line)
+    assert len(re.findall(r"(?<!\\)\|", note)) == 3, "a bar in it is no border of a cell"
     assert text.count("\n---\n") == 1, "what a checkpoint says of itself is no header"
     release_model("trohn_img-3", project, out=tmp_path / "again")
     for path in (tmp_path / "out").iterdir():

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import released_projects
+from filelock import FileLock
 from PIL import Image
 from remote_projects import cached
 from ruamel.yaml import YAML
@@ -22,7 +23,7 @@ from caramel import tables
 from caramel.benchmarks.readers.bivlc import BENCHMARK as BIVLC
 from caramel.benchmarks.readers.sugarcrepe import BENCHMARK as SUGARCREPE
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK as SUGARCREPE_PP
-from caramel.errors import CaramelError, ConfigError, DataError
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
 from caramel.release import picture_tables, tars
 from caramel.release.releasing import STAGING, SUMS, release
 from caramel.storage.image_store import Pictures
@@ -313,8 +314,10 @@ def test_nothing_is_written_over_or_outside_of_the_folder(spoiled: Path, tmp_pat
 
 
 def test_what_a_killed_release_left_is_made_anew(project: Path, released: Path, tmp_path: Path) -> None:
-    (tmp_path / STAGING).mkdir()
-    (tmp_path / STAGING / "README.md").write_text("half", encoding="utf-8")
+    (tmp_path / STAGING / "files").mkdir(parents=True)
+    (tmp_path / STAGING / "files" / "README.md").write_text("half", encoding="utf-8")
+    with FileLock(tmp_path / STAGING / "lock"), pytest.raises(ResourceError, match="Another release"):
+        release("v1", project, out=tmp_path)
     release("v1", project, out=tmp_path)
     assert contents(tmp_path) == contents(released)
 

@@ -65,14 +65,19 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
 
 def _write_audit(instances: pd.DataFrame, folder: Path) -> None:
     """Write what blind scorers that need no model make of the texts: audit.json, audit.html, the badge and both tables."""
+    from caramel.audit.attackers.attack import enough
     from caramel.audit.data_set import audit_data_set, untimed
     from caramel.audit.files.inputs_of_audit import rows_of
     from caramel.audit.written import write_audit
     from caramel.blind.scorer_specs import default_scorers
     from caramel.report.audit_page import write_page
 
+    rows = rows_of(instances.rename(columns={"instance_id": "pair_id"})[TEXTS])
+    if not enough(rows.rows):
+        say("No audit: no type has images enough to learn from.", err=True)
+        return
     found = audit_data_set(
-        rows_of(instances.rename(columns={"instance_id": "pair_id"})[TEXTS]),
+        rows,
         scorers=default_scorers(),
         folds=5,
         seed=3,

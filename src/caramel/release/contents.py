@@ -72,8 +72,8 @@ class Contents:
             raise DataError(f"Version {self.pinned.name!r} has no {IMAGES}: there is nothing to release.")
         if not place.is_file() or table_version(place).content != version.content:
             raise DataError(
-                f"The images of version {self.pinned.name!r} are not those on disk. Get them with `caramel get . "
-                f"--out FOLDER` (SOURCE is .@{self.pinned.name}), and call `caramel release` in that folder."
+                f"The images of version {self.pinned.name!r} are not those on disk. Get them with `caramel get "
+                f".@{self.pinned.name} --out ../FOLDER`, and call `caramel release` in that folder."
             )
         return tables.read(tables.IMAGES, place)
 

@@ -11,6 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 _MARKS = re.compile(r"([\\`*_{}\[\]|~$@^]|^[#+=>-]|:(?=//)|(?<=^\d)[.)])")
+_BAR, _ESCAPED = re.compile(r"(?<!\\)\|"), r"\\|"
 _TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", **{sign: f"\\{sign}" for sign in "#$%&_"}}
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
@@ -58,5 +59,6 @@ def yaml(values: Mapping[str, Any]) -> str:
 
 
 def rows(head: tuple[str, ...], lines: Sequence[tuple[str, ...]]) -> str:
-    """Return a table of Markdown; its cells are Markdown already."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, tuple("---" for _ in head), *lines))
+    """Return a table of Markdown; its cells are Markdown already, and no bar in them is a border."""
+    lines = [head, tuple("---" for _ in head), *lines]
+    return "\n".join(f"| {' | '.join(re.sub(_BAR, _ESCAPED, cell) for cell in cells)} |" for cells in lines)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+from filelock import FileLock, Timeout
 
 from caramel import tables
-from caramel.errors import ConfigError, DataError, shown
+from caramel.errors import ConfigError, DataError, ResourceError, shown
 from caramel.release.about import About, open_points, plain_source, read_about
 from caramel.release.card import Facts, Part, write_card
 from caramel.release.changes_told import write_changes
@@ -30,7 +31,7 @@ from caramel.release.pin_file import pin_path
 from caramel.release.public_formats import write_formats
 from caramel.release.questions import QUESTIONS
 from caramel.release.tars import write_webdataset
-from caramel.storage.files import file_hash, keep_inputs
+from caramel.storage.files import empty_folder, file_hash, keep_inputs
 from caramel.storage.image_store import Pictures
 
 STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
@@ -181,22 +182,31 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
             f"and nothing is written over."
         )
     keep_inputs([out], [root / "data", root / "pins"])
-    folder = out / STAGING
-    if folder.is_symlink():
+    holder = out / STAGING
+    if holder.is_symlink():
         raise ConfigError(
-            f"{str(folder)!r} is a link. Remove it: nothing is written outside of {str(out)!r}."
+            f"{str(holder)!r} is a link. Remove it: nothing is written outside of {str(out)!r}."
         )
-    shutil.rmtree(folder, ignore_errors=True)  # of a release that was killed
-    folder.mkdir(parents=True)
+    holder.mkdir(parents=True, exist_ok=True)
     try:
-        yield folder
-        for path in (path for path in folder.rglob("*") if path.is_file()):
-            path.chmod(0o644)  # some libraries write for one user alone
-        for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
-            os.replace(path, out / path.name)
-        folder.rmdir()
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        if new and not any(out.iterdir()):
-            out.rmdir()
-        raise
+        with FileLock(holder / "lock", timeout=0):
+            folder = empty_folder(holder / "files")  # of a release that was killed, too
+            try:
+                yield folder
+                _appear(folder, out)
+            finally:
+                shutil.rmtree(holder)
+                if new and not any(out.iterdir()):
+                    out.rmdir()
+    except Timeout as error:
+        raise ResourceError(
+            f"Another release is being written to {str(out)!r}. Wait for it, or give another --out."
+        ) from error
+
+
+def _appear(folder: Path, out: Path) -> None:
+    """Move all of a folder into another one, what says that it is whole at last."""
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        path.chmod(0o644)  # some libraries write for one user alone
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
+        os.replace(path, out / path.name)
