@@ -81,6 +81,7 @@ for _command in (
     studying.study,
     versions.pin,
     versions.verify,
+    versions.runs,
     versions.get,
     versions.diff,
     releases.release,

@@ -1,4 +1,4 @@
-"""Commands for the versions that papers cite: pin, verify, get."""
+"""Commands for the versions that papers cite: pin, verify, get, diff, runs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,14 @@ def pin(name: str) -> None:
       caramel pin v1.0
     """
     from caramel.release import pin as pins
+    from caramel.release.runs import tag_runs, tagged
 
     pinned = pins.pin(name, Path())
     for warning in pins.warnings(pinned):
         say(f"Warning: {warning}", err=True)
     say(f"Wrote pins/{name}.json.\n\n{pins.bibtex(pinned)}\n\n{pins.statement(pinned)}")
+    if count := tag_runs(pinned, Path()):
+        say(f"\n{count} tracked runs read this version's data; they have the tag {tagged(pinned)!r}.")
 
 
 @click.command()
@@ -65,6 +68,34 @@ def _rescored(name: str) -> list[str]:
     say(f"Of its table of results {len(again.differences):,} figures do not come out of its similarities:")
     say(shown(again.differences, 20))
     return again.differences
+
+
+@click.command()
+@click.argument("name", metavar="PIN")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV file to write; left out: the terminal.",
+)
+def runs(name: str, out: Path | None) -> None:
+    """List the tracked runs that read the data of version PIN, as their inputs say.
+
+    \b
+    Example:
+      caramel runs v1.0
+      caramel runs v1.0 --out runs.csv
+    """
+    from caramel.release.pin_file import read_pin
+    from caramel.release.runs import runs_of
+
+    found = runs_of(read_pin(name, Path()), Path())
+    if out is not None:
+        found.to_csv(out, index=False)
+        say(f"{len(found)} runs of version {name}: {str(out)!r}.")
+    elif len(found):
+        say(found.to_string(index=False))
+    else:
+        say(f"No tracked run read the data of version {name} alone.")
 
 
 @click.command()

@@ -15,8 +15,15 @@ _NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
 _LONGEST = 250  # signs of one
 
 
+HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
+
+
 def log_run(metrics: pd.DataFrame, planned: tracking.Planned) -> None:
-    """Log the metrics, by subset, and their figure to a run."""
+    """Log the metrics, by subset, and their figure to a run.
+
+    Each metric's value on its headline subset is also logged by the metric's bare name: MLflow's pages show these first, in
+    a section of their own, and the hundred others by metric.
+    """
     import mlflow
 
     from caramel.evaluation.results.bars import subset_bars
@@ -24,9 +31,15 @@ def log_run(metrics: pd.DataFrame, planned: tracking.Planned) -> None:
     with tracking.opened(planned):
         scored = metrics.dropna(subset=["value"])
         names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
-        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)))
+        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)) | headline(scored))
         if len(scored):
             mlflow.log_figure(subset_bars(metrics), "subsets.png")
+
+
+def headline(scored: pd.DataFrame) -> dict[str, float]:
+    """Return each metric's value on the first of ``HEADLINE`` that it has, by the metric's name in MLflow."""
+    rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
+    return {_NO_SIGN.sub(" at ", m): float(v) for m, v in zip(rows["metric"], rows["value"], strict=True)}
 
 
 def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:

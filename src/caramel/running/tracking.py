@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 Asked = ParamSpec("Asked")  # the arguments of ``plan``
 KEY = "caramel.key"  # tag: the hash of all that determines a run
+# MLflow's pages show trainings and evaluations side by side of such an experiment; of one that does not say, traces of chats.
+KIND = ("mlflow.experimentKind", "custom_model_development")
 
 
 def git_commit(workspace: Path) -> str:
@@ -65,6 +67,9 @@ def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
     outs = {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", ())}
     holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]
     return {out: digest for out, digest in outs.items() if any(out in names for names in holders)}
+
+
+DIGEST = 36  # signs of an output's hash that MLflow holds of an input
 
 
 @dataclass(frozen=True)
@@ -114,6 +119,8 @@ def plan(
 
         commit = git_commit(workspace)
         known = {KEY: key, "git.commit": commit, **(tags or {})}
+        if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
+            known["dvc.experiment"] = experiment_of_dvc
         inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
         client = mlflow.MlflowClient(uri)
         # One process at a time: to find a run and to make it are two requests.
@@ -135,16 +142,35 @@ def plan(
     return Planned(name, run_id, uri, str(root))
 
 
+@contextmanager
+def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
+    """Give a client of the store where a project's runs are tracked, and the id of their experiment, for the time of the block.
+
+    Raises:
+        ConfigError: the server refuses this user, or the experiment was deleted there.
+        DataError: the store is empty or broken.
+        ResourceError: the server does not answer, or the volume of ``mlruns/`` is full or read-only.
+    """
+    uri = tracking_uri(root)
+    with clearly(lambda error: _meant(error, "of a pin", uri, root)):
+        import mlflow
+
+        client = mlflow.MlflowClient(uri)
+        yield client, again(lambda: _experiment(client))
+
+
 def _experiment(client: mlflow.MlflowClient) -> str:
     """Return the id of the experiment, making it on first use."""
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is None:
-        return str(client.create_experiment(EXPERIMENT))
+        return str(client.create_experiment(EXPERIMENT, tags=dict([KIND])))
     if found.lifecycle_stage != "active":
         raise ConfigError(
             f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
             f"--experiment-id {found.experiment_id}`."
         )
+    if KIND[0] not in found.tags:
+        client.set_experiment_tag(found.experiment_id, *KIND)
     return str(found.experiment_id)
 
 
@@ -155,7 +181,7 @@ def _input(path: str, digest: str, commit: str) -> Any:
     from mlflow.entities import DatasetInput, InputTag
 
     source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
-    found = MetaDataset(source, name=path, digest=digest[:36])._to_mlflow_entity()
+    found = MetaDataset(source, name=path, digest=digest[:DIGEST])._to_mlflow_entity()
     return DatasetInput(found, [InputTag("mlflow.data.context", "input")])
 
 

@@ -1,0 +1,76 @@
+"""From a pinned version to the tracked runs that used it, and back."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from caramel.release.pin_file import Pin
+from caramel.running.tracking import DIGEST, opened_store
+from caramel.running.tracking_server import NAME
+from caramel.running.tracking_store import DATABASE
+
+if TYPE_CHECKING:
+    from mlflow.entities import Run
+
+COLUMNS = ("run", "name", "stage", "variant", "seed", "benchmark", "commit")
+
+
+def tagged(pinned: Pin) -> str:
+    """Return the tag that runs of a version carry, with the start of the version's hash as its value."""
+    return f"pin.{pinned.name}"
+
+
+def runs_of(pinned: Pin, root: Path) -> pd.DataFrame:
+    """Return the tracked runs that read nothing but this version's data, as their inputs say: ``COLUMNS``, oldest first.
+
+    Raises:
+        ConfigError, DataError, ResourceError: the store cannot be read; see ``tracking.plan``.
+    """
+    return pd.DataFrame([_row(run) for run in _found(pinned, root)], columns=list(COLUMNS))
+
+
+def tag_runs(pinned: Pin, root: Path) -> int:
+    """Give the version's runs its tag, so that MLflow's pages find them by it; return how many there are.
+
+    Where no run was ever tracked none is, and no store is made.
+
+    Raises:
+        ConfigError, DataError, ResourceError: as in ``runs_of``.
+    """
+    if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
+        return 0
+    found = _found(pinned, root)
+    with opened_store(root) as (client, _):
+        for run in found:
+            client.set_tag(run.info.run_id, tagged(pinned), pinned.data[:16])
+    return len(found)
+
+
+def _found(pinned: Pin, root: Path) -> list[Run]:
+    """Return the runs all of whose inputs are outputs of the version."""
+    digests = {path: digest[:DIGEST] for path, digest in pinned.outs.items()}
+    with opened_store(root) as (client, experiment):
+        runs, token = [], None
+        while True:
+            page = client.search_runs([experiment], page_token=token, order_by=["attributes.start_time ASC"])
+            runs += page
+            token = page.token
+            if not token:
+                break
+
+    def of_it(run: Run) -> bool:
+        inputs = [each.dataset for each in run.inputs.dataset_inputs]
+        return bool(inputs) and all(digests.get(each.name) == each.digest for each in inputs)
+
+    return [run for run in runs if of_it(run)]
+
+
+def _row(run: Run) -> tuple[Any, ...]:
+    """Return what ``COLUMNS`` say of a run; what it does not have is empty."""
+    tags, params = run.data.tags, run.data.params
+    said = [tags.get(name) or params.get(name, "") for name in ("stage", "variant", "seed", "benchmark")]
+    return (run.info.run_id, run.info.run_name, *said, tags.get("git.commit", "")[:12])
