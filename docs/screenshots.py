@@ -59,9 +59,19 @@ def pictures(page: Page, tag: str) -> None:
                              for (const key of ['mlflow.assistant.panelOpen', 'mlflow.assistant.fab.autoOpenedOnFirstLoad'])
                                localStorage.setItem(key + '_v1', key.endsWith('Open') ? 'false' : 'true'); }""")
     taken(page, "runs", runs_url('tags.stage = "finetune"'))
-    taken(page, "variants", runs_url('tags.stage = "evaluate" and tags.benchmark = "instances"', compareRunsMode="CHART"))
+    taken(
+        page,
+        "variants",
+        runs_url('tags.stage = "evaluate" and tags.benchmark = "instances"', compareRunsMode="CHART"),
+    )
     five = ids('tags.stage = "finetune" and params.variant = "trohn_img"')
-    asked = {"runs": five, "experiments": ["1"], "metric": "loss", "plot_metric_keys": ["loss"], "plot_layout": {}}
+    asked = {
+        "runs": five,
+        "experiments": ["1"],
+        "metric": "loss",
+        "plot_metric_keys": ["loss"],
+        "plot_layout": {},
+    }
     query = "&".join(f"{name}={quote(json.dumps(value))}" for name, value in asked.items())
     taken(page, "curves", f"{UI}/#/metric?{query}&x_axis=step")
     taken(page, "run", f"{UI}/#/experiments/1/runs/{five[0]}")
@@ -70,7 +80,9 @@ def pictures(page: Page, tag: str) -> None:
 
 def main() -> None:
     """Serve the pages for as long as the pictures are taken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("project", type=Path)
     parser.add_argument("--tag", default="pin.v1.0")
     asked = parser.parse_args()
@@ -84,7 +96,9 @@ def main() -> None:
             except OSError:
                 time.sleep(1)
         with sync_playwright() as browsers:
-            browser = browsers.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+            browser = browsers.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
             pictures(browser.new_page(viewport=SIZE), asked.tag)
             browser.close()
     finally:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from caramel import tables
-from caramel.evaluation.logged import log_retained, logged_names
+from caramel.evaluation.logged import headline, log_retained, logged_names
 from caramel.evaluation.results.retained import RETAINED_COLUMNS
 
 
@@ -41,3 +41,15 @@ def test_what_models_kept_is_one_run_with_its_figure(tmp_path: Path, monkeypatch
         "retained.csv",
         "gain_against_loss.png",
     }
+
+
+def test_each_metric_is_logged_once_by_its_bare_name_on_its_headline_subset() -> None:
+    rows = [
+        ("group", "all", 0.1),
+        ("group", "without_add", 0.2),
+        ("group", "swap", 0.3),
+        ("recall@1", "all", 0.4),
+    ]
+    scored = pd.DataFrame(rows, columns=["metric", "subset", "value"])
+    assert headline(scored) == {"group": 0.2, "recall at 1": 0.4}
+    assert headline(scored[:0]) == {}

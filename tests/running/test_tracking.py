@@ -44,6 +44,25 @@ def test_a_run_names_the_data_set_version_and_the_commit(project) -> None:
     assert (used.dataset.name, used.dataset.digest) == ("data/scenes", "0123456789abcdef0123456789abcdef.dir")
 
 
+def test_mlflows_pages_are_told_that_models_are_trained_also_in_a_store_that_is_older(project) -> None:
+    import mlflow
+
+    client = mlflow.MlflowClient(tracking.tracking_uri(project))
+    name, kind = tracking.KIND
+    for _ in range(2):
+        tracking.plan("n", key="k", params={}, workspace=project)
+        experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
+        assert experiment.tags[name] == kind
+        client.delete_experiment_tag(experiment.experiment_id, name)
+
+
+def test_a_run_of_an_experiment_of_dvc_says_its_name(project, monkeypatch) -> None:
+    monkeypatch.setenv("DVC_EXP_NAME", "bulky-otter")
+    with tracking.run("n", key="k", params={}, workspace=project):
+        pass
+    assert runs(project)[0].data.tags["dvc.experiment"] == "bulky-otter"
+
+
 def test_a_killed_run_is_reopened_not_doubled(project) -> None:
     import mlflow
 

@@ -36,14 +36,11 @@ def runs_of(pinned: Pin, root: Path) -> pd.DataFrame:
 def tag_runs(pinned: Pin, root: Path) -> int:
     """Give the version's runs its tag, so that MLflow's pages find them by it; return how many there are.
 
-    Where no run was ever tracked none is, and no store is made.
-
     Raises:
         ConfigError, DataError, ResourceError: as in ``runs_of``.
     """
-    if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
+    if not (found := _found(pinned, root)):
         return 0
-    found = _found(pinned, root)
     with opened_store(root) as (client, _):
         for run in found:
             client.set_tag(run.info.run_id, tagged(pinned), pinned.data[:16])
@@ -51,7 +48,9 @@ def tag_runs(pinned: Pin, root: Path) -> int:
 
 
 def _found(pinned: Pin, root: Path) -> list[Run]:
-    """Return the runs all of whose inputs are outputs of the version."""
+    """Return the runs all of whose inputs are outputs of the version; where none was ever tracked, no store is made."""
+    if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
+        return []
     digests = {path: digest[:DIGEST] for path, digest in pinned.outs.items()}
     with opened_store(root) as (client, experiment):
         runs, token = [], None
