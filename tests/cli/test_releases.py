@@ -17,7 +17,7 @@ def test_a_release_says_what_is_open_and_one_error_with_strict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(released_projects.made(tmp_path))
-    assert run(["release", "v1", "--out", "whole"]) == 0
+    assert run(["release", "v1", "--out", "a:whole"]) == 0
     said = capsys.readouterr()
     assert "files, " in said.out
     assert said.err == "No audit: no type has images enough to learn from.\n"

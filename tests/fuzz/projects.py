@@ -267,6 +267,12 @@ def pinned() -> None:
     pin("v1", HERE)
 
 
+def releasable() -> None:
+    from released_projects import made
+
+    made(HERE)
+
+
 def kept() -> None:
     """A project elsewhere, pinned, whose data is in its cache alone."""
     from remote_projects import cached

@@ -48,6 +48,7 @@ SELECT = "select data/mine.csv --out out --scorer length --folds 2"
 EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootstrap 100"
 METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
 COMPARE = "compare data/a data/b --out out --bootstrap 100"
+RELEASE = "release v1 --out out --no-audit"
 GET = "get project@v1 --out out"
 COPY = "tracking copy data/mlruns data/other"
 TABLE = "table data/a --benchmark sugarcrepe --out out.md --bootstrap 100"
@@ -234,6 +235,10 @@ def _projects() -> list[Target]:
         _target("get", projects.kept, GET, only_what_is_pinned_is_got, files=("project/**/*",), weight=4),
         _target("diff", projects.pinned, "diff v1 v1", files=("pins/*",)),
         _target("diff options", projects.pinned, "diff v1 v1", files=NOTHING, options=True),
+        _target(
+            "release", projects.releasable, RELEASE, files=("release.yaml", "pins/*", "data/**/*"), weight=2
+        ),
+        _target("release options", projects.releasable, RELEASE, files=NOTHING, options=True),
         _target("get options", projects.kept, GET, files=NOTHING, options=True),
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),

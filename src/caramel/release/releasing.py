@@ -190,7 +190,7 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
     holder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(holder / "lock", timeout=0):
-            folder = empty_folder(holder / "files")  # of a release that was killed, too
+            folder = empty_folder((holder / "files").absolute())  # pyarrow takes a:b/c for a URL
             try:
                 yield folder
                 _appear(folder, out)
