@@ -20,6 +20,7 @@ from caramel.kinds.language_model import LanguageModelKind
 from caramel.kinds.method import Method
 from caramel.kinds.model import Family
 from caramel.kinds.parser import Parser
+from caramel.kinds.scene_graph import ThesaurusMaker
 from caramel.kinds.scorer import ScorerSpec
 from caramel.kinds.source import SourceReader
 from caramel.kinds.trainer import Trainer
@@ -42,6 +43,7 @@ CALLED = {
     "BASES": Trainer,
     "JUDGES": JudgeMaker,
     "PARSERS": Callable[[str], Parser],
+    "THESAURI": ThesaurusMaker,
 }
 # What a stage passes on of the params, beside what the Protocol names.
 SETTINGS = {

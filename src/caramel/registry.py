@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a listing of names needs no types, and so not what these im
     from caramel.kinds.method import Method
     from caramel.kinds.model import Family
     from caramel.kinds.parser import Parser
+    from caramel.kinds.scene_graph import ThesaurusMaker
     from caramel.kinds.scorer import ScorerSpec
     from caramel.kinds.source import SourceReader
     from caramel.kinds.trainer import Trainer
@@ -149,6 +150,15 @@ PARSERS: Kind[Callable[[str], Parser]] = Kind(
     {
         "world": "caramel.audit.similarity.world_trees:world_parser",
         "given": "caramel.audit.similarity.parses:given_parser",
+    },
+)
+
+THESAURI: Kind[ThesaurusMaker] = Kind(
+    "thesaurus",
+    {
+        "wordnet": "caramel.crepe.wordnet_files:wordnet_words",
+        "lists": "caramel.crepe.list_words:list_words",
+        "world": "caramel.crepe.world_graphs:world_words",
     },
 )
 

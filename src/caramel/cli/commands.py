@@ -15,6 +15,7 @@ from caramel.cli import auditing as quality
 from caramel.cli import (
     budgeting,
     comparing,
+    crepe_sets,
     evaluation,
     nodes,
     project,
@@ -73,6 +74,7 @@ for _command in (
     quality.audit,
     refinement.refine,
     refinement.select,
+    crepe_sets.crepe,
     evaluation.evaluate,
     evaluation.benchmarks,
     comparing.metrics,

@@ -5,16 +5,18 @@ A model is judged on the files of the data that it was trained on, and the split
 
     sc   seen compounds: all compounds of the caption occur in the training data
     uc   unseen compounds: all atoms do, some compound does not
+    ua   unseen atoms: some atom does not; the authors gave no hard negatives to these, `caramel crepe` does
 
-A subset is training data, split and type of the negatives, such as ``laion/uc/atom``: ``atom`` (4 negatives,
+Training data may be of any name. A subset is training data, split and type of the negatives, such as ``laion/uc/atom``: ``atom`` (4 negatives,
 one atom replaced), ``comp`` (6, two false compounds joined) and ``both`` (10). Average recall is the mean of
-recall at 1 and 3, as in tables 9 to 11. The authors gave no hard negatives to unseen atoms.
+recall at 1 and 3, as in tables 9 to 11.
 
 Their code ranks with ``torch.argsort``, which leaves open where a tie stands; here it is a miss.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -28,23 +30,28 @@ LAYOUT = """\
                                   and cc12m, yfcc: at least the files of the data that the model was trained on
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 TRAINING = ("cc12m", "yfcc", "laion")
-SPLITS = {"sc": "seen_compounds", "uc": "unseen_compounds"}
+SPLITS = {"sc": "seen_compounds", "uc": "unseen_compounds", "ua": "unseen_atoms"}
 NEGATIVES = {"atom": "valid_hard_negs_atom", "comp": "valid_hard_negs_comp"}
 SETS = {"atom": ("atom",), "comp": ("comp",), "both": ("atom", "comp")}
 FILES = {
     f"syst_vg_hard_negs_{name}_in_{data}.csv": f"{data}/{split}"
     for data in TRAINING
     for split, name in SPLITS.items()
+    if split != "ua"
 }
+OTHER = re.compile(rf"syst_vg_hard_negs_({'|'.join(SPLITS.values())})_in_([\w-]+)\.csv")
 
 
 def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
-    """Return the task of the files in ``data``; there may be fewer than six.
+    """Return the task of the files in ``data``; there may be fewer than six, and others of one's own.
 
     Raises:
         DataError: there is none, or one is broken.
     """
-    read = {FILES[path.name]: regions(path, NEGATIVES) for path in found(data, FILES, LAYOUT)}
+    own = [match for path in sorted(data.glob("*.csv")) if (match := OTHER.fullmatch(path.name))]
+    names = {name: split for split, name in SPLITS.items()}
+    files = FILES | {match[0]: f"{match[2]}/{names[match[1]]}" for match in own}
+    read = {files[path.name]: regions(path, NEGATIVES) for path in found(data, files, LAYOUT)}
     rejects = [reject for rows in read.values() for reject in rows.rejects]
     return among_negatives(_retrievals(read), images, rejects)
 

@@ -1,0 +1,127 @@
+"""CREPE on the embedded world: the figures of docs/crepe.md.
+
+`python benchmarks/crepe.py OUT --seeds 1 2 3` does all of it, by seed, and goes on where it was stopped:
+
+    train     scenes of 2 to 5 objects on a 4 × 4 grid without some compounds, a noun and a colour; a CLIP from nothing on
+              captions of up to 6 atoms
+    release   CREPE's two sets of other scenes, where all may stand, in the released form
+    score     what `caramel eval` makes of them
+
+`python benchmarks/crepe.py OUT --seeds 1 2 3 --figures` writes the tables and the plot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from PIL import Image
+
+from caramel import tables
+from caramel.crepe.realised import by_template
+from caramel.crepe.walks import walk
+from caramel.crepe.world_graphs import PIXELS, graph_of, picture, sample, told
+from caramel.kinds.scene_graph import Compound
+from caramel.sources.world.language import PREPOSITION
+from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
+
+TRAIN, VAL = 16_000, 512  # scenes
+OBJECTS = (2, 3, 4, 5)
+TOLD = (1, 2, 3, 4, 5, 6)  # atoms of a caption of train
+OF_COLOURS, OF_PLACES = 0.12, 0.06  # shares of compounds that train never shows
+CLIP = {
+    "embed_dim": 128,
+    "quick_gelu": False,
+    "custom_text": True,
+    "vision_cfg": {"image_size": PIXELS, "layers": 4, "width": 128, "head_width": 32, "patch_size": 24},
+    "text_cfg": {"context_length": 64, "width": 128, "heads": 4, "layers": 2},
+}
+
+
+def kept_out(seed: int) -> tuple[list[str], frozenset[Compound]]:
+    """Return the words that train shows, and the compounds of them that it does not."""
+    rng = np.random.default_rng([seed, 0])
+    unseen = {NOUNS[int(rng.integers(len(NOUNS)))], COLOURS[int(rng.integers(len(COLOURS)))]}
+    words = [word for word in (*NOUNS, *COLOURS) if word not in unseen]
+    nouns, colours = ([w for w in known if w in words] for known in (NOUNS, COLOURS))
+    looks = list(itertools.product(colours, nouns))
+    places = [(a, kind, b) for a, b in itertools.permutations(nouns, 2) for kind in ("left", "above")]
+    chosen: set[Compound] = set()
+    for i in rng.permutation(len(looks))[: round(OF_COLOURS * len(looks))].tolist():
+        chosen.add(looks[i])
+    for i in rng.permutation(len(places))[: round(OF_PLACES * len(places))].tolist():
+        a, kind, b = places[i]
+        chosen |= {(a, PREPOSITION[kind], b), (b, PREPOSITION[INVERSE[kind]], a)}
+    return words, frozenset(chosen)
+
+
+def jpeg(scene: Scene, rng: np.random.Generator) -> bytes:
+    """Return the picture of a scene as a JPEG."""
+    buffer = io.BytesIO()
+    Image.fromarray(picture(scene, rng)).save(buffer, "JPEG", quality=95, subsampling=0)
+    return buffer.getvalue()
+
+
+def training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
+    """Return table ``pairs`` of train and val, and the pictures."""
+    words, without = kept_out(seed)
+    rows, images = [], {}
+    for number, (split, count) in enumerate({"train": TRAIN, "val": VAL}.items(), 1):
+        for index in range(count):
+            rng = np.random.default_rng([seed, number, index])
+            scene = sample(rng, int(rng.choice(OBJECTS)), words=words, without=without)
+            said = None
+            while said is None:
+                said = walk(told(graph_of(scene), rng), int(rng.choice(TOLD)), rng)
+            name = f"{split}-{index:06d}"
+            rows.append((name, name, by_template(said).text, scene.to_json(), split, "world"))
+            images[name] = jpeg(scene, rng)
+    return pd.DataFrame(rows, columns=list(tables.PAIRS.columns)), images
+
+
+def train(out: Path, seed: int, steps: int) -> None:
+    """Train the base of a seed and write its checkpoint, unless it is there."""
+    from caramel.training.pretrain import pretrain_base
+
+    if (out / "base").is_dir():
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    pairs, images = training_pairs(seed)
+    pairs[pairs["split"] == "train"][["caption"]].to_parquet(out / "captions.parquet")
+    model = out / "clip.json"
+    model.write_text(json.dumps(CLIP))
+    curve = pretrain_base(
+        pairs,
+        images,
+        pairs.loc[pairs["split"] == "train", "caption"],
+        pretrained=None,
+        model=str(model),
+        seed=seed,
+        steps=steps,
+        batch=128,
+        lr=1.5e-3,
+        warmup=100,
+        weight_decay=0.1,
+        checkpoint_every=200,
+        device="cpu",
+        precision="auto",
+        workers=0,
+        scratch=out / "scratch",
+        out=out / "base",
+    )
+    pd.DataFrame(curve).to_csv(out / "curve.csv", index=False)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--steps", type=int, default=800)
+    given = parser.parse_args()
+    for one in given.seeds:
+        train(given.out / f"seed{one}", one, given.steps)

@@ -1,0 +1,236 @@
+"""Commands that make sets in CREPE's form out of Visual Genome and a training corpus: crepe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from caramel.cli.options import FOLDER, SEED
+from caramel.cli.saying import say
+from caramel.errors import ConfigError
+
+if TYPE_CHECKING:
+    from caramel.crepe.crops import CropRules
+    from caramel.crepe.examples import Plausible
+    from caramel.kinds.scene_graph import Thesaurus
+
+Command = Callable[..., Any]
+EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
+_graphs = click.option(
+    "--graphs",
+    required=True,
+    type=EXISTING,
+    help="Folder of Visual Genome's image_data.json, scene_graphs.json and region_graphs.json.",
+)
+_out = click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
+
+
+def _making(command: Command) -> Command:
+    """Add the options that both sets have."""
+    for option in (
+        click.option(
+            "--words",
+            required=True,
+            help="What excludes what: wordnet:FOLDER of WordNet's database files, or lists, a few hundred words of our own.",
+        ),
+        click.option(
+            "--sensible",
+            type=EXISTING,
+            help="Folder of a masked language model, such as BERT, that picks the most sensible negatives. [default: any]",
+        ),
+        click.option(
+            "--min-area",
+            default=40_000,
+            show_default=True,
+            type=click.IntRange(0),
+            help="Pixels of a crop at the least; 40,000 is what is published.",
+        ),
+        click.option("--seed", default=0, show_default=True, type=SEED, help="Of all draws."),
+        _out,
+        _graphs,
+    ):
+        command = option(command)
+    return command
+
+
+@click.group()
+def crepe() -> None:
+    """Make sets as CREPE's (Ma et al. 2023) from scene graphs, in its released form. See docs/crepe.md.
+
+    `caramel eval --benchmark crepe_systematicity` and `crepe_productivity` read them, `caramel audit` judges them.
+
+    \b
+    Example:
+      caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
+      caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
+      caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
+    """
+
+
+@crepe.command()
+@click.argument("corpus", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@_graphs
+@_out
+@click.option("--column", default="caption", show_default=True, help="Of the captions in CORPUS.")
+def index(corpus: Path, graphs: Path, out: Path, column: str) -> None:
+    """Count the atoms and compounds of a training corpus: what a model has seen.
+
+    CORPUS is a file of captions: .txt (one per line), .csv, .jsonl or .parquet. Words that no region of --graphs has
+    are not looked for. Works on all cores, or on the cluster at RAY_ADDRESS; what is done already is not done again.
+
+    \b
+    Example:
+      caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
+    """
+    from caramel.crepe.corpus_index import build
+
+    atoms = {atom for said in _regions(graphs, lambda reject: None) for atom in said.told.graph.atoms()}
+    if not atoms:
+        raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
+    path = build(corpus, atoms, column=column, folder=out)
+    say(f"Looked for {len(atoms):,} words. Written to {path}.")
+
+
+@crepe.command()
+@_making
+@click.option(
+    "--index", "seen", required=True, type=EXISTING, help="Folder that `caramel crepe index` wrote."
+)
+@click.option("--name", required=True, help="Of the training corpus, in the files' names.")
+def systematicity(
+    graphs: Path,
+    out: Path,
+    seed: int,
+    min_area: int,
+    sensible: Path | None,
+    words: str,
+    seen: Path,
+    name: str,
+) -> None:
+    """Make the set on systematicity: regions of one compound, split by what the corpus has of them.
+
+    Writes a file for each of the splits seen_compounds, unseen_compounds and unseen_atoms, and rejects.csv, to --out.
+
+    \b
+    Example:
+      caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
+    """
+    from caramel.crepe.corpus_index import NAME
+    from caramel.crepe.examples import rejected
+    from caramel.crepe.systematicity import make
+
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise ConfigError(
+            f"--name {name!r} must be of letters, digits, - and _: it is part of a file's name."
+        )
+    known, rules = _thesaurus(words), _rules(min_area)
+    calls = iter(range(2))
+    with rejected(out / "rejects.csv") as (reject, reasons):
+        counts = make(
+            lambda: _regions(graphs, reject if next(calls) else lambda found: None, rules),
+            known,
+            seen / NAME,
+            out,
+            name=name,
+            seed=seed,
+            reject=reject,
+            plausible=_plausible(sensible),
+        )
+    _told({f"{split}": count for split, count in counts.items()}, reasons, out)
+
+
+@crepe.command()
+@_making
+@click.option(
+    "--each",
+    default=2_000,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Captions of each complexity at most.",
+)
+@click.option(
+    "--walks",
+    default=4,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="Through a picture's graph, for each complexity.",
+)
+def productivity(
+    graphs: Path,
+    out: Path,
+    seed: int,
+    min_area: int,
+    sensible: Path | None,
+    words: str,
+    each: int,
+    walks: int,
+) -> None:
+    """Make the set on productivity: captions of 4 to 12 atoms, by random walks through scene graphs.
+
+    Writes a file for each type of hard negative (atom, swap, negate) and complexity, and rejects.csv, to --out.
+
+    \b
+    Example:
+      caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
+    """
+    from caramel.crepe.examples import rejected
+    from caramel.crepe.productivity import COMPLEXITIES, drafts, make
+    from caramel.crepe.visual_genome_graphs import pictures
+
+    known, rules = _thesaurus(words), _rules(min_area)
+    with rejected(out / "rejects.csv") as (reject, reasons):
+        drafted = drafts(
+            pictures(graphs, reject, regions=False),
+            complexities=COMPLEXITIES,
+            tries=walks,
+            most=each,
+            rules=rules,
+            seed=seed,
+            reject=reject,
+        )
+        counts = make(
+            drafted, known, out, writer=None, seed=seed, reject=reject, plausible=_plausible(sensible)
+        )
+    _told({f"{kind}, {n} atoms": count for (kind, n), count in counts.items()}, reasons, out)
+
+
+def _regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | None = None) -> Any:
+    from caramel.crepe.crops import CropRules
+    from caramel.crepe.systematicity import described
+    from caramel.crepe.visual_genome_graphs import pictures
+
+    return described(pictures(graphs, reject, regions=True), reject, rules or CropRules(area=0))
+
+
+def _rules(min_area: int) -> CropRules:
+    from caramel.crepe.crops import CropRules
+
+    return CropRules(area=min_area)
+
+
+def _thesaurus(spec: str) -> Thesaurus:
+    from caramel.registry import THESAURI
+
+    name, _, target = spec.partition(":")
+    return THESAURI[name](target)
+
+
+def _plausible(folder: Path | None) -> Plausible | None:
+    """Return what scores how sensible texts are, by the masked language model of a folder."""
+    if folder is None:
+        return None
+    from caramel.blind.text_models import open_model
+
+    model = open_model(kind="masked_lm", target=str(folder))
+    return lambda texts: [float(value) for value in model.values(texts)]
+
+
+def _told(counts: dict[str, int], reasons: dict[str, int], out: Path) -> None:
+    for name, count in counts.items():
+        say(f"{count:10,}  {name}")
+    for reason, count in reasons.items():
+        say(f"{count:10,}  left out: {reason}")
+    say(f"{sum(counts.values()):10,}  examples. Written to {out}.")

@@ -1,0 +1,162 @@
+"""The atoms and compounds of a training corpus: what "seen" means in CREPE's splits (Ma et al. 2023, 3.2).
+
+The corpus is read once and cut into shards; each is parsed and counted by itself, on all cores or on a cluster, and one
+that is done is not done again. The sorted counts of the shards are merged as they are read: memory depends on the size of a
+shard, not of the corpus.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from caramel.crepe.phrase_parser import phrase_parser
+from caramel.errors import DataError
+from caramel.kinds.scene_graph import Atom, AtomKind, SceneGraph
+from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.parallel import sharded_map
+from caramel.storage.files import write_atomically
+from caramel.storage.records import csv_rows, json_lines, parquet, parquet_rows, text_lines
+
+SHARD = 50_000  # captions
+ROWS = 100_000  # of the index that are held at a time
+SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
+NAME = "index.parquet"
+KINDS: tuple[AtomKind, ...] = ("obj", "att", "rel")
+SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
+_BETWEEN = "\x1f"  # the words of an item, which hold none
+
+
+def build(
+    corpus: Path,
+    atoms: Iterable[Atom],
+    *,
+    column: str,
+    folder: Path,
+    size: int = SHARD,
+) -> Path:
+    """Write ``index.parquet``: each atom and compound of a corpus, and in how many captions it stands, by name.
+
+    Args:
+        corpus: file of captions: .txt (one per line), .csv, .jsonl or .parquet.
+        atoms: words that are looked for: those of the test set.
+        column: of the captions.
+        folder: for the index, the shards of the corpus and their counts.
+        size: captions of a shard; several are parsed on all cores, or on the cluster at RAY_ADDRESS.
+
+    Raises:
+        DataError: the corpus cannot be read, or has no caption.
+    """
+    known = sorted(set(atoms))
+    shards = [Local(str(path)) for path in _shards(corpus, column, folder / "captions", size)]
+    if not shards:
+        raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
+    vocabulary = folder / "vocabulary.json"
+    write_atomically(vocabulary, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
+    counted = sharded_map(
+        counts,
+        shards,
+        settings={"vocabulary": Local(str(vocabulary))},
+        folder=folder / "counts",
+        executor="ray" if len(shards) > 1 else "inline",
+        title="corpus",
+    )
+    out = folder / NAME
+    write_atomically(out, lambda path: _merge(counted, path))
+    return out
+
+
+def counts(shard: str, *, vocabulary: str) -> pa.Table:
+    """Return (item, count) of the captions in a file, sorted by item."""
+    atoms = frozenset((kind, word) for kind, word in json.loads(Path(vocabulary).read_text(encoding="utf-8")))
+    parser = phrase_parser(atoms)
+    found: Counter[str] = Counter()
+    for graph in parser(pq.read_table(shard)["caption"].to_pylist()):
+        found.update(items_of(graph))
+    names = sorted(found)
+    return pa.table(
+        [pa.array(names, pa.string()), pa.array([found[n] for n in names], pa.int64())], schema=SCHEMA
+    )
+
+
+def items_of(graph: SceneGraph) -> list[str]:
+    """Return the names of a graph's atoms and compounds, as they stand in an index."""
+    return [_BETWEEN.join(item) for item in (*graph.atoms(), *graph.compounds())]
+
+
+def seen(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int]:
+    """Return in how many captions each item of some graphs stands; only those that an index has."""
+    wanted = pa.array(sorted({item for graph in graphs for item in items_of(graph)}), pa.string())
+    found: dict[str, int] = {}
+    with parquet(index, SCHEMA.names) as file:
+        for batch in file.iter_batches(ROWS):
+            kept = batch.filter(pc.is_in(batch["item"], wanted))
+            found.update(zip(kept["item"].to_pylist(), kept["count"].to_pylist(), strict=True))
+    return found
+
+
+def split_of(graph: SceneGraph, known: Mapping[str, int]) -> str:
+    """Return ``sc`` where all compounds are known, ``uc`` where all atoms are, ``ua`` where one is not."""
+    if any(_BETWEEN.join(atom) not in known for atom in graph.atoms()):
+        return "ua"
+    return "sc" if all(_BETWEEN.join(compound) in known for compound in graph.compounds()) else "uc"
+
+
+def _shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path]:
+    """Write the captions of a corpus in shards, and yield their files."""
+    rows = _captions(corpus, column)
+    for number in itertools.count():
+        part = list(itertools.islice(rows, size))
+        if not part:
+            return
+        path = folder / f"{number:05}.parquet"
+        table = pa.table({"caption": pa.array(part, pa.string())})
+        write_atomically(path, lambda temporary, table=table: pq.write_table(table, temporary))  # type: ignore[misc]
+        yield path
+
+
+def _captions(path: Path, column: str) -> Iterator[str]:
+    if path.suffix not in SUFFIXES or not path.is_file():
+        raise DataError(f"{str(path)!r} must be a file of captions: {', '.join(SUFFIXES)}.")
+    if path.suffix == ".txt":
+        yield from (line.strip() for line in text_lines(path) if line.strip())
+        return
+    rows = (
+        json_lines(path)
+        if path.suffix == ".jsonl"
+        else csv_rows(path, [column])
+        if path.suffix == ".csv"
+        else parquet_rows(path, [column])
+    )
+    for where, row in rows:
+        if not isinstance(row, dict) or column not in row:
+            raise DataError(f"{where} has no field {column!r}.")
+        if isinstance(row[column], str) and row[column].strip():
+            yield row[column]
+
+
+def _merge(parts: Sequence[Path], out: Path) -> None:
+    """Write the sums of sorted parts, sorted; a batch of each part is held."""
+    ordered = heapq.merge(*(_rows(path) for path in parts))
+    sums = (
+        (item, sum(count for _, count in same))
+        for item, same in itertools.groupby(ordered, lambda row: row[0])
+    )
+    with pq.ParquetWriter(out, SCHEMA) as writer:
+        while part := list(itertools.islice(sums, ROWS)):
+            items, totals = zip(*part, strict=True)
+            writer.write_table(pa.table([pa.array(items), pa.array(totals)], schema=SCHEMA))
+
+
+def _rows(path: Path) -> Iterator[tuple[str, int]]:
+    with parquet(path, SCHEMA.names) as file:
+        for batch in file.iter_batches(max(1_000, ROWS // 100)):
+            yield from zip(batch["item"].to_pylist(), batch["count"].to_pylist(), strict=True)

@@ -1,0 +1,99 @@
+"""What a set is made of, and how it is written: CREPE's released CSV files (see ``benchmarks.crepe_files``)."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from caramel.benchmarks.crepe_files import BOX, COLUMNS
+from caramel.kinds.benchmark import Reject
+from caramel.kinds.scene_graph import Box
+from caramel.storage.files import write_atomically
+
+Plausible = Callable[[Sequence[str]], Sequence[float]]
+WEIGHED = 40  # negatives of a caption that are given to a model of what is sensible
+
+
+@dataclass(frozen=True)
+class Example:
+    """A part of a picture, its caption, and its hard negatives by column of the file."""
+
+    image_id: str
+    box: Box
+    caption: str
+    negatives: Mapping[str, Sequence[str]]
+
+
+def chosen(
+    texts: Iterable[str],
+    caption: str,
+    number: int,
+    rng: np.random.Generator,
+    plausible: Plausible | None = None,
+) -> list[str]:
+    """Return so many different texts, fewer where there are fewer: drawn, or the most sensible of those that are drawn.
+
+    Args:
+        texts: hard negatives of a caption.
+        caption: which is none of them.
+        number: of texts that are wanted.
+        rng: of the draw.
+        plausible: scores by how sensible texts are, the higher the more.
+    """
+    different = sorted(set(texts) - {caption})
+    drawn = [different[i] for i in rng.permutation(len(different)).tolist()]
+    if plausible is None or len(drawn) <= number:
+        return drawn[:number]
+    drawn = drawn[:WEIGHED]
+    scores = plausible(drawn)
+    return [text for _, text in sorted(zip(scores, drawn, strict=True), key=lambda row: -row[0])][:number]
+
+
+def write(path: Path, examples: Iterable[Example]) -> int:
+    """Write a file of examples, which have the same columns of negatives, and return how many there were; none: no file."""
+    rows = iter(examples)
+    first = list(islice(rows, 1))
+    if not first:
+        return 0
+    count = 0
+
+    def put(temporary: Path) -> None:
+        nonlocal count
+        with temporary.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, ["region_id", *COLUMNS, *first[0].negatives])
+            writer.writeheader()
+            for count, row in enumerate(_rows([*first, *rows]), 1):
+                writer.writerow({"region_id": count, **row})
+
+    write_atomically(path, put)
+    return count
+
+
+@contextmanager
+def rejected(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str]]]:
+    """Give what writes a reject as a row of a CSV file (place, reason, text) and counts it, and the counts by reason."""
+    counts: Counter[str] = Counter()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(Reject._fields)
+
+        def reject(found: Reject) -> None:
+            counts[found.reason] += 1
+            writer.writerow(found)
+
+        yield reject, counts
+
+
+def _rows(examples: Iterable[Example]) -> Iterator[dict[str, object]]:
+    for one in examples:
+        sides = dict(zip(BOX, (round(side) for side in one.box), strict=True))
+        negatives = {column: str(list(texts)) for column, texts in one.negatives.items()}
+        yield {"image_id": one.image_id, **sides, "caption": one.caption, **negatives}

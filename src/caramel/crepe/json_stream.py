@@ -1,0 +1,89 @@
+"""The items of a JSON list of any length, one after the other: Visual Genome's files are lists of 700 MB, of one line."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from caramel.errors import DataError
+from caramel.storage.fields import brief
+
+CHUNK = 1 << 20  # bytes that are read at a time
+LONGEST = 1 << 26  # characters of one item: the longest of Visual Genome has about 2 ** 18
+_SPACE = " \t\n\r"
+
+
+class _Text:
+    """What is known of a file's text from some place on: the rest of it is read when it is needed."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self.text, self.at = "", 0
+
+    def more(self) -> bool:
+        """Read on, at least as much as is known; return whether there was anything."""
+        data = self._file.read(max(CHUNK, len(self.text) - self.at))
+        self.text = self.text[self.at :] + self._decoder.decode(data, final=not data)
+        self.at = 0
+        return bool(data)
+
+    def sign(self) -> str:
+        """Return the next sign that is no white space; "" at the end."""
+        while True:
+            while self.at < len(self.text) and self.text[self.at] in _SPACE:
+                self.at += 1
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.more():
+                return ""
+
+    def value(self) -> Any:
+        """Return the next value and go behind it; ValueError where there is none."""
+        decoder = json.JSONDecoder()
+        while True:
+            try:
+                found, end = decoder.raw_decode(self.text, self.at)
+            except ValueError:
+                if len(self.text) - self.at > LONGEST or not self.more():
+                    raise
+                continue
+            if end < len(self.text) or not self.more():  # at the end of what is known a number may go on
+                self.at = end
+                return found
+
+
+def json_items(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (where, item) of a file that is one JSON list, as they are asked for; no more than a few items are held.
+
+    Raises:
+        DataError: it cannot be read, is no list, is broken or cut off, or an item is too long to be one.
+    """
+    number = 0
+    try:
+        with path.open("rb") as file:
+            text = _Text(file)
+            if text.sign() != "[":
+                raise DataError(
+                    f"{str(path)!r} must be a JSON list, and begins with {brief(text.text[:20])}."
+                )
+            text.at += 1
+            while not (number == 0 and text.sign() == "]"):
+                text.sign()
+                yield f"{str(path)!r}, item {number}", text.value()
+                number += 1
+                sign = text.sign()
+                text.at += 1
+                if sign == "]":
+                    break
+                if sign != ",":
+                    raise ValueError(f"a comma or a bracket is expected, not {sign!r}")
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
+        raise DataError(
+            f"{str(path)!r}, item {number}: not valid JSON, or the file is cut off: {brief(str(error))}. Download it again."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error

@@ -1,0 +1,164 @@
+"""WordNet's database files: synonyms, antonyms and words that share a grand-hypernym (Ma et al. 2023, 4.1).
+
+The files ``index.noun``, ``data.noun`` and so on (manual page wndb(5WN)) are read as they are meant to be: the index is
+held, and a line of data is read where the index says it starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from caramel.captions.words import CONTRARY
+from caramel.errors import DataError
+from caramel.kinds.scene_graph import AtomKind
+from caramel.storage.fields import brief
+from caramel.storage.records import text_lines
+
+PARTS: dict[AtomKind, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
+SENSES = 1  # of a word that count, the most frequent first: what is meant is not known
+ANTONYM, HYPERNYM, HYPONYM, SIMILAR = "!", "@", "~", "&"
+
+
+class Synset(NamedTuple):
+    """Words of one meaning, and (pointer, place of another synset, part of speech) of those that it is related to."""
+
+    words: tuple[str, ...]
+    pointers: tuple[tuple[str, int, str], ...]
+
+
+class Part:
+    """The words of one part of speech."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._index, self._data = folder / f"index.{name}", folder / f"data.{name}"
+
+    @cached_property
+    def places(self) -> dict[str, tuple[int, ...]]:
+        """Word -> places of its synsets in the data file, the most frequent sense first."""
+        found = {}
+        for line in text_lines(self._index):
+            if line.startswith(" "):  # the licence
+                continue
+            fields = line.split()
+            try:
+                count, pointers = int(fields[2]), int(fields[3])
+                found[_spoken(fields[0])] = tuple(int(f) for f in fields[6 + pointers : 6 + pointers + count])
+            except (IndexError, ValueError):
+                raise DataError(f"{str(self._index)!r} is no index of WordNet: {brief(line)}.") from None
+        return found
+
+    @lru_cache(65_536)  # noqa: B019  (a part lives as long as the program)
+    def synset(self, place: int) -> Synset:
+        """Return the synset at a place of the data file."""
+        try:
+            with self._data.open("rb") as file:
+                file.seek(place)
+                fields = file.readline().decode("utf-8").partition("|")[0].split()
+            count = int(fields[3], 16)
+            words = tuple(_spoken(fields[4 + 2 * i]) for i in range(count))
+            rest = fields[5 + 2 * count :]
+            assert int(fields[0]) == place, place
+            return Synset(
+                words,
+                tuple(
+                    (rest[i], int(rest[i + 1]), rest[i + 2])
+                    for i in range(0, 4 * int(fields[4 + 2 * count]), 4)
+                ),
+            )
+        except (OSError, IndexError, ValueError, AssertionError) as error:
+            raise DataError(
+                f"{str(self._data)!r} holds no synset of WordNet at byte {place}: {error}. Take index and data of one "
+                f"version of WordNet."
+            ) from error
+
+    def senses(self, word: str) -> tuple[int, ...]:
+        """Return the synsets of a word's most frequent senses."""
+        return self.places.get(word, ())[:SENSES]
+
+    def follow(self, place: int, *kinds: str) -> Iterator[int]:
+        """Yield the synsets of this part of speech to which a synset points."""
+        own = self._data.suffix[1]  # n, v, a
+        for kind, other, part in self.synset(place).pointers:
+            if kind in kinds and part.replace("s", "a") == own:
+                yield other
+
+
+class WordNet:
+    """A thesaurus of WordNet's files; relations that it does not know, such as "on top of", are of a list."""
+
+    def __init__(self, folder: Path) -> None:
+        self._parts = {kind: Part(folder, name) for kind, name in PARTS.items()}
+
+    def foils(self, kind: AtomKind, word: str) -> list[str]:
+        """Return antonyms, and words that share a grand-hypernym with a word and are neither its synonyms nor cover it.
+
+        Adjectives have no hypernyms: they share that of the noun that they are, as colours do.
+        """
+        found = dict.fromkeys([CONTRARY[word]] if kind == "rel" and word in CONTRARY else [])
+        part = self._parts[kind]
+        for sense in part.senses(word):
+            near = [sense, *part.follow(sense, SIMILAR)]
+            found |= dict.fromkeys(
+                w for s in near for o in part.follow(s, ANTONYM) for w in part.synset(o).words
+            )
+        tree = self._parts["obj"] if kind == "att" else part
+        for sense in tree.senses(word):
+            for parent in tree.follow(sense, HYPERNYM):
+                for grand in tree.follow(parent, HYPERNYM):
+                    for aunt in tree.follow(grand, HYPONYM):
+                        for cousin in tree.follow(aunt, HYPONYM):
+                            found |= dict.fromkeys(tree.synset(cousin).words)
+        return [
+            foil
+            for foil in found
+            if not self.covers(kind, foil, word)
+            and not self.covers(kind, word, foil)
+            and (kind != "att" or foil in part.places)
+        ]
+
+    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+        """Return whether a word is the other one, its synonym, or, of nouns and verbs, above it."""
+        part = self._parts[kind]
+        return general == special or general in _above(part, special)
+
+
+@lru_cache(65_536)
+def _above(part: Part, word: str) -> frozenset[str]:
+    """Return the synonyms of a word's senses, and all words above these."""
+    words: set[str] = set()
+    todo, seen = list(part.senses(word)), set[int]()
+    while todo:
+        place = todo.pop()
+        if place not in seen:
+            seen.add(place)
+            words.update(part.synset(place).words)
+            todo += part.follow(place, HYPERNYM)
+    return frozenset(words)
+
+
+def wordnet_words(target: str) -> WordNet:
+    """Return the thesaurus of the folder of WordNet's files, ``index.noun``, ``data.noun`` …
+
+    Raises:
+        DataError: the folder lacks a file.
+    """
+    folder = Path(target)
+    lacking = [
+        f"{kind}.{name}"
+        for name in PARTS.values()
+        for kind in ("index", "data")
+        if not (folder / f"{kind}.{name}").is_file()
+    ]
+    if lacking:
+        raise DataError(
+            f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 (wordnet.princeton.edu)."
+        )
+    return WordNet(folder)
+
+
+def _spoken(lemma: str) -> str:
+    """Return a lemma as it is said: without underscores and the marker of an adjective's place."""
+    return lemma.partition("(")[0].replace("_", " ").lower()

@@ -1,0 +1,134 @@
+"""The embedded world on a larger grid, as scene graphs: exact ones, of up to twelve atoms and more.
+
+Four of the world's pictures side by side: 4 × 4 cells, 96 × 96 pixels.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.kinds.scene_graph import AtomKind, Compound, Edge, Node, SceneGraph
+from caramel.sources.world.drawing import CELL, draw
+from caramel.sources.world.language import PREPOSITION
+from caramel.sources.world.scenes import (
+    BACKGROUNDS,
+    COLOURS,
+    GRID,
+    NOUNS,
+    RELATIONS,
+    SIZES,
+    Scene,
+    Thing,
+    related,
+)
+
+SIDE = 2 * GRID  # cells
+PIXELS = SIDE * CELL
+TRIES = 100_000
+
+
+def sample(
+    rng: np.random.Generator,
+    objects: int,
+    *,
+    words: Sequence[str] = (*NOUNS, *COLOURS),
+    without: Container[Compound] = (),
+) -> Scene:
+    """Return a random scene of objects of different names.
+
+    Args:
+        rng: source of randomness.
+        objects: how many.
+        words: nouns and colours that may be shown.
+        without: compounds that the scene must not show, as in ``graph_of``.
+    """
+    nouns, colours = ([w for w in known if w in words] for known in (NOUNS, COLOURS))
+    for _ in range(TRIES):
+        names = rng.choice(len(nouns), objects, replace=False).tolist()
+        cells = rng.choice(SIDE * SIDE, objects, replace=False).tolist()
+        things = tuple(
+            Thing(
+                nouns[name],
+                colours[int(rng.integers(len(colours)))],
+                SIZES[int(rng.integers(len(SIZES)))],
+                *divmod(cell, SIDE),
+            )
+            for name, cell in zip(names, cells, strict=True)
+        )
+        scene = Scene(things, BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
+        if not any(compound in without for compound in graph_of(scene).compounds()):
+            return scene
+    raise AssertionError(f"no scene of {objects} objects in {TRIES} draws")
+
+
+def picture(scene: Scene, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+    """Return the picture of a scene, (96, 96, 3)."""
+    tiles = [
+        [
+            draw(
+                Scene(
+                    tuple(
+                        replace(t, row=t.row % GRID, column=t.column % GRID)
+                        for t in scene.things
+                        if (t.row // GRID, t.column // GRID) == (row, column)
+                    ),
+                    scene.background,
+                ),
+                rng,
+            )
+            for column in range(2)
+        ]
+        for row in range(2)
+    ]
+    return np.concatenate([np.concatenate(row, axis=1) for row in tiles], axis=0)
+
+
+def graph_of(scene: Scene) -> SceneGraph:
+    """Return all that is true of a scene: name, colour, size and cell of each object, and how each pair lies."""
+    nodes = tuple(
+        Node(t.noun, (t.size, t.colour), (t.column * CELL, t.row * CELL, CELL, CELL)) for t in scene.things
+    )
+    edges = tuple(
+        Edge(i, PREPOSITION[kind], j)
+        for i, j in itertools.permutations(range(len(nodes)), 2)
+        for kind in RELATIONS
+        if related(scene.things[i], kind, scene.things[j])
+    )
+    return SceneGraph(nodes, edges)
+
+
+def told(graph: SceneGraph, rng: np.random.Generator) -> SceneGraph:
+    """Return the graph with one relation of each pair: what is said of a scene without saying it twice."""
+    order = rng.permutation(len(graph.edges)).tolist()
+    pairs: dict[frozenset[int], Edge] = {}
+    for number in order:
+        edge = graph.edges[number]
+        pairs.setdefault(frozenset((edge.subject, edge.object)), edge)
+    return replace(graph, edges=tuple(pairs.values()))
+
+
+class WorldWords:
+    """The words of the world: those of one kind exclude each other, and none means what another means."""
+
+    def foils(self, kind: AtomKind, word: str) -> list[str]:
+        """Return the other words of its kind."""
+        groups: dict[AtomKind, list[Sequence[str]]] = {
+            "obj": [NOUNS],
+            "att": [COLOURS, SIZES],
+            "rel": [tuple(PREPOSITION.values())],
+        }
+        return [other for group in groups[kind] if word in group for other in group if other != word]
+
+    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+        """Return whether they are the same word."""
+        return general == special
+
+
+def world_words(target: str) -> WorldWords:
+    """Return the words of the world; it needs no target."""
+    return WorldWords()

@@ -1,0 +1,90 @@
+"""What a scene graph is, and what knows which words exclude each other.
+
+The compositional language of CREPE (Ma et al. 2023, 3.1): an atom is one object, attribute or relation; a compound is an
+attribute with its object, or two objects with the relation between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+AtomKind = Literal["obj", "att", "rel"]
+Atom = tuple[AtomKind, str]
+Compound = tuple[str, ...]  # (attribute, object) or (subject, relation, object)
+Box = tuple[float, float, float, float]  # left, top, width and height, in pixels
+
+
+class Place(NamedTuple):
+    """Where an atom stands in a graph: a node, an edge, or one of a node's attributes."""
+
+    kind: AtomKind
+    owner: int  # of ``nodes``; of a relation, of ``edges``
+    rank: int = 0  # of the attribute within its node
+
+
+@dataclass(frozen=True)
+class Node:
+    """An object: its name, its attributes, and where in the picture it is."""
+
+    name: str
+    attributes: tuple[str, ...] = ()
+    box: Box | None = None
+
+
+@dataclass(frozen=True)
+class Edge:
+    """``nodes[subject]`` stands in the relation ``name`` to ``nodes[object]``."""
+
+    subject: int
+    name: str
+    object: int
+
+
+@dataclass(frozen=True)
+class SceneGraph:
+    """Objects with attributes, and relations between them: of a picture, or of what a caption says."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...] = ()
+
+    def places(self) -> dict[Place, str]:
+        """Return where each atom stands -> its word; there are as many as the graph is complex."""
+        found = {Place("obj", i): node.name for i, node in enumerate(self.nodes)}
+        found |= {
+            Place("att", i, k): word
+            for i, node in enumerate(self.nodes)
+            for k, word in enumerate(node.attributes)
+        }
+        return found | {Place("rel", i): edge.name for i, edge in enumerate(self.edges)}
+
+    def atoms(self) -> frozenset[Atom]:
+        """Return the different atoms."""
+        return frozenset((place.kind, word) for place, word in self.places().items())
+
+    def compounds(self) -> frozenset[Compound]:
+        """Return the different compounds."""
+        found: set[Compound] = {(word, node.name) for node in self.nodes for word in node.attributes}
+        found |= {(self.nodes[e.subject].name, e.name, self.nodes[e.object].name) for e in self.edges}
+        return frozenset(found)
+
+    def canonical(self) -> tuple[object, ...]:
+        """Return a form that is equal for graphs that say the same of objects of different names."""
+        nodes = sorted((node.name, tuple(sorted(node.attributes))) for node in self.nodes)
+        return tuple(nodes), tuple(sorted(c for c in self.compounds() if len(c) == 3))
+
+
+class Thesaurus(Protocol):
+    """Knows which words exclude each other, and which mean the same or more."""
+
+    def foils(self, kind: AtomKind, word: str) -> list[str]:
+        """Return words that can stand for a word and are false where it is true, in a fixed order; there may be none."""
+        ...
+
+    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+        """Return whether what ``special`` names is also called ``general``: a dog is a hound and an animal."""
+        ...
+
+
+ThesaurusMaker = Callable[[str], Thesaurus]  # of the target of a spec, NAME:TARGET

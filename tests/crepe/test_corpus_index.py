@@ -1,0 +1,100 @@
+"""What a corpus has seen is counted in shards, and splits follow from it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from caramel.crepe import corpus_index
+from caramel.crepe.corpus_index import build, items_of, seen, split_of
+from caramel.crepe.phrase_parser import phrase_parser
+from caramel.errors import DataError
+from caramel.kinds.scene_graph import Atom, Edge, Node, SceneGraph
+
+ATOMS: frozenset[Atom] = frozenset(
+    [
+        *(("obj", word) for word in ("dog", "grass", "fire hydrant", "glass", "orange")),
+        *(("att", word) for word in ("black", "wet", "orange", "glass")),
+        *(("rel", word) for word in ("on", "on top of", "next to")),
+    ]
+)
+DOG_ON_GRASS = SceneGraph((Node("dog", ("black", "wet")), Node("grass")), (Edge(0, "on", 1),))
+
+
+@pytest.mark.parametrize(
+    ("text", "graph"),
+    [
+        ("A black, wet dog is on the grass.", DOG_ON_GRASS),
+        ("Two dogs", SceneGraph((Node("dog"),))),
+        ("black cat, dog on grass", SceneGraph((Node("dog"), Node("grass")), (Edge(0, "on", 1),))),
+        (
+            "dog on top of an orange fire hydrant",
+            SceneGraph((Node("dog"), Node("fire hydrant", ("orange",))), (Edge(0, "on top of", 1),)),
+        ),
+        ("a dog beside a mat on grass", SceneGraph((Node("dog"), Node("grass")))),
+        ("an orange next to a glass", SceneGraph((Node("orange"), Node("glass")), (Edge(0, "next to", 1),))),
+        ("Το σκυλί 🐕", SceneGraph(())),
+        ("", SceneGraph(())),
+    ],
+)
+def test_phrases_are_read_by_the_words_that_are_looked_for(text: str, graph: SceneGraph) -> None:
+    assert phrase_parser(ATOMS)([text]) == [graph]
+
+
+CAPTIONS = ["a black dog", "a dog on grass", "wet grass", "nothing of note", "a black dog on grass", "glass"]
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".csv", ".jsonl", ".parquet"])
+def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = phrase_parser(ATOMS)
+    wanted = Counter(item for graph in parser(CAPTIONS) for item in items_of(graph))
+    corpus = tmp_path / f"corpus{suffix}"
+    frame = pd.DataFrame({"caption": CAPTIONS})
+    if suffix == ".txt":
+        corpus.write_text("\n".join(CAPTIONS))
+    elif suffix == ".jsonl":
+        corpus.write_text("\n".join(json.dumps({"caption": text}) for text in CAPTIONS))
+    else:
+        (frame.to_csv if suffix == ".csv" else frame.to_parquet)(corpus, index=False)
+    calls: list[str] = []
+
+    def inline(work: object, parts: list[object], **settings: object) -> list[Path]:
+        calls.append(str(settings["executor"]))
+        return real(work, parts, **(settings | {"executor": "inline"}))  # type: ignore[arg-type]
+
+    real = corpus_index.sharded_map
+    monkeypatch.setattr(corpus_index, "sharded_map", inline)
+    for size in (2, 100):
+        index = build(corpus, ATOMS, column="caption", folder=tmp_path / f"index{size}", size=size)
+        found = pd.read_parquet(index)
+        assert dict(zip(found["item"], found["count"], strict=True)) == wanted
+        assert found["item"].is_monotonic_increasing
+    assert calls == ["ray", "inline"]
+
+
+def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("\n".join(CAPTIONS))
+    index = build(corpus, ATOMS, column="", folder=tmp_path)
+    graphs = {
+        "sc": SceneGraph((Node("dog", ("black",)), Node("grass", ("wet",))), (Edge(0, "on", 1),)),
+        "uc": DOG_ON_GRASS,
+        "ua": SceneGraph((Node("fire hydrant"),)),
+    }
+    known = seen(index, graphs.values())
+    assert {split: split_of(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}
+    assert known["\x1f".join(("black", "dog"))] == 2
+
+
+def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("caption\n")
+    for path, said in ((empty, "holds no caption"), (tmp_path / "c.xml", "must be a file of captions")):
+        with pytest.raises(DataError, match=said):
+            build(path, ATOMS, column="caption", folder=tmp_path / "out")

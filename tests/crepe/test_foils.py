@@ -1,0 +1,112 @@
+"""Captions of graphs, where they name their atoms, and hard negatives that are false of the whole picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
+from caramel.crepe.matching import holds
+from caramel.crepe.realised import by_template, located
+from caramel.crepe.walks import walk
+from caramel.crepe.world_graphs import WorldWords, graph_of, picture, sample, told
+from caramel.kinds.scene_graph import Edge, Node, Place, SceneGraph
+
+WORDS = WorldWords()
+ON = "above"
+SAID = SceneGraph((Node("car", ("small", "red")), Node("box", ("blue",)), Node("cup")), (Edge(0, ON, 1),))
+
+
+def test_a_caption_is_by_the_published_template_and_says_where_its_atoms_are() -> None:
+    caption = by_template(SAID)
+    assert caption.text == "small and red car above blue box and a cup"
+    assert {place: [caption.text[a:b] for a, b in spans] for place, spans in caption.spans.items()} == {
+        place: [word] for place, word in SAID.places().items()
+    }
+
+
+def test_a_caption_that_is_given_must_name_all_atoms_each_at_a_place_of_its_own() -> None:
+    found = located("There is an old cup; the small red car is above a box that is blue.", SAID)
+    assert not isinstance(found, str)
+    assert found.text[slice(*found.spans[Place("att", 1, 0)][0])] == "blue"
+    assert located("a small car above a blue box and a cup", SAID) == "red"
+    twice = SceneGraph((Node("car", ("red",)), Node("box", ("red",))))
+    assert located("a red car and a box", twice) == "red"
+
+
+def test_a_graph_holds_with_different_objects_for_what_is_said_and_negated_where_another_object_lacks_it() -> (
+    None
+):
+    red, blue = Node("car", ("red",)), Node("car", ("blue",))
+    assert holds(SceneGraph((red,)), SceneGraph((blue, red)), WORDS)
+    assert not holds(SceneGraph((red, red)), SceneGraph((blue, red)), WORDS)
+    assert not holds(SceneGraph((red,)), SceneGraph((red,)), WORDS, negated=Place("att", 0, 0))
+    assert holds(SceneGraph((red,)), SceneGraph((blue, red)), WORDS, negated=Place("att", 0, 0))
+    pair = SceneGraph((Node("car"), Node("box")), (Edge(0, ON, 1),))
+    assert not holds(replace(pair, edges=(Edge(1, ON, 0),)), pair, WORDS)
+
+
+def foils(whole: SceneGraph, kind: str) -> set[str]:
+    made = {"atom": atom_foils, "swap": swap_foils, "negate": negation_foils}[kind]
+    return set(made(Told(by_template(SAID), SAID, whole), WORDS))
+
+
+def test_each_kind_of_negative_is_one_change() -> None:
+    assert {
+        "small and red car above blue tree and a cup",
+        "small and green car above blue box and a cup",
+        "small and red car below blue box and a cup",
+    } <= foils(SAID, "atom")
+    assert foils(SAID, "swap") == {
+        "small and red box above blue car and a cup",
+        "small and red cup above blue box and a car",
+        "small and red car above blue cup and a box",
+        "blue and red car above small box and a cup",
+        "small and blue car above red box and a cup",
+        "red car above small and blue box and a cup",
+        "red car above blue box and a small cup",
+        "small car above red and blue box and a cup",
+        "small car above blue box and a red cup",
+        "blue and small and red car above box and a cup",
+        "small and red car above box and a blue cup",
+    }
+    assert foils(SAID, "negate") == {
+        "there is no small and red car above blue box and a cup",
+        "no small and red car above blue box and a cup",
+        "small and red car above no blue box and a cup",
+        "small and red car above blue box and no cup",
+        "red car that is not small above blue box and a cup",
+        "small car that is not red above blue box and a cup",
+        "small and red car above box that is not blue and a cup",
+        "small and red car not above blue box and a cup",
+    }
+
+
+def test_what_is_true_of_the_whole_picture_is_no_negative() -> None:
+    whole = SceneGraph((*SAID.nodes, Node("car", ("small", "green"))), (*SAID.edges, Edge(3, ON, 1)))
+    assert "small and green car above blue box and a cup" not in foils(whole, "atom")
+    assert "small car that is not red above blue box and a cup" not in foils(whole, "negate")
+    bare = replace(SAID, nodes=(*SAID.nodes, Node("box")), edges=(*SAID.edges, Edge(0, ON, 3)))
+    assert "small and red car above box that is not blue and a cup" not in foils(bare, "negate")
+
+
+@pytest.mark.parametrize("atoms", [1, 4, 7, 12])
+def test_a_walk_has_just_so_many_atoms_true_of_the_picture_and_no_name_twice(atoms: int) -> None:
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        scene = sample(rng, 5)
+        graph = graph_of(scene)
+        found = walk(told(graph, rng), atoms, rng)
+        assert found is not None
+        assert len(found.places()) == atoms
+        assert holds(found, graph, WORDS)
+        assert len({node.name for node in found.nodes}) == len(found.nodes)
+    assert picture(scene, rng).shape == (96, 96, 3)
+
+
+def test_a_walk_that_runs_out_of_atoms_is_none() -> None:
+    graph = SceneGraph((Node("car", ("red",)), Node("car", ("blue",))))
+    assert walk(graph, 3, np.random.default_rng(0)) is None
+    assert walk(SceneGraph(()), 1, np.random.default_rng(0)) is None

@@ -1,0 +1,158 @@
+"""Scene graphs come out of Visual Genome's files one image at a time; what is of no use is named."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_visual_genome import item, region, write, write_graphs
+
+from caramel.crepe import json_stream
+from caramel.crepe.json_stream import json_items
+from caramel.crepe.visual_genome_graphs import (
+    BARE,
+    BROKEN,
+    EMPTY,
+    NO_SCENE,
+    TWICE,
+    UNKNOWN,
+    Picture,
+    pictures,
+)
+from caramel.errors import DataError
+from caramel.kinds.benchmark import Reject
+from caramel.kinds.scene_graph import Edge, Node, SceneGraph
+
+DOG = item(1, [("Dog", ["Brown ", "wet"]), ("grass", ["green"])], [(0, "ON", 1)])
+
+
+def read(folder: Path, *, regions: bool = False) -> tuple[list[Picture], list[Reject]]:
+    rejects: list[Reject] = []
+    return list(pictures(folder, rejects.append, regions=regions)), rejects
+
+
+def test_objects_attributes_relations_and_boxes_are_read_in_lower_case(tmp_path: Path) -> None:
+    found, rejects = read(write(tmp_path, [DOG], {}))
+    nodes = (Node("dog", ("brown", "wet"), (0, 10, 300, 300)), Node("grass", ("green",), (150, 10, 300, 300)))
+    assert found == [Picture("1", 800, 800, SceneGraph(nodes, (Edge(0, "on", 1),)))]
+    assert rejects == []
+
+
+def test_a_region_has_the_attributes_that_its_phrase_says_whatever_the_order_of_the_files(
+    tmp_path: Path,
+) -> None:
+    cat = item(2, [("cat", ["black"])], [])
+    regions = {2: [region(cat, "a black cat", [0])], 1: [region(DOG, "A wet  dog on grass.", [0, 1], [0])]}
+    found, rejects = read(write(tmp_path, [DOG, cat], regions), regions=True)
+    (wet,), (black,) = (picture.regions for picture in found)
+    assert wet.phrase == "A wet dog on grass."
+    assert wet.graph.compounds() == {("wet", "dog"), ("dog", "on", "grass")}
+    assert black.graph.compounds() == {("black", "cat")}
+    assert rejects == []
+
+
+Change = Callable[[list[Any], dict[int, list[Any]]], None]
+
+
+def _no_number(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs[1]["image_id"] = "2"
+
+
+def _object_twice(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs[1]["objects"] *= 2
+
+
+def _no_name(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs[1]["objects"][0]["names"] = []
+
+
+def _emptied(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs[1]["objects"] = []
+
+
+def _image_twice(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs.append(graphs[0])
+
+
+def _bare_region(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    regions[1] = [{**region(DOG, "a dog", [0]), "objects": []}]
+
+
+def _broken_region(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    regions[1] = [{**region(DOG, "a dog", [0]), "phrase": None}]
+
+
+def _region_of_no_image(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    regions[9] = [region(DOG, "a dog", [0])]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_no_number, BROKEN),
+        (_object_twice, BROKEN),
+        (_no_name, BROKEN),
+        (_emptied, EMPTY),
+        (_image_twice, TWICE),
+        (_bare_region, BARE),
+        (_broken_region, BROKEN),
+        (_region_of_no_image, NO_SCENE),
+    ],
+)
+def test_what_is_of_no_use_is_one_reject_and_the_rest_stays(
+    change: Change, reason: str, tmp_path: Path
+) -> None:
+    graphs, regions = [DOG, item(2, [("cat", ["black"])], [])], dict[int, list[Any]]()
+    folder = write(tmp_path, graphs, regions)
+    change(graphs, regions)
+    write_graphs(folder, graphs, regions)
+    found, rejects = read(folder, regions=True)
+    assert [reject.reason for reject in rejects] == [reason]
+    assert found[0].image_id == "1"
+
+
+def test_an_image_without_a_size_is_a_reject(tmp_path: Path) -> None:
+    write(tmp_path, [DOG, item(2, [("cat", [])], [])], {})
+    (tmp_path / "image_data.json").write_text(json.dumps([{"image_id": 1, "width": 9, "height": 9}]))
+    found, rejects = read(tmp_path)
+    assert ([p.image_id for p in found], [r.reason for r in rejects]) == (["1"], [UNKNOWN])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1, 2", "[1 2]", '[{"a": 1}, {"a"', "[1,]", "\xff[]", "nonsense"]
+)
+def test_a_file_that_is_no_list_or_is_cut_off_is_an_error_that_names_it(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "scene_graphs.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(DataError, match=r"scene_graphs\.json"):
+        list(json_items(path))
+    with pytest.raises(DataError, match="No such file"):
+        list(json_items(tmp_path / "gone.json"))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
+def test_items_are_the_same_however_the_file_is_cut(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_stream, "CHUNK", chunk)
+    values = [12, "é\n", {"a": [1.5, None]}, [], True, 7]
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps(values, ensure_ascii=False, indent=1), encoding="utf-8")
+    assert [value for _, value in json_items(path)] == values
+    path.write_text(" [ ] ")
+    assert list(json_items(path)) == []
+
+
+def test_a_long_file_is_not_held(tmp_path: Path) -> None:
+    path = tmp_path / "list.json"
+    path.write_text(json.dumps([{"text": "x" * 1_000}] * 30_000))
+    tracemalloc.start()
+    count = sum(1 for _ in json_items(path))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 30_000
+    assert peak < path.stat().st_size / 4

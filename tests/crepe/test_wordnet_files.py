@@ -1,0 +1,54 @@
+"""WordNet's files say which words exclude each other: antonyms, and words under one grand-hypernym."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from small_visual_genome import wordnet
+
+from caramel.crepe.wordnet_files import WordNet, wordnet_words
+from caramel.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> WordNet:
+    return wordnet_words(str(wordnet(tmp_path_factory.mktemp("dict"))))
+
+
+def test_words_under_one_grand_hypernym_are_foils_and_synonyms_are_not(words: WordNet) -> None:
+    assert words.foils("obj", "dog") == ["wolf", "cat"]
+
+
+def test_adjectives_have_antonyms_and_the_relatives_of_the_noun_that_they_are_if_these_are_adjectives(
+    words: WordNet,
+) -> None:
+    assert words.foils("att", "black") == ["white", "red"]
+    assert words.foils("att", "snowy") == ["black"]
+
+
+def test_a_relation_of_the_list_has_its_contrary_and_one_that_nothing_knows_has_none(words: WordNet) -> None:
+    assert words.foils("rel", "on top of") == ["under"]
+    assert words.foils("rel", "glued to") == words.foils("obj", "gnu") == []
+
+
+def test_a_word_covers_its_synonyms_and_what_is_below_it(words: WordNet) -> None:
+    assert words.covers("obj", "animal", "dog")
+    assert words.covers("obj", "dog", "domestic dog")
+    assert not words.covers("obj", "dog", "animal")
+    assert not words.covers("obj", "cat", "dog")
+    assert words.covers("rel", "move", "run")
+    assert words.covers("obj", "gnu", "gnu")
+
+
+def test_files_that_are_missing_or_of_another_version_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"lacks index\.noun, data\.noun.*wordnet\.princeton\.edu"):
+        wordnet_words(str(tmp_path))
+    folder = wordnet(tmp_path / "dict")
+    data = folder / "data.noun"
+    data.write_text("x" + data.read_text())
+    with pytest.raises(DataError, match=r"data\.noun.*no synset of WordNet at byte"):
+        wordnet_words(str(folder)).foils("obj", "dog")
+    (folder / "index.noun").write_text("dog n\n")
+    with pytest.raises(DataError, match=r"index\.noun.*no index of WordNet"):
+        wordnet_words(str(folder)).foils("obj", "dog")

@@ -1,0 +1,127 @@
+"""A small Visual Genome in the form of its release, and a small WordNet in the form of its database files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Thing = tuple[str, list[str]]
+
+
+def item(
+    image_id: int, things: Sequence[Thing], relations: Sequence[tuple[int, str, int]], side: int = 300
+) -> Any:
+    """Return an item of scene_graphs.json: objects side by side."""
+    objects = [
+        {
+            "object_id": 100 * image_id + i,
+            "names": [name],
+            "attributes": attributes,
+            "x": i * side // 2,
+            "y": 10,
+            "w": side,
+            "h": side,
+            "synsets": [],
+        }
+        for i, (name, attributes) in enumerate(things)
+    ]
+    related = [
+        {
+            "relationship_id": i,
+            "subject_id": 100 * image_id + a,
+            "predicate": name,
+            "object_id": 100 * image_id + b,
+            "synsets": [],
+        }
+        for i, (a, name, b) in enumerate(relations)
+    ]
+    return {"image_id": image_id, "objects": objects, "relationships": related}
+
+
+def region(
+    graph: Any, phrase: str, places: Sequence[int], relations: Sequence[int] = (), side: int = 300
+) -> Any:
+    """Return a region of region_graphs.json that names some objects and relations of an item."""
+    return {
+        "region_id": 1,
+        "image_id": graph["image_id"],
+        "x": 0,
+        "y": 0,
+        "width": side,
+        "height": side,
+        "phrase": phrase,
+        "objects": [{"object_id": graph["objects"][i]["object_id"], "name": "?"} for i in places],
+        "relationships": [graph["relationships"][i] for i in relations],
+        "synsets": [],
+    }
+
+
+def write(folder: Path, graphs: Sequence[Any], regions: Mapping[int, Sequence[Any]], side: int = 800) -> Path:
+    """Write the three files of the release into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sizes = [{"image_id": i, "width": side, "height": side} for i in sorted({g["image_id"] for g in graphs})]
+    (folder / "image_data.json").write_text(json.dumps(sizes), encoding="utf-8")
+    return write_graphs(folder, graphs, regions)
+
+
+def write_graphs(folder: Path, graphs: Sequence[Any], regions: Mapping[int, Sequence[Any]]) -> Path:
+    """Write the two files of graphs into a folder."""
+    regional = [{"image_id": i, "regions": list(found)} for i, found in regions.items()]
+    (folder / "scene_graphs.json").write_text(json.dumps(graphs), encoding="utf-8")
+    (folder / "region_graphs.json").write_text(json.dumps(regional), encoding="utf-8")
+    return folder
+
+
+# name -> (part of speech, words, [(pointer, name)])
+SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
+    "animal": ("n", ["animal"], [("~", "canine"), ("~", "feline")]),
+    "canine": ("n", ["canine"], [("@", "animal"), ("~", "dog"), ("~", "wolf")]),
+    "feline": ("n", ["feline"], [("@", "animal"), ("~", "cat")]),
+    "dog": ("n", ["dog", "domestic_dog"], [("@", "canine")]),
+    "wolf": ("n", ["wolf"], [("@", "canine")]),
+    "cat": ("n", ["cat"], [("@", "feline")]),
+    "colour": ("n", ["colour"], [("~", "chromatic"), ("~", "achromatic")]),
+    "chromatic": ("n", ["chromatic_colour"], [("@", "colour"), ("~", "red_n")]),
+    "achromatic": ("n", ["achromatic_colour"], [("@", "colour"), ("~", "black_n"), ("~", "ivory_n")]),
+    "red_n": ("n", ["red"], [("@", "chromatic")]),
+    "black_n": ("n", ["black"], [("@", "achromatic")]),
+    "ivory_n": ("n", ["ivory"], [("@", "achromatic")]),
+    "red": ("a", ["red"], []),
+    "black": ("a", ["black"], [("!", "white")]),
+    "white": ("a", ["white(p)"], [("!", "black")]),
+    "snowy": ("s", ["snowy"], [("&", "white")]),
+    "act": ("v", ["act"], [("~", "move")]),
+    "move": ("v", ["move"], [("@", "act"), ("~", "run")]),
+    "run": ("v", ["run"], [("@", "move")]),
+}
+PARTS = {"n": "noun", "a": "adj", "v": "verb"}
+
+
+def wordnet(folder: Path) -> Path:
+    """Write ``SYNSETS`` as index and data files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    licence = "  1 This stands for the licence.\n"
+    places: dict[str, int] = {}
+    for _ in range(2):  # places are eight digits wide, so that the second turn has them right
+        for kind, part in PARTS.items():
+            text, index = licence, dict[str, list[str]]()
+            for name, (pos, words, pointers) in SYNSETS.items():
+                if pos.replace("s", "a") != kind:
+                    continue
+                places[name] = len(text)
+                said = " ".join(f"{word} 0" for word in words)
+                ends = " ".join(
+                    f"{sign} {places.get(to, 0):08d} {SYNSETS[to][0]} 0000" for sign, to in pointers
+                )
+                text += f"{places[name]:08d} 05 {pos} {len(words):02x} {said} {len(pointers):03d} {ends} | a gloss  \n"
+                for word in words:
+                    index.setdefault(word.partition("(")[0], []).append(f"{places[name]:08d}")
+            lines = [
+                f"{word} {kind} {len(at)} 1 @ {len(at)} 0 {' '.join(at)}  \n"
+                for word, at in sorted(index.items())
+            ]
+            (folder / f"data.{part}").write_text(text, encoding="ascii")
+            (folder / f"index.{part}").write_text(licence + "".join(lines), encoding="ascii")
+    return folder
