@@ -58,19 +58,19 @@ class Lesson(NamedTuple):
     failed: tuple[Failed, ...] = ()
 
 
-def lesson(rng: Rng, objects: int = MAX_OBJECTS) -> Lesson:
-    """Return a lesson on a drawn caption of so many objects at most; all prompts that can be asked of it are as frequent."""
+def lesson(rng: Rng) -> Lesson:
+    """Return a lesson on a drawn caption of the world; all prompts that can be asked of it are as frequent."""
     while True:
-        said = _said(rng, objects)
+        said = _said(rng)
         name = _pick(rng, names())
         made = _made(name, said, rng)
         if made is not None:
             return made
 
 
-def _said(rng: Rng, objects: int) -> Reading:
+def _said(rng: Rng) -> Reading:
     """Return what a caption says, drawn as the world's are."""
-    shown = int(rng.integers(1, objects + 1))
+    shown = int(rng.integers(1, MAX_OBJECTS + 1))
     scene = sample_scene(rng, objects=shown, prior=PRIOR)
     said = with_tail(sample_meaning(rng, scene.things), sample_tail(rng, shown, shown))
     return replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))

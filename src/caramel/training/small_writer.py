@@ -18,7 +18,6 @@ from caramel.captions.lessons import Lesson, lesson
 from caramel.captions.prompts.prompt_files import AGAIN, names, prompt, written
 from caramel.kinds.trainer import Curve
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.sources.world.scenes import MAX_OBJECTS
 from caramel.storage.files import empty_folder
 from caramel.training.loop import Training, train, weight_decay_groups
 
@@ -119,7 +118,7 @@ def train_writer(
     training = Training(
         {"model": model},
         optimizer,
-        lambda step: packed(tokenizer, _lessons([seed, 2, step], batch, _objects(step / steps))),
+        lambda step: packed(tokenizer, _lessons([seed, 2, step], batch)),
         loss,
         steps,
         warmup,
@@ -134,14 +133,9 @@ def train_writer(
     return curve
 
 
-def _lessons(seed: Sequence[int], number: int, objects: int = MAX_OBJECTS) -> list[Lesson]:
+def _lessons(seed: Sequence[int], number: int) -> list[Lesson]:
     rng = np.random.default_rng(seed)
-    return [lesson(rng, objects) for _ in range(number)]
-
-
-def _objects(done: float) -> int:
-    """Return of how many objects captions tell at most after a share of the steps: what is short is learnt first."""
-    return 1 if done < 0.2 else 2 if done < 0.5 else MAX_OBJECTS
+    return [lesson(rng) for _ in range(number)]
 
 
 def chat_template() -> str:
