@@ -86,7 +86,7 @@ def test_nothing_after_the_gate_has_run(stopped: tuple[Project, str]) -> None:
     assert len(later) > 10
     assert [path for path in later if path.exists()] == []
     ran = re.findall(r"Running stage '(\w+)'", said)
-    assert ran == ["scenes", "negatives", "scores", "refine", "validate_captions"]
+    assert ran == ["scenes", "train_writer", "negatives", "scores", "refine", "validate_captions"]
 
 
 def test_the_data_docs_show_what_failed(stopped: tuple[Project, str]) -> None:
