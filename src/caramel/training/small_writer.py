@@ -186,7 +186,7 @@ def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
 def make_model(tokenizer: Any, width: int, layers: int) -> Any:
     """Return an LFM2 with random weights: ``width`` numbers for each token, three times as many inside of a layer.
 
-    Every other layer is a convolution over three tokens and the rest attend: so it learns to copy in fewer steps than a Llama.
+    Every other layer is a convolution over three tokens and the rest attend.
     """
     from transformers import Lfm2Config, Lfm2ForCausalLM
 

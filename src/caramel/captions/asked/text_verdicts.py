@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 from rapidfuzz.distance import Levenshtein
@@ -173,7 +175,7 @@ def _is_again(caption: str, text: str, similar: float) -> bool:
 def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool | None]:
     """Return whether the text differs by one change, and whether that is where it was asked for, if that can be told."""
     if change.subtype.startswith("swap"):
-        return sorted(_bare(old)) == sorted(_bare(new)), _exchanged(old, change.old, change.new) == _bare(new)
+        return sorted(_bare(old)) == sorted(_bare(new)), _bare(new) in _exchanged(old, change.old, change.new)
     start, gone, come = _block(old, new)
     named, added = folded(change.old), folded(change.new)
     if change.subtype.startswith("replace"):
@@ -209,14 +211,23 @@ def _bare(found: Sequence[str]) -> list[str]:
     return [word for word in found if word not in ARTICLES]
 
 
-def _exchanged(found: list[str], first: str, second: str) -> list[str] | None:
-    """Return the words with two of their phrases exchanged, without articles; None if one is not there."""
-    text = f" {' '.join(found)} "
-    a, b = (f" {' '.join(folded(phrase))} " for phrase in (first, second))
-    if a == b or not a.strip() or not b.strip() or a not in text or b not in text:
-        return None
-    marked = text.replace(a, " \0 ", 1).replace(b, a, 1).replace(" \0 ", b, 1)
-    return _bare(marked.split())
+def _exchanged(found: list[str], first: str, second: str) -> list[list[str]]:
+    """Return the words with two of their phrases exchanged, without articles: once for each two places where they stand."""
+    a, b = folded(first), folded(second)
+    if a == b or not a or not b:
+        return []
+    made = []
+    for i, j in product(_places(found, a), _places(found, b)):
+        (one, at), (other, later) = sorted([(a, i), (b, j)], key=itemgetter(1))
+        if at + len(one) <= later:
+            between, rest = found[at + len(one) : later], found[later + len(other) :]
+            made.append(_bare([*found[:at], *other, *between, *one, *rest]))
+    return made
+
+
+def _places(found: list[str], phrase: list[str]) -> list[int]:
+    """Return where a phrase begins among words."""
+    return [i for i in range(len(found)) if found[i : i + len(phrase)] == phrase]
 
 
 def _of_kind(change: Change) -> bool | None:
