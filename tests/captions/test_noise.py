@@ -75,6 +75,14 @@ def test_the_table_counts_drafts_by_part_and_what_was_kept(rows: pd.DataFrame) -
     assert (whole["kept"], whole["kept_right"], whole["still_true"]) == (3, 1, 2)
 
 
+def test_a_part_of_which_no_draft_came_stands_in_the_table(rows: pd.DataFrame) -> None:
+    prompts = pd.Series(["swap_att@1", "add_obj@1"])
+    of = rows[rows["part"] != "swap_att"]
+    table = noise(of, [], ["p1:swap_att", "p2:add_att", "p3:add_obj"], prompts).set_index("subtype")
+    assert table.loc["swap_att", ["texts", "requests", "drafts"]].tolist() == [1, 1, 0]
+    assert table.loc["all", "texts"] == 3
+
+
 def test_a_check_is_judged_by_what_it_refuses(rows: pd.DataFrame) -> None:
     found = checks(rows).set_index(["part", "check"])
     assert found.loc[("negatives", "place")].tolist()[1:] == [7, 1.0, 1.0, 1.0]

@@ -156,7 +156,7 @@ def noise(
     """
     asked = prompts.str.split("@").str[0].map(_part_of).value_counts()
     texts = pd.Series([*kept, *dropped], dtype=str).str.rpartition(":")[2].value_counts()
-    texts = texts[texts.index.isin(rows["part"].unique())]  # all others another backend wrote
+    texts = texts[texts.index.isin({*rows["part"], *asked.index})]  # all others another backend wrote
     last = rows["id"].isin(set(kept)) & ~rows["id"].duplicated(keep="last")
     found = []
     for part in [*(name for name in (*CHANGED, PARAPHRASE) if name in texts), "all"]:

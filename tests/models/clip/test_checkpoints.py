@@ -61,8 +61,21 @@ def test_vectors_are_unit_vectors_in_the_order_asked_for(clip_folder) -> None:
     assert np.allclose(together, np.stack(alone), atol=1e-6)
 
 
-def test_a_vector_does_not_depend_on_what_is_encoded_with_it(clip_folder, files) -> None:
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_a_vector_does_not_depend_on_what_is_encoded_with_it(threads, clip_folder, files) -> None:
     """To the last bit: what a store holds already decides what is encoded together."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        same_alone_and_together(clip_folder, files)
+    finally:
+        torch.set_num_threads(before)
+
+
+def same_alone_and_together(clip_folder, files) -> None:
+    """Assert that images and texts have equal vectors in batches of any size."""
     model = encoder(clip_folder)
     texts = [f"A {size} {thing} left of a {other}." for size in ("red", "big", "blue") for thing in ("car", "cup", "house")
              for other in ("tree", "dog", "lamp")]  # fmt: skip

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from caramel.models.clip.assembly import Clip
 
-# Products of fewer rows take other routines on a processor, which round otherwise: a vector's last bits would depend on
-# what is encoded with it, and so on what a store holds already. Seen below 4 rows for each thread.
-LEAST = 16
+# Products of fewer rows for each thread take other routines on a processor, which round otherwise: a vector's last bits would
+# depend on what is encoded with it, and so on what a store holds already. Seen below 4 rows, of a ResNet below 16.
+LEAST, OF_A_THREAD = 16, 4
 
 
 def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
@@ -135,10 +135,11 @@ class ClipEncoder:
             return encode_text(self._clip, self._filled(tokens))[: len(tokens)]
 
     def _filled(self, batch: npt.NDArray[Any]) -> torch.Tensor:
-        """Return a batch on the device; on a processor its last item is repeated up to ``LEAST``."""
+        """Return a batch on the device; on a processor its last item is repeated up to a least number of rows."""
         import torch
 
-        short = LEAST - len(batch) if self._device == "cpu" else 0
+        least = max(LEAST, OF_A_THREAD * torch.get_num_threads())
+        short = least - len(batch) if self._device == "cpu" else 0
         if short > 0:
             batch = np.concatenate([batch, np.repeat(batch[-1:], short, axis=0)])
         return torch.from_numpy(batch).to(self._device)
