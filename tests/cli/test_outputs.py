@@ -58,6 +58,7 @@ CASES = {
     ),
     "metrics": ("metrics", "--benchmark", BENCHMARK, "{}/run/metrics.csv", "--out", "{}/run"),
     "compare": ("compare", "{}/run", "{}/other/comparison.csv", "--out", "{}/other"),
+    "runs": ("runs", "v1", "--out", "{}/pins/v1.json"),
     "study": ("study", "--out", "{}/set"),
     "table": ("table", "{}/run", "--benchmark", BENCHMARK, "--out", "{}/run/similarities.parquet"),
 }
@@ -76,13 +77,15 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         }
         for i in range(12)
     ]
-    for folder in ("set", "file", "run", "other"):
+    for folder in ("set", "file", "run", "other", "pins"):
         (tmp_path / "in" / folder).mkdir(parents=True)
     text = json.dumps({row["id"]: row for row in rows})
     Path("in/set/swap_obj.json").write_text(text)
     Path("params").symlink_to(
         tmp_path / "in" / "set"
     )  # what a study reads lies in the folder that it is run in
+    Path("pins").symlink_to(tmp_path / "in" / "pins")
+    Path("in/pins/v1.json").write_text("{}")
     for report in ("refine", "selection"):
         Path(f"in/file/{report}.json").write_text(text)
     pd.DataFrame(rows).to_parquet("in/file/pairs.parquet")
@@ -122,7 +125,8 @@ def test_every_command_that_writes_is_tried() -> None:
     writing = {
         name for name, command in group.commands.items() if any(p.name == "out" for p in command.params)
     }
-    elsewhere = {"get"}  # tests/release/test_getting.py: what it reads is a project
+    # tests/release/test_getting.py, test_releasing.py, test_model_release.py: what they read is a project
+    elsewhere = {"get", "release", "release-model"}
     assert writing == {arguments[0] for arguments in CASES.values()} | elsewhere
 
 

@@ -55,14 +55,36 @@ def test_what_only_people_can_say_is_marked_until_they_do(project: Path, tmp_pat
 
 
 def test_questions_about_people_fall_away_where_it_shows_none() -> None:
-    about = About(answers={"q17": "No, only cups."})
     people = [question for question in QUESTIONS if question.people]
-    assert all(answer(question, about, {}).startswith("Does not apply") for question in people)
+    assert all(answer(question, About(people=False), {}).startswith("Does not apply") for question in people)
+    assert all(
+        answer(question, About(), {17: "No. Cups."}).startswith("Does not apply") for question in people
+    )
     assert not any(answer(question, About(), {}) for question in people)
     assert any(
         line.startswith("answers.q99: there is no such question")
         for line in unanswered(About(answers={"q99": "x"}), {})
     )
+
+
+@pytest.mark.parametrize(
+    "said", ["Normal street scenes, with faces.", "Not known.", "No.", "Nobody asked.", "north of the river"]
+)
+def test_words_of_an_answer_do_not_say_that_there_are_no_people(said: str) -> None:
+    about = About(answers={"q17": said})
+    people = [question for question in QUESTIONS if question.people]
+    assert not any(answer(question, about, {}) for question in people)
+    assert "nor `people: false`" in "".join(unanswered(about, {}))
+
+
+@pytest.mark.parametrize(("said", "told"), [(True, "Yes."), (False, "No.")])
+def test_whether_it_relates_to_people_is_said_by_people(
+    said: bool, told: str, project: Path, tmp_path: Path
+) -> None:
+    text = sheet(project, {**released_projects.ABOUT, "people": said, "answers": {}}, tmp_path / "out")
+    given = dict(re.findall(r"\*\*(\d+)\. [^\n]*\*\*\n\n(.*?)(?=\n\n(?:\*\*\d|##)|\Z)", text, re.DOTALL))
+    assert given["17"] == told
+    assert given["18"] == (OPEN if said else "Does not apply: it does not relate to people.")
 
 
 @pytest.mark.parametrize(

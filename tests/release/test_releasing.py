@@ -211,6 +211,7 @@ def test_what_is_not_said_is_told_and_refused_when_strict(spoiled: Path, tmp_pat
         ({"sources": {"x": {"licence": "CC-BY-NC-4.0"}}}, "CC-BY-4.0 permits commercial use, and source 'x'"),
         ({"sources": {"x": {"licence": "CC-BY-SA-4.0"}}}, "source 'x'.*asks for the same licence"),
         ({"sources": {"x": {"licence": "CC-BY-ND-4.0"}}}, "source 'x'.*permits no changed copies"),
+        ({"licence": "CC0-1.0"}, "CC0-1.0 asks for no attribution, and source 'x'"),
         ({"sources": {"coco": {"licence": "MIT"}}}, "sources.coco: no source of this version"),
     ],
 )
@@ -234,6 +235,8 @@ def test_a_licence_that_is_unknown_or_permits_less_is_refused_when_strict(
         ("title: ''", "title"),
         ("authors: [{given: A}]", "authors: 0: family: missing"),
         ("doi: x", "doi"),
+        ("doi: '10.5281/x}'", "doi"),
+        ("url: 'https://example.org/}'", "url"),
         ("- a", "release"),
         ("a: [", "not valid YAML"),
     ],
@@ -335,6 +338,14 @@ def test_changes_since_an_earlier_pin_are_told_in_text_and_json(spoiled: Path, t
     assert (tmp_path / "out" / "data" / "instances_source").is_dir(), (
         "it is another table than the instances now"
     )
+
+
+def test_an_earlier_pin_that_is_not_there_is_told_before_anything_is_written(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("caramel.release.releasing.staging", None)
+    with pytest.raises(DataError, match="There is no pin 'v0'"):
+        release("v1", project, out=tmp_path / "out", since="v0")
 
 
 def test_what_is_added_is_given_the_test_split_and_is_summed(project: Path, tmp_path: Path) -> None:

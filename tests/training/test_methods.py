@@ -34,7 +34,7 @@ def changed(encoded: Encoded, change) -> Encoded:
     return replace(encoded, **change(encoded), teacher=teacher)
 
 
-def test_the_readme_describes_each_method_as_it_describes_itself() -> None:
+def test_the_page_of_the_graph_describes_each_method_as_it_describes_itself() -> None:
     said = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8"))
     for name in METHODS:
         assert f"- `{name}`: {METHODS[name].help}" in said

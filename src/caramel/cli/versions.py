@@ -87,10 +87,13 @@ def runs(name: str, out: Path | None) -> None:
     """
     from caramel.release.pin_file import read_pin
     from caramel.release.runs import runs_of
+    from caramel.storage.files import keep_inputs, write_atomically
 
+    if out is not None:
+        keep_inputs([out], [Path("pins"), Path("mlruns")])
     found = runs_of(read_pin(name, Path()), Path())
     if out is not None:
-        found.to_csv(out, index=False)
+        write_atomically(out, lambda path: found.to_csv(path, index=False))
         say(f"{len(found)} runs of version {name}: {str(out)!r}.")
     elif len(found):
         say(found.to_string(index=False))

@@ -54,11 +54,12 @@ class About(BaseModel):
     description: Text | None = None
     licence: Text | None = None
     authors: list[Author] = []
-    url: Text | None = None
-    doi: str | None = Field(None, pattern=r"^10\.\d{4,9}/\S+$")
+    url: str | None = Field(None, max_length=2000, pattern=r"^[^\s{}]+$")  # a brace ends a field of BibTeX
+    doi: str | None = Field(None, pattern=r"^10\.\d{4,9}/[^\s{}]+$")
     contact: Text | None = None
     languages: list[Text] = ["en"]
     keywords: list[Text] = []
+    people: bool | None = None  # whether it relates to people
     sources: dict[str, Source] = {}
     answers: dict[str, Text] = {}
 

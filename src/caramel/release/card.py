@@ -11,7 +11,7 @@ import pandas as pd
 from caramel.contracts import Table
 from caramel.release.about import About, Source
 from caramel.release.escaping import code, markdown, paragraph, rows, yaml
-from caramel.release.licences import LICENCES
+from caramel.release.licences import LICENCES, on_hub
 from caramel.release.pin_file import Pin
 
 EXAMPLES = 3  # instances that the card shows
@@ -67,7 +67,6 @@ def write_card(facts: Facts, lacks: Sequence[str], folder: Path) -> None:
 
 def header(facts: Facts) -> dict[str, Any]:
     """Return the hub's metadata."""
-    licence = LICENCES.get(facts.about.licence or "")
     total = max(sum(part.splits.values()) for part in facts.parts)
     configs = [
         {
@@ -81,7 +80,7 @@ def header(facts: Facts) -> dict[str, Any]:
     ]
     return {
         "pretty_name": facts.title,
-        "license": licence.hub if licence else "unknown",
+        **on_hub(facts.about.licence),
         "language": list(facts.about.languages),
         "task_categories": ["image-to-text", "zero-shot-image-classification"],
         "tags": ["compositionality", "hard-negatives", "caramel", *facts.about.keywords],

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from caramel.release.about import About
 from caramel.release.escaping import markdown, paragraph
-from caramel.release.known import NOBODY
 from caramel.release.questions import QUESTIONS, Question
 
 OPEN = "**To be answered by the authors.**"
@@ -25,7 +24,7 @@ def unanswered(about: About, known: Mapping[int, str]) -> list[str]:
         if key not in keys
     ]
     return nothing + [
-        f"answers.{question.key}: not said: {question.text}"
+        f"answers.{question.key}: not said{' (nor `people: false`)' if question.people else ''}: {question.text}"
         for question in QUESTIONS
         if not (question.optional or answer(question, about, known))
     ]
@@ -36,14 +35,13 @@ def answer(question: Question, about: About, known: Mapping[int, str]) -> str:
     said = about.answers.get(question.key)
     parts = [part for part in (known.get(question.number), paragraph(said) if said else None) if part]
     if not parts and question.people and not _of_people(about, known):
-        return f"Does not apply: it does not relate to people. {NOBODY if 17 in known else ''}".strip()
+        return "Does not apply: it does not relate to people."
     return "\n\n".join(parts)
 
 
 def _of_people(about: About, known: Mapping[int, str]) -> bool:
-    """Return whether it relates to people, or nobody said that it does not."""
-    said = about.answers.get("q17") or known.get(17, "")
-    return said.strip().lower()[:2] != "no"
+    """Return whether it relates to people, or nobody said that it does not; words of an answer say neither."""
+    return about.people is not False and not known.get(17, "").startswith("No.")
 
 
 def write_datasheet(about: About, known: Mapping[int, str], title: str, folder: Path) -> None:

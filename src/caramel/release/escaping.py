@@ -10,7 +10,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-_MARKS = re.compile(r"([\\`*_{}\[\]|~$@^]|^[#+=>-]|:(?=//)|(?<=^\d)[.)])")
+_MARKS = re.compile(r"([\\`*_{}\[\]|~$@^]|^[#+=-]|:(?=//)|(?<=^\d)[.)])")
+_MARKED = re.compile(r"\\([\W_])|(`+)(.*?)(?<!`)\2(?!`)", re.DOTALL)
 _BAR, _ESCAPED = re.compile(r"(?<!\\)\|"), r"\\|"
 _TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", **{sign: f"\\{sign}" for sign in "#$%&_"}}
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -33,7 +34,16 @@ def paragraph(text: str) -> str:
 
 def plain(text: str) -> str:
     """Return what ``markdown``, ``paragraph`` and ``code`` made as it is read."""
-    return html.unescape(re.sub(r"\\([^\w\s])", r"\1", text)).replace("`", "").strip()
+    found, end = [], 0
+    for mark in _MARKED.finditer(text):
+        found += [html.unescape(text[end : mark.start()]), mark[1] or _of_code(mark[3])]
+        end = mark.end()
+    return "".join([*found, html.unescape(text[end:])]).strip()
+
+
+def _of_code(inside: str) -> str:
+    """Return what stands in the letters of code, without the spaces that keep its own backticks from the fence."""
+    return inside[1:-1] if inside.startswith(" `") or inside.endswith("` ") else inside
 
 
 def code(text: str) -> str:

@@ -70,7 +70,7 @@ def known(facts: Facts, contents: Contents) -> dict[int, str]:
         57: "A version that was pinned is never overwritten; each release names its pin and its content hash.",
     }
     found |= _said(about, facts)
-    if all_drawn(facts):
+    if all_drawn(facts) and about.people is not True:
         found |= dict.fromkeys((15, 16, 17, 28), f"No. {NOBODY}")
         found[25] = "Nobody: programs drew the pictures and wrote the captions."
         found[26] = f"It was made by programs, and pinned on {pinned.created}; it shows no time."
@@ -92,6 +92,8 @@ def _said(about: About, facts: Facts) -> dict[int, str]:
     said = {name: about.sources.get(name, Source()).licence or "" for name in facts.sources}
     if all(name in LICENCES for name in said.values()):
         found[49] = "; ".join(f"{code(s)}: {name} ({LICENCES[name].permits})" for s, name in said.items())
+    if about.people is not None:
+        found[17] = "Yes." if about.people else "No."
     if about.contact:
         found[53] = markdown(about.contact)
     return found

@@ -14,7 +14,7 @@ class Licence(NamedTuple):
     """What a licence says of data under it."""
 
     name: str  # SPDX identifier
-    hub: str  # its name on the hub
+    hub: str  # its name on the hub; "other" where the hub has none
     commercial: bool = True  # use in trade
     changes: bool = True  # passing on what was changed
     attribution: bool = True
@@ -38,14 +38,22 @@ class Licence(NamedTuple):
         )
 
 
+# Those of Creative Commons' names that the hub knows: huggingface.co/docs/hub/repositories-licenses
+_ON_HUB = {
+    *("cc-by-2.0", "cc-by-2.5", "cc-by-3.0", "cc-by-4.0", "cc-by-sa-3.0", "cc-by-sa-4.0", "cc-by-nc-2.0"),
+    *("cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nd-4.0", "cc-by-nc-nd-3.0", "cc-by-nc-nd-4.0"),
+    *("cc-by-nc-sa-2.0", "cc-by-nc-sa-3.0", "cc-by-nc-sa-4.0"),
+}
+
+
 def _creative_commons() -> list[Licence]:
     found = []
-    for version in ("3.0", "4.0"):
+    for version in ("2.0", "2.5", "3.0", "4.0"):
         for parts in ("BY", "BY-SA", "BY-NC", "BY-ND", "BY-NC-SA", "BY-NC-ND"):
             name = f"CC-{parts}-{version}"
             has = parts.split("-")
             free = ("NC" not in has, "ND" not in has, True, "SA" in has)
-            found.append(Licence(name, name.lower(), *free))
+            found.append(Licence(name, name.lower() if name.lower() in _ON_HUB else "other", *free))
     return found
 
 
@@ -69,6 +77,15 @@ LICENCES: Mapping[str, Licence] = {
 }
 
 
+def on_hub(name: str | None) -> dict[str, str]:
+    """Return the fields of a card's header that say a licence; what the hub has no name for is named with its text."""
+    licence = LICENCES.get(name or "")
+    if licence is None:
+        return {"license": "unknown"}
+    named = {"license_name": licence.name.lower(), "license_link": licence.url}
+    return {"license": licence.hub, **(named if licence.hub == "other" else {})}
+
+
 def unknown(name: str) -> str:
     """Return what to say of a name that is no licence here."""
     near = difflib.get_close_matches(name.upper(), {known.upper(): known for known in LICENCES}, 1, 0.5)
@@ -82,6 +99,8 @@ def conflicts(released: Licence, of: str, source: Licence) -> list[str]:
     found = []
     if released.commercial and not source.commercial:
         found.append(f"{released.name} permits commercial use, and {of} ({source.name}) does not")
+    if source.attribution and not released.attribution:
+        found.append(f"{released.name} asks for no attribution, and {of} ({source.name}) does")
     if not source.changes:
         found.append(f"{of} ({source.name}) permits no changed copies, and a release is one")
     if source.alike and released.name != source.name:

@@ -27,7 +27,7 @@ from caramel.release.croissant import write_croissant
 from caramel.release.datasheet import answer, unanswered, write_datasheet
 from caramel.release.known import known
 from caramel.release.picture_tables import write_pictured
-from caramel.release.pin_file import pin_path
+from caramel.release.pin_file import pin_path, read_pin
 from caramel.release.public_formats import write_formats
 from caramel.release.questions import QUESTIONS
 from caramel.release.tars import write_webdataset
@@ -81,6 +81,8 @@ def release(
     place = about or (root / "release.yaml")
     said = read_about(place) if about or place.exists() else About()
     contents = Contents(name, root)
+    if since is not None:
+        read_pin(since, root)  # before hours of work
     index = contents.index()
     frames = {
         key: rows

@@ -7,7 +7,7 @@ import io
 import json
 import re
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -74,25 +74,32 @@ def suffix(data: bytes, name: str) -> str:
         raise DataError(f"Image {name!r} cannot be released: {error}.") from error
 
 
-def file_name(image_id: str, ending: str) -> str:
+def file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
     """Return a name for an image's file that any system takes, another one for every image.
 
     A name that is plain stays; of others signs are replaced, and a hash tells them apart.
+
+    Args:
+        image_id: the image's name.
+        ending: of the file, without a dot.
+        taken: names of other files in small letters, since some systems do not tell them from large ones.
     """
     stem = image_id.removesuffix(f".{ending}")
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:100]
-    if plain == stem and stem:
+    if plain == stem and stem and f"{plain}.{ending}".lower() not in taken:
         return f"{plain}.{ending}"
     return f"{plain}.{hashlib.sha256(image_id.encode()).hexdigest()[:12]}.{ending}"
 
 
 def write_images(names: list[str], pictures: Pictures, path: Path) -> dict[str, str]:
     """Write images to a tar file, each compared with its SHA-256; return image_id -> name of its file there."""
-    files = {}
+    files: dict[str, str] = {}
+    taken: set[str] = set()
     with tar(path) as to:
         for name in names:
             data = pictures.checked(name)
-            files[name] = file_name(name, suffix(data, name))
+            files[name] = file_name(name, suffix(data, name), taken)
+            taken.add(files[name].lower())
             to.add(files[name], data)
     return files
 

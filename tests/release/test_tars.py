@@ -1,0 +1,30 @@
+"""Files of a tar never meet, whatever the images are called."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from released_projects import picture
+from stored_images import stored
+
+from caramel import tables
+from caramel.release.tars import file_name, write_images
+from caramel.storage.image_store import Pictures
+
+
+def test_images_whose_names_differ_by_suffix_or_case_alone_are_unpacked_beside_each_other(
+    tmp_path: Path,
+) -> None:
+    assert file_name("a", "png") == file_name("a.png", "png"), "both names are plain"
+    index = tmp_path / "data" / "images.parquet"
+    size = {"width": 6, "height": 6, "source": "x", "split": "test"}
+    names = ["a", "a.png", "A", "b"]
+    stored(index, [{"image_id": name, "data": picture(n + 1), **size} for n, name in enumerate(names)])
+    pictures = Pictures(index, tables.read(tables.IMAGES, index))
+    files = write_images(names, pictures, tmp_path / "images.tar")
+    assert (files["a"], files["b"]) == ("a.png", "b.png")
+    assert len({file.lower() for file in files.values()}) == len(names)
+    with tarfile.open(tmp_path / "images.tar") as tar:
+        tar.extractall(tmp_path / "out", filter="data")
+    assert all((tmp_path / "out" / files[name]).read_bytes() == pictures[name] for name in names)
