@@ -11,6 +11,8 @@ from remote_projects import cached
 
 from caramel import tables
 from caramel.release import pin as pins
+from caramel.release.named_versions import version_of
+from caramel.release.pin_file import read_pin
 from caramel.release.versions_apart import apart, told
 
 
@@ -59,7 +61,7 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
     )
     gone = tables.frame(tables.REJECTS, [("c:swap_att", "refine", "surplus", "not c")])
     version(tmp_path, "v2", new, gone, right=30, seed=2)
-    found = apart("v1", "v2", tmp_path)
+    found = apart(read_pin("v1", tmp_path), read_pin("v2", tmp_path), tmp_path)
     assert found.params == {"negatives.seed": [1, 2]}
     assert found.code is None, "it is no repository"
     rows = {table.path: table for table in found.tables}["data/refine/negatives.parquet"]
@@ -78,5 +80,5 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
     ):
         assert said in text
     assert json.loads(json.dumps(found.as_json()))["tables"]
-    same = apart("v1", "v1", tmp_path)
+    same = apart(*[version_of(name, tmp_path) for name in ("v2", ".")], tmp_path)
     assert (same.params, same.tables, same.metrics) == ({}, [], [])

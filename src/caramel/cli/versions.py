@@ -134,19 +134,38 @@ def get(source: str, paths: tuple[str, ...], out: Path, split: str | None) -> No
 
 @click.command()
 @click.argument("old")
-@click.argument("new")
+@click.argument("new", default=".")
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON.")
-def diff(old: str, new: str, as_json: bool) -> None:
-    """Say how the pinned version NEW differs from OLD: parameters, code, rows of each table, figures.
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="HTML file to write, with pictures that came and went.",
+)
+def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
+    """Say how version NEW differs from OLD: parameters, code, rows of each table, figures.
+
+    A version is a pin, a git revision, or `.`, the data on disk, which is NEW where none is given. The rows of both are on
+    disk or in DVC's cache.
 
     \b
     Example:
       caramel diff v1.0 v1.1
-      caramel diff v1.0 v1.1 --json
+      caramel diff v1.0                      # what has changed since
+      caramel diff HEAD~1 HEAD --page changes.html
     """
     import json
 
-    from caramel.release.versions_apart import apart, told
+    from caramel.release.named_versions import version_of
+    from caramel.release.versions_apart import apart, pictures_apart, told
+    from caramel.report.difference_page import difference_page
+    from caramel.storage.files import keep_inputs, write_atomically
 
-    found = apart(old, new, Path())
+    if page is not None:
+        keep_inputs([page], [Path("data"), Path("pins")])
+    before, after = version_of(old, Path()), version_of(new, Path())
+    found = apart(before, after, Path())
     say(json.dumps(found.as_json(), indent=2, ensure_ascii=False) if as_json else told(found))
+    if page is not None:
+        text = difference_page(found.as_json(), pictures_apart(before, after, found, Path()))
+        write_atomically(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        say(f"Page: {page}", err=True)

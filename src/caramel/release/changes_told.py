@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 from caramel.release.escaping import code
+from caramel.release.pin_file import read_pin
 from caramel.release.versions_apart import apart, told
 
 
 def write_changes(since: str, name: str, root: Path, folder: Path) -> None:
     """Write both files; errors as in ``apart``."""
-    found = apart(since, name, root)
+    found = apart(read_pin(since, root), read_pin(name, root), root)
     text = told(found)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     body = f"# Changes since {code(since)}\n\n{fence}text\n{text}\n{fence}\n"

@@ -57,7 +57,7 @@ def pin(name: str, root: Path) -> Pin:
         created=datetime.now(UTC).date().isoformat(),
         commit=git_commit(root),
         data=combined_hash(outs, found),
-        params=_params(root),
+        params=params_in(root),
         outs=outs,
         tables=found,
     )
@@ -73,7 +73,7 @@ def pin(name: str, root: Path) -> Pin:
     return made
 
 
-def _params(root: Path) -> dict[str, Any]:
+def params_in(root: Path) -> dict[str, Any]:
     """Return ``params.yaml`` as JSON holds it."""
     path = root / "params.yaml"
     try:
@@ -97,7 +97,7 @@ def verify(name: str, root: Path) -> list[str]:
     pinned = read_pin(name, root)
     problems = [
         f"outs: {out}: missing, but dvc.lock of its commit has it"
-        for out in _outs_at(pinned.commit, root)
+        for out in outs_at(pinned.commit, root)
         if out not in pinned.outs
     ]
     lines = []
@@ -179,7 +179,7 @@ def _recorded(lock: Path) -> dict[str, str]:
     return _outs(read_lock(lock.parent), str(lock))
 
 
-def _outs_at(commit: str, root: Path) -> dict[str, str]:
+def outs_at(commit: str, root: Path) -> dict[str, str]:
     """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited."""
     if commit == "unknown" or commit.endswith("-dirty"):
         return {}

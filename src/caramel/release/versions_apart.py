@@ -1,4 +1,4 @@
-"""What differs between two pinned versions: parameters, code, rows of each table, figures."""
+"""What differs between two versions: parameters, code, rows of each table, figures."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import compare
-from caramel.release.pin_file import Pin, read_pin
-from caramel.release.pinned_tables import read_pinned
+from caramel.release.named_versions import PicturesOf, rows_of
+from caramel.release.pin_file import Pin
 from caramel.release.rescoring import scoring
 from caramel.storage.plain_yaml import flat
 
@@ -66,20 +67,19 @@ class Apart:
         return asdict(self)
 
 
-def apart(old: str, new: str, root: Path) -> Apart:
-    """Return how version ``new`` differs from ``old``; the rows of both must be on disk or in DVC's cache.
+def apart(before: Pin, after: Pin, root: Path) -> Apart:
+    """Return how version ``after`` differs from ``before``; the rows of both must be on disk or in DVC's cache.
 
     Raises:
-        DataError: there is no such pin, it is broken, or its rows are nowhere at hand.
+        DataError: rows are nowhere at hand.
     """
-    before, after = read_pin(old, root), read_pin(new, root)
     both = [path for path in before.tables if path in after.tables]
     other = [path for path in both if before.tables[path].content != after.tables[path].content]
     rejects = _reasons(after, root)
     found = [_table(path, before, after, root, rejects) for path in other]
     return Apart(
-        old,
-        new,
+        before.name,
+        after.name,
         _params(before.params, after.params),
         _code(before.commit, after.commit, root),
         [table for table in found if table is not None],
@@ -107,14 +107,14 @@ def _reasons(pinned: Pin, root: Path) -> dict[str, str]:
     """Return id -> stage and reason of all rejects of a version."""
     found: dict[str, str] = {}
     for path in (path for path in pinned.tables if path.endswith("/rejects.parquet")):
-        rows = read_pinned(pinned.name, path, root)
+        rows = rows_of(pinned, path, root)
         found |= {i: f"{s}: {r}" for i, s, r in zip(rows["id"], rows["stage"], rows["reason"], strict=True)}
     return found
 
 
 def _table(path: str, old: Pin, new: Pin, root: Path, rejects: Mapping[str, str]) -> TableApart | None:
     """Return how the rows of a table differ; None where it has no key that is known."""
-    before, after = (read_pinned(pinned.name, path, root) for pinned in (old, new))
+    before, after = (rows_of(pinned, path, root) for pinned in (old, new))
     of = next((t for t in tables.TABLES.values() if {*t.columns} == {*after.columns}), None)
     if of is None or not {*of.key} <= {*before.columns}:
         return None
@@ -153,7 +153,7 @@ def _by_subtype(added: pd.DataFrame, removed: pd.DataFrame) -> dict[str, list[in
 def _metrics(old: Pin, new: Pin, root: Path) -> list[dict[str, Any]]:
     """Return the figures of each model that differ, new against old, where both versions scored the same instances."""
     resamples, seed = scoring(new)
-    before, after = (read_pinned(pinned.name, RESULTS, root) for pinned in (old, new))
+    before, after = (rows_of(pinned, RESULTS, root) for pinned in (old, new))
     parts = []
     for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
         others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
@@ -166,6 +166,48 @@ def _metrics(old: Pin, new: Pin, root: Path) -> list[dict[str, Any]]:
         parts.append(found[found["difference"] != 0].assign(model=str(model)))
     records = (row for part in parts for row in part[SHOWN].to_dict("records"))
     return [{str(name): value for name, value in row.items()} for row in records]
+
+
+def pictures_apart(
+    before: Pin, after: Pin, found: Apart, root: Path, most: int = 24
+) -> dict[str, dict[str, list[tuple[str, bytes]]]]:
+    """Return of each index of images that differs some pictures that ``came`` and ``went``, with what is said of them.
+
+    One that has another content under its name did both. At most ``most`` each, evenly spread over those that there are.
+
+    Raises:
+        DataError: a shard is nowhere at hand, or damaged.
+    """
+    shown = {}
+    indices = [t.path for t in found.tables if {"shard", "sha256"} <= {*rows_of(after, t.path, root).columns}]
+    for path in indices:
+        one, two = (PicturesOf(pinned, path, root) for pinned in (before, after))
+        shown[path] = {
+            side: [(said, mine[name]) for name, said in _some(mine, other, pinned, root, most)]
+            for side, mine, other, pinned in (("came", two, one, after), ("went", one, two, before))
+        }
+    return shown
+
+
+def _some(mine: PicturesOf, other: PicturesOf, pinned: Pin, root: Path, most: int) -> list[tuple[str, str]]:
+    """Return name and caption of some pictures that the other version does not have so."""
+    theirs = other.rows["sha256"].reindex(mine.rows.index)
+    names = mine.rows.index[mine.rows["sha256"] != theirs]
+    picked = names[np.unique(np.linspace(0, len(names) - 1, min(most, len(names))).astype(int))]
+    said = _captions(pinned, root) if len(picked) else {}
+    return [(str(name), said.get(str(name), str(name))) for name in picked]
+
+
+def _captions(pinned: Pin, root: Path) -> dict[str, str]:
+    """Return image -> a caption that is true of it, as far as pairs and instances say."""
+    found: dict[str, str] = {}
+    for path in (path for path in pinned.tables if path.endswith(("/pairs.parquet", "/instances.parquet"))):
+        rows = rows_of(pinned, path, root)
+        for image, caption in (("image_id", "caption"), ("negative_image_id", "negative_caption")):
+            if {image, caption} <= {*rows.columns}:
+                known = rows.dropna(subset=[image, caption])
+                found |= dict(zip(known[image].astype(str), known[caption].astype(str), strict=True))
+    return found
 
 
 def told(found: Apart) -> str:

@@ -1,0 +1,160 @@
+"""Versions by name, and their files: a pin, a git revision whose ``dvc.lock`` says what was made, or ``.``, the data on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import pandas as pd
+
+from caramel.errors import DataError
+from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table_version
+from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
+from caramel.running.dvc_cache import OBJECTS
+from caramel.running.tracking import git_commit
+from caramel.storage.plain_yaml import parse_yaml
+
+HERE = "."
+
+
+def version_of(name: str, root: Path) -> Pin:
+    """Return a version as a pin would hold it.
+
+    Args:
+        name: of a pin; or a git revision, such as ``HEAD~1``; or ``.``. A pin comes first where a branch is called like it.
+        root: the project's folder.
+
+    Raises:
+        DataError: there is none of that name, or its tables are neither on disk nor in DVC's cache.
+    """
+    if NAME.fullmatch(name) and pin_path(name, root).exists():
+        return read_pin(name, root)
+    if name == HERE:
+        outs = {out: dvc_hash(root / out) for out in locked_outs(root) if (root / out).exists()}
+        return _version(name, git_commit(root), outs, params_in(root), root)
+    commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").strip()
+    outs = outs_at(commit, root) if commit else {}
+    if not outs:
+        names = sorted(p.stem for p in (root / "pins").glob("*.json"))
+        what = "is a git revision without outputs in dvc.lock" if commit else "is no pin and no git revision"
+        raise DataError(f"{name!r} {what}. Pins: {', '.join(names) or 'none'}; '.' is the data on disk.")
+    where = f"params.yaml of {name}"
+    params = json.loads(json.dumps(parse_yaml(_git(root, "show", f"{commit}:./params.yaml"), where) or {}))
+    return _version(name, commit, outs, params, root)
+
+
+def rows_of(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
+    """Return a table of a version, with the columns that it had then.
+
+    Raises:
+        DataError: it is neither on disk nor in DVC's cache.
+    """
+    from caramel.release.pinned_tables import as_frame
+
+    return as_frame(at_hand(path, pinned.tables[path].md5, pinned.name, root))
+
+
+class PicturesOf:
+    """The encoded files of an index ``images`` of a version, by their place in it.
+
+    Args:
+        pinned: the version.
+        index: path of the table in it.
+        root: the project's folder.
+    """
+
+    def __init__(self, pinned: Pin, index: str, root: Path) -> None:
+        self.rows = rows_of(pinned, index, root).set_index("image_id")
+        self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
+        self._pinned, self._index, self._root = pinned, index, root
+        self._listings: dict[str, dict[str, str]] = {}
+
+    def __getitem__(self, image_id: str) -> bytes:
+        """Return a picture's encoded file.
+
+        Raises:
+            DataError: its shard is not at hand, or does not hold it.
+        """
+        row = self._places[image_id]
+        shard = posixpath.normpath(posixpath.join(posixpath.dirname(self._index), str(row["shard"])))
+        holder = next((out for out in self._pinned.outs if shard.startswith(f"{out}/")), "")
+        if holder not in self._listings:
+            self._listings[holder] = (
+                files_of(holder, self._pinned.outs[holder], self._pinned.name, self._root) if holder else {}
+            )
+        if shard not in self._listings[holder]:
+            raise DataError(
+                f"Image {image_id!r} of {self._index!r} is in {shard!r}, which version {self._pinned.name!r} lacks."
+            )
+        file = at_hand(shard, self._listings[holder][shard], self._pinned.name, self._root)
+        with file.open("rb") as stream:
+            stream.seek(int(row["offset"]))
+            found = stream.read(int(row["length"]))
+        if hashlib.sha256(found).hexdigest() != row["sha256"]:
+            raise DataError(
+                f"Image {image_id!r} in {str(file)!r} is not what its SHA-256 says. Run `caramel doctor --fix`."
+            )
+        return found
+
+
+def files_of(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
+    """Return path -> MD5 of the files of an output with this hash, by DVC's listing of it, or those on disk.
+
+    Raises:
+        DataError: neither is at hand.
+    """
+    if not digest.endswith(".dir"):
+        return {out: digest}
+    listing = root / OBJECTS / digest[:2] / digest[2:]
+    if listing.is_file():
+        return {
+            f"{out}/{file['relpath']}": file["md5"]
+            for file in json.loads(listing.read_text(encoding="utf-8"))
+        }
+    if (root / out).is_dir() and dvc_hash(root / out) == digest:
+        return {p.relative_to(root).as_posix(): dvc_hash(p) for p in (root / out).rglob("*") if p.is_file()}
+    raise _away(out, name)
+
+
+def at_hand(path: str, md5: str, name: str, root: Path) -> Path:
+    """Return a file with this content: on disk, or in DVC's cache.
+
+    Raises:
+        DataError: it is in neither.
+    """
+    for file in (root / path, root / OBJECTS / md5[:2] / md5[2:]):
+        if file.is_file() and dvc_hash(file) == md5:
+            return file
+    raise _away(path, name)
+
+
+def _away(path: str, name: str) -> DataError:
+    return DataError(
+        f"{path!r} of version {name!r} is neither on disk nor in DVC's cache. Run `dvc fetch --all-commits`, where there is a "
+        f"remote, or `dvc repro` at that version."
+    )
+
+
+def _version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any], root: Path) -> Pin:
+    """Return a version of these outputs, whose tables are read for their content."""
+    found: dict[str, TableVersion] = {}
+    for out, digest in outs.items():
+        files = files_of(out, digest, name, root)
+        for path, md5 in files.items():
+            index = f"{PurePosixPath(path).parent}.parquet"  # beside a folder of shards
+            if path.endswith(".parquet") and index not in files:
+                found[path] = table_version(at_hand(path, md5, name, root))
+    return Pin(
+        name=name, created=datetime.now(UTC).date().isoformat(), commit=commit, data=combined_hash(outs, found),
+        params=params, outs=outs, tables=found,
+    )  # fmt: skip
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
+    return "" if done.returncode else done.stdout
