@@ -35,7 +35,7 @@ def difference_page(found: Mapping[str, Any], pictures: Shown) -> str:
         Section("code", "Code", "Files that git has otherwise at the two commits.", [_code(found)]),
         Section("tables", "Tables", "Rows by their key.", _tables(found)),
         Section("pictures", "Pictures", "Some of those that came and went.", _pictures(found, pictures)),
-        Section("figures", "Figures", "Paired on the instances that both versions scored; per cent, differences in points.", [_figures(found)]),
+        Section("figures", "Figures", "Paired on the instances that both versions scored; per cent, differences in points.", _figures(found)),
     ]  # fmt: skip
     cards = [
         (f"{sum(table[what] for table in found['tables']):,}", f"rows {what}")
@@ -59,7 +59,11 @@ def _code(found: Mapping[str, Any]) -> Block:
     if found["code"] is None:
         return NoteBlock("git does not know both commits.", "skipped")
     rows = [[Cell(path)] for path in found["code"]]
-    return TableBlock("", ["file"], rows, folded=len(rows) > 20) if rows else _none("files of code")
+    return (
+        TableBlock(f"{len(rows):,} files", ["file"], rows, folded=len(rows) > 20)
+        if rows
+        else _none("files of code")
+    )
 
 
 def _tables(found: Mapping[str, Any]) -> list[Block]:
@@ -105,16 +109,20 @@ def _pictures(found: Mapping[str, Any], pictures: Shown) -> list[Block]:
     return blocks or [_none("pictures")]
 
 
-def _figures(found: Mapping[str, Any]) -> Block:
+def _figures(found: Mapping[str, Any]) -> list[Block]:
     rows = [
-        [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(percent(row["value_b"])),
+        (row["subset"], [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(percent(row["value_b"])),
          Cell(percent(row["value_a"])), Cell(signed(row["difference"]), note=interval(row["ci_low"], row["ci_high"], difference=True)),
-         Cell(f"{row['p_holm']:.3f}")]
+         Cell(f"{row['p_holm']:.3f}")])
         for row in found["metrics"]
     ]  # fmt: skip
     head = ["model", "benchmark", "subset", "metric", found["old"], found["new"], "difference", "p (Holm)"]
-    return (
-        TableBlock("", head, rows, labels=4, folded=len(rows) > 100)
-        if rows
-        else _none("figures of instances that both scored")
+    over_all, by_subset = (
+        [cells for subset, cells in rows if (subset == "all") == whole] for whole in (True, False)
     )
+    blocks: list[Block] = [TableBlock("Over all instances", head, over_all, labels=4)] if over_all else []
+    if by_subset:
+        blocks.append(
+            TableBlock(f"By subset ({len(by_subset):,} figures)", head, by_subset, labels=4, folded=True)
+        )
+    return blocks or [_none("figures of instances that both scored")]
