@@ -17,10 +17,15 @@ from tiny_clips import CONFIGS
 from transformers import CLIPModel, CLIPProcessor
 
 from caramel import tables
-from caramel.errors import CaramelError
+from caramel.errors import CaramelError, ConfigError
 from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
+from caramel.release.escaping import markdown
 from caramel.release.model_release import TEXTS, _picture, release_model
 
+SQUASHED = {
+    "squash-1": {"resize_mode": "squash"},
+    "longest-1": {"interpolation": "bilinear", "resize_mode": "longest"},
+}
 RETAINED = "model,variant,measure,value\nbase,base,i2t_1,0.5\ntrohn_img-3,trohn_img,i2t_1,0.25\n"
 
 
@@ -29,10 +34,10 @@ def figures() -> Any:
     return tables.frame(tables.METRICS, rows)
 
 
-def checkpoint(form: str, folder: Path) -> None:
+def checkpoint(form: str, folder: Path, **preprocess: str) -> None:
     """Write an untrained model with open_clip's own vocabulary."""
     torch.manual_seed(0)
-    config = {"model_cfg": copy.deepcopy(CONFIGS[form]), "preprocess_cfg": {}}
+    config = {"model_cfg": copy.deepcopy(CONFIGS[form]), "preprocess_cfg": preprocess}
     save_checkpoint(
         folder, build_model(config, form), config=config, vocabulary=None, card={"variant": "infonce"}
     )
@@ -54,6 +59,8 @@ def project(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     )
     for form in ("clip", "resnet"):
         checkpoint(form, data / "finetune" / f"{form}-1")
+    for name, preprocess in SQUASHED.items():
+        checkpoint("clip", data / "finetune" / name, **preprocess)
     tables.write(tables.METRICS, figures(), data / "evaluate" / "metrics.parquet")
     (data / "evaluate" / "retained.csv").write_text(RETAINED, encoding="utf-8")
     released_projects.pinned(root, "v2")
@@ -91,10 +98,30 @@ def test_its_vectors_are_those_of_the_run_by_every_library(
 
 
 def test_what_transformers_has_not_is_released_for_open_clip_alone(project: Path, tmp_path: Path) -> None:
-    found = release_model("resnet-1", project, out=tmp_path / "out")
-    assert found.why_not == "its image tower is no vision transformer"
-    assert "config.json" not in found.files
-    assert found.why_not in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    for run, why in (
+        ("resnet-1", "its image tower is no vision transformer"),
+        ("squash-1", "its preprocessing has resize_mode 'squash'"),
+        ("longest-1", "its preprocessing has interpolation 'bilinear' and resize_mode 'longest'"),
+    ):
+        found = release_model(run, project, out=tmp_path / run)
+        assert found.why_not == why
+        assert "config.json" not in found.files
+        assert markdown(why) in (tmp_path / run / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("run", SQUASHED)
+def test_vectors_would_tell_preprocessing_that_transformers_has_not(
+    run: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("caramel.release.model_release.unlike", lambda config: "")
+    assert release_model(run, project, out=tmp_path / "out").why_not.startswith("its vectors would differ by")
+
+
+def test_the_data_that_a_model_is_of_is_not_written_over(project: Path) -> None:
+    before = sorted(project.rglob("*"))
+    with pytest.raises(ConfigError, match="nothing is written over an input"):
+        release_model("base", project, out=project / "data" / "finetune" / "new")
+    assert sorted(project.rglob("*")) == before
 
 
 def test_its_card_has_data_method_figures_and_losses_and_its_bytes_are_the_same(

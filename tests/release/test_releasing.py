@@ -284,7 +284,7 @@ def lose(root: Path) -> None:
         (from_a_newer_caramel, "A newer one may have made the pin"),
         (flip, "SHA-256 is not the index's"),
         (lead_outside, "names 1 shards that are no Parquet files below its folder"),
-        (lose, "not those on disk"),
+        (lose, "not on disk as it was pinned"),
     ],
 )
 def test_a_version_that_is_not_as_it_was_pinned_is_not_released(

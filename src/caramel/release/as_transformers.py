@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 _MODEL = {"embed_dim", "quick_gelu", "custom_text", "vision_cfg", "text_cfg"}
 _VISION = {"image_size", "layers", "width", "head_width", "patch_size", "mlp_ratio"}
 _TEXT = {"context_length", "vocab_size", "width", "heads", "layers", "mlp_ratio", "hf_tokenizer_name"}
+# What CLIPImageProcessor does, and a model of open_clip may do otherwise.
+_PREPROCESS = {"interpolation": "bicubic", "resize_mode": "shortest"}
 _BLOCK = re.compile(r"transformer\.resblocks\.(\d+)\.(.+)")
 _PARTS = {"ln_1": "layer_norm1", "ln_2": "layer_norm2", "attn.out_proj": "self_attn.out_proj"}
 _PARTS |= {"mlp.c_fc": "mlp.fc1", "mlp.c_proj": "mlp.fc2"}
@@ -42,7 +44,9 @@ def unlike(config: Mapping[str, Any]) -> str:
         return f"its config has {', '.join(sorted(further))}"
     if not isinstance(model["vision_cfg"].get("layers"), int) or not model["vision_cfg"].get("patch_size"):
         return "its image tower is no vision transformer"
-    return ""
+    given = {name: config["preprocess_cfg"].get(name, value) for name, value in _PREPROCESS.items()}
+    other = [f"{name} {value!r}" for name, value in given.items() if value != _PREPROCESS[name]]
+    return f"its preprocessing has {' and '.join(other)}" if other else ""
 
 
 def clip_config(config: Mapping[str, Any], vocabulary: int) -> dict[str, Any]:

@@ -48,18 +48,24 @@ class Contents:
         return pd.concat(found, ignore_index=True) if found else tables.frame(tables.REJECTS, [])
 
     def figures(self, path: str) -> dict[str, Any]:
-        """Return what a JSON file of the version holds, nothing where it is not as it was pinned or not there."""
+        """Return what a JSON file of the version holds, nothing where it has none; errors as in ``file``."""
         place = self.file(path)
         found: dict[str, Any] = json.loads(place.read_text(encoding="utf-8")) if place else {}
         return found
 
     def file(self, path: str) -> Path | None:
-        """Return where a file of the version lies, None where it is not as it was pinned or not there."""
+        """Return where a file of the version lies, None where it has none.
+
+        Raises:
+            DataError: the version has the output that it is of, and that is not on disk as it was pinned.
+        """
         out = next((out for out in self.pinned.outs if path == out or path.startswith(f"{out}/")), None)
         place = self.root / path
-        if out is None or not place.is_file() or dvc_hash(self.root / out) != self.pinned.outs[out]:
+        if out is None:
             return None
-        return place
+        if not (self.root / out).exists() or dvc_hash(self.root / out) != self.pinned.outs[out]:
+            raise self._elsewhere(out)
+        return place if place.is_file() else None
 
     def index(self) -> pd.DataFrame:
         """Return the table of the images that instances and training rows show.
@@ -71,11 +77,16 @@ class Contents:
         if version is None:
             raise DataError(f"Version {self.pinned.name!r} has no {IMAGES}: there is nothing to release.")
         if not place.is_file() or table_version(place).content != version.content:
-            raise DataError(
-                f"The images of version {self.pinned.name!r} are not those on disk. Get them with `caramel get "
-                f".@{self.pinned.name} --out ../FOLDER`, and call `caramel release` in that folder."
-            )
+            raise self._elsewhere(IMAGES)
         return tables.read(tables.IMAGES, place)
+
+    def _elsewhere(self, path: str) -> DataError:
+        """Return the error that what the version has is not on disk."""
+        name = self.pinned.name
+        return DataError(
+            f"{path} of version {name!r} is not on disk as it was pinned. Get the version with `caramel get .@{name} "
+            f"--out ../FOLDER`, and release it in that folder."
+        )
 
     def pictures(self, rows: pd.DataFrame) -> Pictures:
         """Return the images of rows of the index."""

@@ -14,7 +14,7 @@ from caramel import tables
 from caramel.release.about import About
 from caramel.release.contents import Contents
 from caramel.release.escaping import code, markdown, rows, yaml
-from caramel.release.licences import LICENCES
+from caramel.release.licences import LICENCES, on_hub
 from caramel.release.pin_file import Pin
 
 METRICS = "data/evaluate/metrics.parquet"
@@ -45,9 +45,8 @@ class ModelFacts(NamedTuple):
 
 def write_model_card(facts: ModelFacts, folder: Path) -> None:
     """Write ``README.md``."""
-    licence = LICENCES.get(facts.about.licence or "")
     header = {
-        "license": licence.hub if licence else "unknown",
+        **on_hub(facts.about.licence),
         "library_name": "open_clip",
         "pipeline_tag": "zero-shot-image-classification",
         "tags": ["clip", "compositionality", "caramel"],
@@ -59,7 +58,7 @@ def _body(facts: ModelFacts) -> str:
     pinned = facts.pinned
     sections = [
         f"# {markdown(facts.run)}",
-        f"A CLIP trained with caramel on version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data "
+        f"{_made(facts)} version {code(pinned.name)} of {pinned.created}, git commit {code(pinned.commit)}, data "
         f"SHA-256 {code(pinned.data)}.",
         "" if facts.about.licence in LICENCES else "> **Its licence is not said.**",
         "## How to load it",
@@ -74,6 +73,28 @@ def _body(facts: ModelFacts) -> str:
         _retained(facts),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def _adopted(facts: ModelFacts) -> str:
+    """Return the name of the model that the version took for its base, "" where it trained one or does not say."""
+    section = facts.pinned.params.get("pretrain", {})
+    return str(section.get("pretrained") or "") if section.get("backend") == "pretrained" else ""
+
+
+def _made(facts: ModelFacts) -> str:
+    """Return what it is, as the beginning of a sentence that goes on with a version."""
+    adopted = code(_adopted(facts)) if _adopted(facts) else ""
+    if not facts.card.get("variant"):
+        return f"{adopted}, adopted as the base of" if adopted else "A CLIP trained with caramel on"
+    return f"A CLIP, fine-tuned with caramel{f' from {adopted}' if adopted else ''} on"
+
+
+def _seen(facts: ModelFacts) -> str:
+    """Return whether the test split was trained on, which is known only of models that were trained here from the start."""
+    if facts.pinned.params.get("pretrain", {}).get("backend") == "open_clip":
+        return "The instances of the test split were not seen."
+    base = code(_adopted(facts)) if _adopted(facts) else "its base"
+    return f"Of what {base} was trained on the version says nothing: whether it saw images or texts of the test split is not known."
 
 
 def _loading(facts: ModelFacts) -> str:
@@ -102,7 +123,10 @@ def _training(facts: ModelFacts) -> str:
     section = params.get("finetune" if variant else "pretrain", {})
     own = section.get("own", {}).get(variant, {}) if variant else {}
     shown = {
-        name: value for name, value in {**section, **own}.items() if name not in ("own", "variants", "seeds")
+        name: value
+        for name, value in {**section, **own}.items()
+        if name not in ("own", "variants", "seeds")
+        and (variant or not _adopted(facts) or name in ("backend", "pretrained"))  # nothing was trained
     }
     method = (
         f"Fine-tuned by the method {code(str(variant))} from the version's base. "
@@ -113,7 +137,7 @@ def _training(facts: ModelFacts) -> str:
     settings = [(code(name), code(json.dumps(value))) for name, value in shown.items()]
     return "\n\n".join(
         (
-            method + "The instances of the test split were not seen.",
+            method + _seen(facts),
             rows(("of the checkpoint", "value"), known),
             rows(("parameter", "value"), settings),
         )
@@ -136,7 +160,7 @@ def _figures(facts: ModelFacts) -> str:
 
 def _share(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["ci_low"]):
-        return f"{row['value']:.1%}"
+        return f"{100 * row['value']:.1f}"
     return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
 
 

@@ -35,7 +35,10 @@ TEXTS = (
     "A red box is above a green cup.",
     "Two cats",
     "a photo of a dog, and 3 more!",
+    "Un “café” à l’aube: Zoë, naïve, 日本 \N{SNOWMAN}",
+    "A red box is left of a green cup, and " * 30,  # longer than any text tower takes
 )  # models are compared on them
+QUOTES = {"[\u02bc\u2018-\u201b]": "'", "[\u201c-\u201f]": '"'}
 OURS = (CONFIG, WEIGHTS, CARD)  # files of a checkpoint that belong to no tokenizer
 MERGES = 49152 - 256 - 2  # of OpenAI's vocabulary
 CLOSE = 1e-4  # difference of unit vectors, by which two libraries may differ
@@ -145,7 +148,13 @@ def _copy(folder: Path, clip: Clip, to: Path) -> None:
 
 
 def _write_tokenizer(vocabulary: Path, length: int, to: Path) -> None:
+    """Write the tokenizer, which takes curly quotes for straight ones as open_clip's does (``ftfy.fixes.uncurl_quotes``)."""
+    from tokenizers import Regex, normalizers
+
     tokenizer = make_tokenizer(vocabulary, to)
+    straight = [normalizers.Replace(Regex(signs), sign) for signs, sign in QUOTES.items()]
+    fast = tokenizer.backend_tokenizer
+    fast.normalizer = normalizers.Sequence([*straight, fast.normalizer])
     tokenizer.model_max_length = length
     tokenizer.save_pretrained(str(to))
 
@@ -238,9 +247,9 @@ def _far(one: Sequence[Any], other: Sequence[Any]) -> float:
 
 
 def _picture() -> Any:
-    """Return a picture of colours that change, larger than models take."""
+    """Return a picture of colours that change, wider than high and mostly larger than models take."""
     import numpy as np
     from PIL import Image
 
-    y, x = np.mgrid[0:300, 0:300]
+    y, x = np.mgrid[0:200, 0:300]
     return Image.fromarray(np.stack([x % 256, y % 256, (x + y) % 256], axis=-1).astype(np.uint8))
