@@ -1,4 +1,4 @@
-"""What the documentation says can be done: its commands are known, its stories and examples run, its links lead somewhere."""
+"""What the documentation says can be done: its commands are known, two of its stories and its examples run, its links lead somewhere."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 import open_clip
 import pandas as pd
 import pytest
+import released_projects
 import small_transformers
 from PIL import Image
 from remote_projects import cached
@@ -24,12 +25,14 @@ import caramel
 from caramel import tables
 from caramel.cli.commands import cli, run
 from caramel.config import load
+from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 SIZE = 32
+URL = "https://example.org/benchmark.git"  # of the project that a reader gets
 
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -156,6 +159,60 @@ def test_the_story_of_a_checkpoint_is_as_it_is_told(tmp_path, monkeypatch, capsy
     said = capsys.readouterr().out
     assert "| tuned |" in said
     assert {path.name for path in Path("again").iterdir()} >= {"metrics.csv"}
+
+
+def lab(root: Path) -> Path:
+    """Make a project with the versions v1.0 and v1.1, whose data lies in DVC's cache."""
+    released_projects.made(root)
+    (root / "pins" / "v1.json").unlink()
+    scores = np.random.default_rng(0).normal(size=(40, 2))
+    rows = [
+        ("swap_att/" + str(n), "m", "sugarcrepe", f"{n % 7}.jpg", ["swap_att"], *pair)
+        for n, pair in enumerate(scores)
+    ]
+    names = ["instance_id", "model", "benchmark", "image_id", "subsets", "s_c0_i0", "s_c1_i0"]
+    scored = tables.frame(tables.SIMILARITIES, pd.DataFrame(rows, columns=names))
+    found = summarise(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=1)
+    out = root / "data" / "evaluate"
+    tables.write(tables.SIMILARITIES, scored, out / "similarities.parquet")
+    tables.write(tables.ANSWERS, tables.frame(tables.ANSWERS, []), out / "answers.parquet")
+    tables.write(tables.METRICS, found, out / "metrics.parquet")
+    path = root / "data" / "assemble" / "instances.parquet"
+    for version in ("v1.0", "v1.1"):
+        released_projects.pinned(root, version)
+        cached(root)
+        tables.write(tables.INSTANCES, tables.read(tables.INSTANCES, path).iloc[1:], path)
+    return root
+
+
+def test_the_story_of_a_reader_is_as_it_is_told(tmp_path, monkeypatch, capsys, clip_folder) -> None:
+    project, page = lab(tmp_path / "lab"), ROOT / "docs" / "stories" / "reader.md"
+    shutil.copytree(clip_folder, tmp_path / "reader" / "checkpoints" / "mine")
+    monkeypatch.chdir(tmp_path / "reader")
+
+    def do(line: str) -> None:
+        for call in line.split("&&"):
+            program, *words = shlex.split(call)
+            if program == "cd":
+                monkeypatch.chdir(words[0])
+            elif program == "caramel":
+                assert run(words) == 0, capsys.readouterr()
+
+    first, *others, last = [block.replace(URL, str(project)) for block in blocks_of(page, "bash")]
+    assert str(project) in first, "the URL of the page is another one"
+    for line in "".join([first, *others]).splitlines():
+        do(line)
+    (block,) = blocks_of(page, "python")
+    names: dict[str, pd.DataFrame] = {}
+    exec(compile(block.replace(URL, str(project)), "reader.md", "exec"), names)
+    assert len(names["rows"]) == 6
+    said = capsys.readouterr().out
+    assert "The data set on disk is version v1.0." in said
+    assert "comes out of its similarities to the last digit" in said
+    assert "mine" in (tmp_path / "reader" / "mine" / "metrics.csv").read_text(encoding="utf-8")
+    monkeypatch.chdir(project)
+    do(last)
+    assert "instances.parquet: 0 added, 1 removed" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("story", ["benchmark", "training"])

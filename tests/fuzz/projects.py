@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import corpus
 from corpus import ROWS, caption, negative, paraphrase, put
@@ -265,6 +267,20 @@ def pinned() -> None:
 
     made()
     pin("v1", HERE)
+
+
+def pinned_with_run() -> None:
+    """A pinned project, and a tracked run that read its data."""
+    from caramel.running import tracking
+
+    pinned()
+    here = {"DVC_ROOT": str(Path.cwd())}
+    read = ["data/pairs.parquet"]
+    with (
+        patch.dict(os.environ, here),
+        tracking.run("one", key="one", params={"seed": 7}, data=read, tags={"stage": "finetune"}),
+    ):
+        pass
 
 
 def releasable() -> None:

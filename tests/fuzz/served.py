@@ -114,6 +114,15 @@ def open_clip() -> None:
     vocabulary.unlink()
 
 
+def releasable_model() -> None:
+    """A pinned project with a tiny CLIP as its base."""
+    from released_projects import made
+
+    open_clip()
+    Path("data/model").rename("data/base")
+    made(HERE)
+
+
 def _folder(save: Callable[[Path], Any]) -> Callable[[], None]:
     def made() -> None:
         _set()

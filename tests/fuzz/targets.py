@@ -49,6 +49,8 @@ EVAL = "eval --model {model} --benchmark {name} --data {data} --out out --bootst
 METRICS = "metrics --benchmark sugarcrepe --out out --bootstrap 100"
 COMPARE = "compare data/a data/b --out out --bootstrap 100"
 RELEASE = "release v1 --out out --no-audit"
+RELEASE_MODEL = "release-model base --out out"
+RUNS = "runs v1 --out runs.csv"
 GET = "get project@v1 --out out"
 COPY = "tracking copy data/mlruns data/other"
 TABLE = "table data/a --benchmark sugarcrepe --out out.md --bootstrap 100"
@@ -239,6 +241,17 @@ def _projects() -> list[Target]:
             "release", projects.releasable, RELEASE, files=("release.yaml", "pins/*", "data/**/*"), weight=2
         ),
         _target("release options", projects.releasable, RELEASE, files=NOTHING, options=True),
+        _target(
+            "release-model",
+            served.releasable_model,
+            RELEASE_MODEL,
+            files=("release.yaml", "pins/*", "data/base/*"),
+        ),
+        _target("release-model options", served.releasable_model, RELEASE_MODEL, files=NOTHING, options=True),
+        _target("runs", projects.pinned_with_run, RUNS, files=("pins/*", "mlruns/*"), rewrites=("mlruns/",)),
+        _target(
+            "runs options", projects.pinned_with_run, RUNS, files=NOTHING, options=True, rewrites=("mlruns/",)
+        ),
         _target("get options", projects.kept, GET, files=NOTHING, options=True),
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),

@@ -13,7 +13,7 @@ import pytest
 import released_projects
 from PIL import Image
 
-from caramel.release.croissant import FILE
+from caramel.release.croissant import FILE, version
 from caramel.release.releasing import release
 from caramel.storage.files import file_hash
 
@@ -21,7 +21,12 @@ from caramel.storage.files import file_hash
 @pytest.fixture(scope="module")
 def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = released_projects.made(tmp_path_factory.mktemp("project"))
-    release("v1", project, out=project / "release", strict=True)
+
+    def add(rows: pd.DataFrame, folder: Path) -> None:
+        (folder / "audit").mkdir()
+        (folder / "audit" / "audit.json").write_text("{}", encoding="utf-8")
+
+    release("v1", project, out=project / "release", strict=True, since="v1", add=add)
     return project / "release"
 
 
@@ -75,12 +80,27 @@ def test_its_pictures_are_those_of_the_instances(described: Any, released: Path)
     assert [len(row["negative_images"]) for row in rows(described, "training")] == [2, 1, 0]
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("v1", "1.0.0"),
+        ("v1.2", "1.2.0"),
+        ("2.03.4", "2.3.4"),
+        ("camera-ready", "0.0.0"),
+        ("v1.2-rc", "0.0.0"),
+    ],
+)
+def test_its_version_is_that_of_the_pin(name: str, said: str) -> None:
+    assert version(name, "ab" * 32) == f"{said}+abababababab"
+
+
 def test_splits_files_and_responsible_use_are_in_it(described: Any, released: Path) -> None:
     assert [row["name"] for row in rows(described, "splits")] == ["test", "val", "train"]
     text = (released / FILE).read_text(encoding="utf-8")
     raw = json.loads(text)
     listed = {one["contentUrl"]: one["sha256"] for one in raw["distribution"] if "contentUrl" in one}
     assert {"formats/test/images.tar", "webdataset/train-00000.tar", "pin.json"} <= set(listed)
+    assert {"audit/audit.json", "changes.json"} <= set(listed), "what is made later is in it, too"
     assert all(file_hash(released / path) == digest for path, digest in listed.items())
     assert "Answer <i>16</i>." in raw["rai:dataSocialImpact"]
     assert "refine: surplus: 2" in raw["rai:dataPreprocessingProtocol"][0]

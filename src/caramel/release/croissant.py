@@ -1,12 +1,13 @@
 """``croissant.json``: the release as Croissant 1.0 describes data sets (mlcommons.org/croissant), responsible-AI fields included.
 
-Every file stands in it with its SHA-256. Each table is a record set whose fields are its columns, with their meaning, and
+Every file of data, figures and changes (``_FORMATS``) stands in it with its SHA-256; pages and citations do not. Each table is a record set whose fields are its columns, with their meaning, and
 whose pictures are decoded by whoever reads it; ``splits`` names the splits.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -117,13 +118,20 @@ def described(facts: Facts, answers: Mapping[int, str], citation: str, folder: P
         or "Images and captions with hard negatives, made and checked with caramel.",
         **{name: value for name, value in known.items() if value},
         "citeAs": citation,
-        "version": f"1.0.0+{pinned.data[:12]}",
+        "version": version(pinned.name, pinned.data),
         "datePublished": pinned.created,
         "inLanguage": list(about.languages),
         **_responsible(answers),
         "distribution": [*_files(folder), *(one for _, one in sets)],
         "recordSet": [_splits(splits), *(of for of, _ in sets)],
     }
+
+
+def version(name: str, data: str) -> str:
+    """Return the semantic version that Croissant asks for: ``v1.2`` is 1.2.0, a name that is no number 0.0.0, and the data's hash."""
+    numbers = re.fullmatch(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?", name)
+    plain = ".".join(str(int(number or 0)) for number in numbers.groups()) if numbers else "0.0.0"
+    return f"{plain}+{data[:12]}"
 
 
 def _responsible(answers: Mapping[int, str]) -> dict[str, Any]:
@@ -137,7 +145,7 @@ def _responsible(answers: Mapping[int, str]) -> dict[str, Any]:
 
 
 def _files(folder: Path) -> list[dict[str, Any]]:
-    """Return all files of the folder with their hashes."""
+    """Return the files of the folder that hold data, with their hashes."""
     names = sorted(
         path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.suffix in _FORMATS
     )

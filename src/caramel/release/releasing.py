@@ -115,7 +115,12 @@ def release(
     with staging(out, contents.root) as folder:
         _write_data(frames, contents.pictures(index), index, folder)
         _copy(contents, folder)
-        write_croissant(
+        if since is not None:
+            write_changes(since, name, root, folder)
+        tested = facts.instances[facts.instances["split"] == "test"] if facts.instances is not None else None
+        if add is not None and tested is not None and len(tested):
+            add(tested, folder)
+        write_croissant(  # of the files above
             facts,
             {q.number: text for q in QUESTIONS if (text := answer(q, said, answers))},
             bibtex(facts),
@@ -124,11 +129,6 @@ def release(
         write_datasheet(said, answers, facts.title, folder)
         write_citations(facts, folder)
         write_card(facts, lacks, folder)
-        if since is not None:
-            write_changes(since, name, root, folder)
-        tested = facts.instances[facts.instances["split"] == "test"] if facts.instances is not None else None
-        if add is not None and tested is not None and len(tested):
-            add(tested, folder)
         files = write_sums(folder)
         total = sum((folder / file).stat().st_size for file in files)
     return Released(files, total, lacks)
