@@ -12,11 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
-from PIL import Image
 
-from caramel.errors import DataError
 from caramel.release.contents import named
 from caramel.storage.image_store import Pictures
+from caramel.storage.pictures import opened
 
 TAR = 256 << 20  # bytes of a shard of WebDataset, from which on it is full
 _SUFFIXES = {
@@ -67,11 +66,8 @@ def suffix(data: bytes, name: str) -> str:
     Raises:
         DataError: it is no image.
     """
-    try:
-        with Image.open(io.BytesIO(data)) as image:
-            return _SUFFIXES.get(image.format or "", (image.format or "img").lower())
-    except OSError as error:
-        raise DataError(f"Image {name!r} cannot be released: {error}.") from error
+    with opened(data, name) as image:
+        return _SUFFIXES.get(image.format or "", (image.format or "img").lower())
 
 
 def file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
