@@ -32,7 +32,7 @@ from caramel.crepe.corpus_index import build
 from caramel.crepe.crops import CropRules
 from caramel.crepe.foils import Told
 from caramel.crepe.realised import by_template
-from caramel.crepe.systematicity import Said
+from caramel.crepe.systematicity import Said, is_compound
 from caramel.crepe.visual_genome_graphs import Picture
 from caramel.crepe.walks import walk
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, picture, sample, told
@@ -146,11 +146,13 @@ def release(out: Path, seed: int) -> None:
     seen = build(out / "captions.parquet", atoms, column="caption", folder=out / "index")
 
     def regions() -> Iterator[Said]:
+        said: set[tuple[object, ...]] = set()
         for picture_ in shown:
             rng = np.random.default_rng([seed, 4, int(picture_.image_id)])
             for number in range(REGIONS):
                 part = walk(picture_.graph, 2 + number % 2, rng)
-                if part and len(part.compounds()) == 1 and len(part.nodes) == 1 + number % 2:
+                if part and is_compound(part) and part.canonical() not in said:
+                    said.add(part.canonical())
                     box = (0, 0, PIXELS, PIXELS)
                     yield Said(
                         picture_.image_id, box, Told(by_template(part), part, whole[picture_.image_id])
@@ -166,7 +168,7 @@ def release(out: Path, seed: int) -> None:
         shown, complexities=every, tries=1, most=TEST, rules=rules, seed=seed, reject=rejects.append
     )
     drafted = {n: [d._replace(whole=whole[d.image_id]) for d in found] for n, found in drafted.items()}
-    print(productivity.make(drafted, words, data / "crepe_productivity", writer=None, **made))
+    print(productivity.make(drafted, words, data / "crepe_productivity", **made))
 
 
 def score(out: Path) -> None:

@@ -158,7 +158,6 @@ THESAURI: Kind[ThesaurusMaker] = Kind(
     {
         "wordnet": "caramel.crepe.wordnet_files:wordnet_words",
         "lists": "caramel.crepe.list_words:list_words",
-        "world": "caramel.crepe.world_graphs:world_words",
     },
 )
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from small_visual_genome import item, region, write
+from small_visual_genome import item, region, wordnet, write
 
 from caramel import cli
 from caramel.benchmarks.crepe_files import regions
 from caramel.registry import BENCHMARKS
+from caramel.storage.files import file_hash
 
 Call = Callable[..., tuple[int, str]]
 NOUNS = ("dog", "cat", "cow", "horse", "sheep", "zebra")
@@ -100,11 +101,31 @@ def test_productivity_has_five_negatives_a_type_and_is_read_back(
     ]
 
 
+def test_nothing_is_written_over_what_is_read(call: Call, graphs: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(graphs.parent)
+    corpus = tmp_path / "link" / "index.parquet"
+    pd.DataFrame({"caption": ["a dog"]}).to_parquet(corpus)
+    words = tmp_path / "crepe"
+    wordnet(words)
+    of_words = ["--graphs", graphs, "--words", f"wordnet:{words}"]
+    of_index = [*of_words, "--index", tmp_path, "--name", "mine"]
+    before = file_hash(tmp_path)
+    for arguments in (
+        ["index", corpus, "--graphs", graphs, "--out", tmp_path],
+        ["systematicity", *of_index, "--out", words],
+        ["productivity", *of_words, "--out", words],
+    ):
+        code, said = call(*arguments)
+        assert (code, "nothing is written over an input" in said) == (1, True), said
+    assert file_hash(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (["--words", "wordnet:nowhere"], "'nowhere' lacks index.noun"),
-        (["--words", "word"], "Unknown thesaurus backend 'word'"),
+        (["--words", "world"], "Unknown thesaurus backend 'world'"),
+        (["--words", "lists:mine"], "'mine' is given: write lists"),
         (
             ["--words", "lists", "--min-area", 10**6],
             "No caption with hard negatives is left: the rejects say why",

@@ -45,6 +45,12 @@ def test_phrases_are_read_by_the_words_that_are_looked_for(text: str, graph: Sce
     assert phrase_parser(ATOMS)([text]) == [graph]
 
 
+def test_a_plural_that_is_a_word_itself_is_that_word_and_any_other_is_its_singular() -> None:
+    known: set[Atom] = {("obj", word) for word in ("dog", "tree", "trees", "y")}
+    (graph,) = phrase_parser(frozenset(known))(["two dogs by the trees and a tree"])
+    assert [node.name for node in graph.nodes] == ["dog", "trees", "tree"]
+
+
 CAPTIONS = ["a black dog", "a dog on grass", "wet grass", "nothing of note", "a black dog on grass", "glass"]
 
 
@@ -87,6 +93,8 @@ def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_pa
         "uc": DOG_ON_GRASS,
         "ua": SceneGraph((Node("fire hydrant"),)),
     }
+    with pytest.raises(DataError, match=r"'cat' \(obj\), and 0 words more"):
+        seen(index, [*graphs.values(), SceneGraph((Node("cat"),))])
     known = seen(index, graphs.values())
     assert {split: split_of(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}
     assert known["\x1f".join(("black", "dog"))] == 2

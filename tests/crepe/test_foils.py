@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -46,6 +47,60 @@ def test_a_graph_holds_with_different_objects_for_what_is_said_and_negated_where
     assert holds(SceneGraph((red,)), SceneGraph((blue, red)), WORDS, negated=Place("att", 0, 0))
     pair = SceneGraph((Node("car"), Node("box")), (Edge(0, ON, 1),))
     assert not holds(replace(pair, edges=(Edge(1, ON, 0),)), pair, WORDS)
+
+
+def naively(said: SceneGraph, shown: SceneGraph, negated: Place | None) -> bool:
+    """Try all choices of objects, by the definition."""
+    for chosen in itertools.permutations(range(len(shown.nodes)), len(said.nodes)):
+        facts = {
+            Place("obj", i): node.name == shown.nodes[j].name
+            for i, (node, j) in enumerate(zip(said.nodes, chosen, strict=True))
+        }
+        for place, word in said.places().items():
+            if place.kind == "att":
+                facts[place] = word in shown.nodes[chosen[place.owner]].attributes
+        for k, edge in enumerate(said.edges):
+            facts[Place("rel", k)] = Edge(chosen[edge.subject], edge.name, chosen[edge.object]) in shown.edges
+        if all(fact != (place == negated) for place, fact in facts.items()):
+            return True
+    return False
+
+
+def random_graph(rng: np.random.Generator, objects: int, edges: int) -> SceneGraph:
+    def word(known: str) -> str:
+        return known[int(rng.integers(len(known)))]
+
+    nodes = tuple(Node(word("ab"), (word("xyz"),) * int(rng.integers(2))) for _ in range(objects))
+    ends = [rng.permutation(objects)[:2].tolist() for _ in range(edges)]
+    return SceneGraph(nodes, tuple(dict.fromkeys(Edge(a, word("rs"), b) for a, b in ends)))
+
+
+def test_what_holds_is_what_some_choice_of_objects_makes_true() -> None:
+    answers = []
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        said, shown = random_graph(rng, 3, int(rng.integers(3))), random_graph(rng, 5, 8)
+        for negated in (None, *said.places()):
+            answers.append(holds(said, shown, WORDS, negated))
+            assert answers[-1] == naively(said, shown, negated), (said, shown, negated)
+    assert 0.1 < np.mean(answers) < 0.9
+
+
+def test_a_picture_of_many_alike_objects_is_searched_in_no_time() -> None:
+    names = "abcdefghijkl"
+    nodes = tuple(Node(name) for name in names for _ in range(8))
+    shown = SceneGraph(nodes, tuple(Edge(i, ON, j) for i in range(88) for j in range(i + 8, min(i + 16, 96))))
+    chain = SceneGraph(tuple(map(Node, names)), tuple(Edge(i, ON, i + 1) for i in range(11)))
+    assert holds(chain, shown, WORDS)
+    assert not holds(replace(chain, edges=(*chain.edges, Edge(11, ON, 10))), shown, WORDS)
+    assert not holds(SceneGraph((*chain.nodes, Node("z"))), shown, WORDS)
+
+
+def test_of_four_atoms_any_number_may_change_places_and_of_more_only_two() -> None:
+    four = SceneGraph(tuple(map(Node, ("car", "box", "cup"))), (Edge(0, ON, 1),))
+    made = set(swap_foils(Told(by_template(four), four, four), WORDS))
+    assert {"box above cup and a car", "cup above car and a box"} <= made
+    assert len(made) == 5
 
 
 def foils(whole: SceneGraph, kind: str) -> set[str]:

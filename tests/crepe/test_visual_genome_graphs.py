@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from small_visual_genome import item, region, write, write_graphs
 
-from caramel.crepe import json_stream
+from caramel.crepe import json_stream, visual_genome_graphs
 from caramel.crepe.json_stream import json_items
 from caramel.crepe.visual_genome_graphs import (
     BARE,
@@ -48,11 +48,43 @@ def test_a_region_has_the_attributes_that_its_phrase_says_whatever_the_order_of_
     cat = item(2, [("cat", ["black"])], [])
     regions = {2: [region(cat, "a black cat", [0])], 1: [region(DOG, "A wet  dog on grass.", [0, 1], [0])]}
     found, rejects = read(write(tmp_path, [DOG, cat], regions), regions=True)
-    (wet,), (black,) = (picture.regions for picture in found)
+    regions_of = {picture.image_id: picture.regions for picture in found}
+    (wet,), (black,) = regions_of["1"], regions_of["2"]
     assert wet.phrase == "A wet dog on grass."
     assert wet.graph.compounds() == {("wet", "dog"), ("dog", "on", "grass")}
     assert black.graph.compounds() == {("black", "cat")}
     assert rejects == []
+
+
+def test_an_attribute_is_said_whatever_sign_stands_behind_it(tmp_path: Path) -> None:
+    dog = item(1, [("dog", ["black", "wet", "old"])], [])
+    found, _ = read(write(tmp_path, [dog], {1: [region(dog, "A black, wet dog", [0])]}), regions=True)
+    assert found[0].regions[0].graph.nodes[0].attributes == ("black", "wet")
+
+
+def test_of_sorted_files_one_is_not_read_on_for_an_image_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dogs = [item(number, [("dog", ["wet"])], []) for number in range(1, 9)]
+    said = {number: [region(dog, "a wet dog", [0])] for number, dog in enumerate(dogs, 1) if number != 2}
+    said[9] = said[8]
+    read_on: list[str] = []
+
+    def noted(path: Path) -> Iterator[tuple[str, Any]]:
+        for where, one in json_items(path):
+            read_on.append(f"{path.stem} {one['image_id']}")
+            yield where, one
+
+    monkeypatch.setattr(visual_genome_graphs, "json_items", noted)
+    rejects: list[Reject] = []
+    found = pictures(write(tmp_path, dogs, said), rejects.append, regions=True)
+    assert [next(found).image_id for _ in range(2)] == ["1", "3"]
+    assert read_on[-1] == "scene_graphs 3"
+    assert {picture.image_id: len(picture.regions) for picture in found} == {
+        **dict.fromkeys("45678", 1),
+        "2": 0,
+    }
+    assert [(reject.reason, reject.text) for reject in rejects] == [(NO_SCENE, "9")]
 
 
 Change = Callable[[list[Any], dict[int, list[Any]]], None]
@@ -68,6 +100,14 @@ def _object_twice(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
 
 def _no_name(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
     graphs[1]["objects"][0]["names"] = []
+
+
+def _attributes_of_text(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs[1]["objects"][0]["attributes"] = "red"
+
+
+def _attributes_of_a_number(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
+    graphs[1]["objects"][0]["attributes"] = 5
 
 
 def _emptied(graphs: list[Any], regions: dict[int, list[Any]]) -> None:
@@ -96,6 +136,8 @@ def _region_of_no_image(graphs: list[Any], regions: dict[int, list[Any]]) -> Non
         (_no_number, BROKEN),
         (_object_twice, BROKEN),
         (_no_name, BROKEN),
+        (_attributes_of_text, BROKEN),
+        (_attributes_of_a_number, BROKEN),
         (_emptied, EMPTY),
         (_image_twice, TWICE),
         (_bare_region, BARE),

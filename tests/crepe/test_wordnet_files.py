@@ -41,6 +41,15 @@ def test_a_word_covers_its_synonyms_and_what_is_below_it(words: WordNet) -> None
     assert words.covers("obj", "gnu", "gnu")
 
 
+def test_a_plural_is_looked_up_by_its_singular_and_its_foils_are_plurals(words: WordNet) -> None:
+    assert words.foils("obj", "dogs") == ["wolves", "cats"]
+    assert words.foils("obj", "wolves") == ["dogs", "domestic dogs", "cats"]
+    assert words.covers("obj", "dog", "dogs")
+    assert words.covers("obj", "dogs", "dog")
+    assert words.covers("obj", "animals", "wolves")
+    assert not words.covers("obj", "cats", "dogs")
+
+
 def test_files_that_are_missing_or_of_another_version_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"lacks index\.noun, data\.noun.*wordnet\.princeton\.edu"):
         wordnet_words(str(tmp_path))

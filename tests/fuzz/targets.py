@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import corpus
+import graphs
 import projects
 import releases
 import served
@@ -303,7 +304,26 @@ def _models() -> list[Target]:
     return found
 
 
+def _graphs() -> list[Target]:
+    """What makes CREPE's sets of scene graphs, a thesaurus and a corpus."""
+    index = "crepe index data/corpus.csv --graphs data/vg --out out"
+    places = f"{graphs.SET} --index data/index --name mine"
+    return [
+        _target("crepe index", graphs.corpus_and_graphs, index),
+        _target("crepe index options", graphs.corpus_and_graphs, index, files=NOTHING, options=True),
+        _target("crepe systematicity", graphs.indexed, f"crepe systematicity {places}", weight=2),
+        _target("crepe productivity", graphs.corpus_and_graphs, f"crepe productivity {graphs.SET}", weight=2),
+        _target(
+            "crepe productivity options",
+            graphs.corpus_and_graphs,
+            f"crepe productivity {graphs.SET}",
+            files=NOTHING,
+            options=True,
+        ),
+    ]
+
+
 def targets() -> list[Target]:
     """Return all of them."""
-    parts = (_audits, _evals, _texts, _results, _projects, _stages, _models)
+    parts = (_audits, _evals, _texts, _results, _projects, _stages, _models, _graphs)
     return [target for part in parts for target in part()]

@@ -124,4 +124,5 @@ def wordnet(folder: Path) -> Path:
             ]
             (folder / f"data.{part}").write_text(text, encoding="ascii")
             (folder / f"index.{part}").write_text(licence + "".join(lines), encoding="ascii")
+    (folder / "noun.exc").write_text("wolves wolf\n", encoding="ascii")
     return folder

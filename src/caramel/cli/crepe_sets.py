@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from caramel.kinds.scene_graph import Thesaurus
 
 Command = Callable[..., Any]
+REJECTS = "rejects.csv"
 EXISTING = click.Path(exists=True, file_okay=False, path_type=Path)
 _graphs = click.option(
     "--graphs",
@@ -85,8 +86,12 @@ def index(corpus: Path, graphs: Path, out: Path, column: str) -> None:
     Example:
       caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
     """
-    from caramel.crepe.corpus_index import build
+    from caramel.crepe.corpus_index import NAME, VOCABULARY, build
+    from caramel.storage.files import keep_inputs
 
+    keep_inputs(
+        [out / NAME, out / VOCABULARY, *(out / "captions").glob("*.parquet")], [corpus, *_read(graphs)]
+    )
     atoms = {atom for said in _regions(graphs, lambda reject: None) for atom in said.told.graph.atoms()}
     if not atoms:
         raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
@@ -118,17 +123,22 @@ def systematicity(
     Example:
       caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
     """
-    from caramel.crepe.corpus_index import NAME
+    from caramel.crepe.corpus_index import NAME, VOCABULARY
     from caramel.crepe.examples import rejected
-    from caramel.crepe.systematicity import make
+    from caramel.crepe.systematicity import files, make
+    from caramel.storage.files import keep_inputs
 
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(
             f"--name {name!r} must be of letters, digits, - and _: it is part of a file's name."
         )
+    keep_inputs(
+        [out / REJECTS, *files(out, name).values()],
+        [*_read(graphs, words, sensible), seen / NAME, seen / VOCABULARY],
+    )
     known, rules = _thesaurus(words), _rules(min_area)
     calls = iter(range(2))
-    with rejected(out / "rejects.csv") as (reject, reasons):
+    with rejected(out / REJECTS) as (reject, reasons):
         counts = make(
             lambda: _regions(graphs, reject if next(calls) else lambda found: None, rules),
             known,
@@ -177,11 +187,14 @@ def productivity(
       caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
     """
     from caramel.crepe.examples import rejected
-    from caramel.crepe.productivity import COMPLEXITIES, drafts, make
+    from caramel.crepe.productivity import COMPLEXITIES, FOILS, drafts, file_of, make
     from caramel.crepe.visual_genome_graphs import pictures
+    from caramel.storage.files import keep_inputs
 
+    written = [file_of(out, kind, n) for kind in FOILS for n in COMPLEXITIES]
+    keep_inputs([out / REJECTS, *written], _read(graphs, words, sensible))
     known, rules = _thesaurus(words), _rules(min_area)
-    with rejected(out / "rejects.csv") as (reject, reasons):
+    with rejected(out / REJECTS) as (reject, reasons):
         drafted = drafts(
             pictures(graphs, reject, regions=False),
             complexities=COMPLEXITIES,
@@ -191,9 +204,7 @@ def productivity(
             seed=seed,
             reject=reject,
         )
-        counts = make(
-            drafted, known, out, writer=None, seed=seed, reject=reject, plausible=_plausible(sensible)
-        )
+        counts = make(drafted, known, out, seed=seed, reject=reject, plausible=_plausible(sensible))
     _told({f"{kind}, {n} atoms": count for (kind, n), count in counts.items()}, reasons, out)
 
 
@@ -203,6 +214,18 @@ def _regions(graphs: Path, reject: Callable[[Any], object], rules: CropRules | N
     from caramel.crepe.visual_genome_graphs import pictures
 
     return described(pictures(graphs, reject, regions=True), reject, rules or CropRules(area=0))
+
+
+def _read(graphs: Path, words: str = "", sensible: Path | None = None) -> list[Path]:
+    """Return what a command reads beside a corpus and its index."""
+    from caramel.crepe.visual_genome_graphs import FILES
+
+    target = words.partition(":")[2]
+    return [
+        *(graphs / name for name in FILES),
+        *([Path(target)] if target else []),
+        *([sensible] if sensible else []),
+    ]
 
 
 def _rules(min_area: int) -> CropRules:

@@ -29,7 +29,7 @@ from caramel.storage.records import csv_rows, json_lines, parquet, parquet_rows,
 SHARD = 50_000  # captions
 ROWS = 100_000  # of the index that are held at a time
 SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
-NAME = "index.parquet"
+NAME, VOCABULARY = "index.parquet", "vocabulary.json"
 KINDS: tuple[AtomKind, ...] = ("obj", "att", "rel")
 SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
 _BETWEEN = "\x1f"  # the words of an item, which hold none
@@ -59,7 +59,7 @@ def build(
     shards = [Local(str(path)) for path in _shards(corpus, column, folder / "captions", size)]
     if not shards:
         raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
-    vocabulary = folder / "vocabulary.json"
+    vocabulary = folder / VOCABULARY
     write_atomically(vocabulary, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
     counted = sharded_map(
         counts,
@@ -76,8 +76,7 @@ def build(
 
 def counts(shard: str, *, vocabulary: str) -> pa.Table:
     """Return (item, count) of the captions in a file, sorted by item."""
-    atoms = frozenset((kind, word) for kind, word in json.loads(Path(vocabulary).read_text(encoding="utf-8")))
-    parser = phrase_parser(atoms)
+    parser = phrase_parser(_vocabulary(Path(vocabulary)))
     found: Counter[str] = Counter()
     for graph in parser(pq.read_table(shard)["caption"].to_pylist()):
         found.update(items_of(graph))
@@ -87,14 +86,36 @@ def counts(shard: str, *, vocabulary: str) -> pa.Table:
     )
 
 
+def _vocabulary(path: Path) -> frozenset[Atom]:
+    try:
+        return frozenset((kind, word) for kind, word in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise DataError(f"{str(path)!r} is no vocabulary of `caramel crepe index`: {error}.") from error
+
+
 def items_of(graph: SceneGraph) -> list[str]:
     """Return the names of a graph's atoms and compounds, as they stand in an index."""
     return [_BETWEEN.join(item) for item in (*graph.atoms(), *graph.compounds())]
 
 
 def seen(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int]:
-    """Return in how many captions each item of some graphs stands; only those that an index has."""
-    wanted = pa.array(sorted({item for graph in graphs for item in items_of(graph)}), pa.string())
+    """Return in how many captions each item of some graphs stands; only those that an index has.
+
+    Raises:
+        DataError: the index was made without looking for a word of the graphs.
+    """
+    items: set[str] = set()
+    atoms: set[Atom] = set()
+    for graph in graphs:
+        items.update(items_of(graph))
+        atoms |= graph.atoms()
+    if unknown := sorted(atoms - _vocabulary(index.with_name(VOCABULARY))):
+        kind, word = unknown[0]
+        raise DataError(
+            f"{str(index)!r} was made of other graphs: {word!r} ({kind}), and {len(unknown) - 1} words more of these, were "
+            f"not looked for. Run `caramel crepe index` with the same --graphs."
+        )
+    wanted = pa.array(sorted(items), pa.string())
     found: dict[str, int] = {}
     with parquet(index, SCHEMA.names) as file:
         for batch in file.iter_batches(ROWS):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import numpy as np
 
@@ -57,20 +59,25 @@ def chosen(
 
 
 def write(path: Path, examples: Iterable[Example]) -> int:
-    """Write a file of examples, which have the same columns of negatives, and return how many there were; none: no file."""
+    """Write a file of examples, which have the same columns of negatives, and return how many there were.
+
+    None: no file, and that of an earlier run is gone.
+    """
     rows = iter(examples)
     first = list(islice(rows, 1))
     if not first:
+        path.unlink(missing_ok=True)
         return 0
     count = 0
 
     def put(temporary: Path) -> None:
         nonlocal count
         with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, ["region_id", *COLUMNS, *first[0].negatives])
+            writer = csv.DictWriter(file, [*COLUMNS, *first[0].negatives])
             writer.writeheader()
-            for count, row in enumerate(_rows([*first, *rows]), 1):
-                writer.writerow({"region_id": count, **row})
+            for row in _rows([*first, *rows]):
+                writer.writerow(row)
+                count += 1
 
     write_atomically(path, put)
     return count
@@ -80,8 +87,7 @@ def write(path: Path, examples: Iterable[Example]) -> int:
 def rejected(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str]]]:
     """Give what writes a reject as a row of a CSV file (place, reason, text) and counts it, and the counts by reason."""
     counts: Counter[str] = Counter()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with TemporaryFile("w+", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(Reject._fields)
 
@@ -89,7 +95,15 @@ def rejected(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter[str
             counts[found.reason] += 1
             writer.writerow(found)
 
-        yield reject, counts
+        def put(temporary: Path) -> None:
+            file.seek(0)
+            with temporary.open("w", newline="", encoding="utf-8") as whole:
+                shutil.copyfileobj(file, whole)
+
+        try:
+            yield reject, counts
+        finally:  # an error may be that all are rejects
+            write_atomically(path, put)
 
 
 def _rows(examples: Iterable[Example]) -> Iterator[dict[str, object]]:

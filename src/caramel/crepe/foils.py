@@ -17,7 +17,7 @@ from caramel.crepe.matching import holds
 from caramel.crepe.realised import Caption
 from caramel.kinds.scene_graph import Node, Place, SceneGraph, Thesaurus
 
-SIMPLE = 4  # atoms of a caption in which all atoms of one kind may be exchanged
+SIMPLE = 4  # atoms of a caption in which all atoms of one kind may be permuted
 _WORD = re.compile(r"\w+")
 _ARTICLE = re.compile(r"(?:^|(?<=\s))(?:an?|the) $", re.IGNORECASE)
 
@@ -45,19 +45,16 @@ def atom_foils(told: Told, words: Thesaurus) -> Iterator[str]:
 
 
 def swap_foils(told: Told, words: Thesaurus) -> Iterator[str]:
-    """Yield captions in which two atoms of one kind have changed places, or an attribute has gone to another object."""
+    """Yield captions in which atoms of one kind have changed places, or an attribute has gone to another object.
+
+    Two atoms, or, where the caption is of four at the most, any number of them.
+    """
     graph, caption = told.graph, told.caption
     places = graph.places()
-    kinds = ("obj", "att", "rel") if len(places) <= SIMPLE else ("obj", "att")
-    for a, b in itertools.combinations(places, 2):
-        if a.kind != b.kind or a.kind not in kinds or (a.kind == "att" and a.owner == b.owner):
-            continue
-        changes = {a: places[b], b: places[a]}
-        if a.kind == "att" and (
-            places[b] in graph.nodes[a.owner].attributes or places[a] in graph.nodes[b.owner].attributes
-        ):
-            continue
-        if places[a] != places[b] and not holds(with_words(graph, changes), told.whole, words):
+    for changes in _exchanges(graph):
+        changed = with_words(graph, changes)
+        once = all(len(set(node.attributes)) == len(node.attributes) for node in changed.nodes)
+        if once and changed.canonical() != graph.canonical() and not holds(changed, told.whole, words):
             yield edited(caption, changes)
     for a in [place for place in places if place.kind == "att"]:
         for other, node in enumerate(graph.nodes):
@@ -111,6 +108,18 @@ def edited(caption: Caption, changes: Mapping[Place, str]) -> str:
     """Return the text with other words at some places, wherever they are named; articles agree."""
     edits = [Edit(start, end, word) for place, word in changes.items() for start, end in caption.spans[place]]
     return apply(caption.text, edits)
+
+
+def _exchanges(graph: SceneGraph) -> Iterator[dict[Place, str]]:
+    """Yield place -> its new word, of atoms of one kind that change places."""
+    places = graph.places()
+    few = len(places) <= SIMPLE
+    for kind in ("obj", "att", "rel") if few else ("obj", "att"):
+        own = [place for place in places if place.kind == kind]
+        for chosen in [own] if few else itertools.combinations(own, 2):
+            for order in itertools.islice(itertools.permutations(chosen), 1, None):
+                pairs = zip(chosen, order, strict=True)
+                yield {place: places[other] for place, other in pairs if places[place] != places[other]}
 
 
 def _moved(graph: SceneGraph, place: Place, to: int) -> SceneGraph:

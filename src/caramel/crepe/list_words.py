@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from caramel.captions import words
+from caramel.errors import ConfigError
 from caramel.kinds.scene_graph import AtomKind
 
 
@@ -26,5 +27,11 @@ class ListWords:
 
 
 def list_words(target: str) -> ListWords:
-    """Return the thesaurus of the lists; it needs no target."""
+    """Return the thesaurus of the lists.
+
+    Raises:
+        ConfigError: a target is given.
+    """
+    if target:
+        raise ConfigError(f"The lists are one and need no target, but {target!r} is given: write lists.")
     return ListWords()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+
 from caramel.kinds.scene_graph import Place, SceneGraph, Thesaurus
+
+Choices = Mapping[int, frozenset[int]]  # node that is said -> nodes that it may be of those that are shown
 
 
 def holds(said: SceneGraph, shown: SceneGraph, words: Thesaurus, negated: Place | None = None) -> bool:
     """Return whether the objects that are said can be found among those shown, each another one, as they are said to be.
 
-    A word is true of whatever it covers: "animal" of a dog. What is not annotated counts as false.
+    A word is true of whatever it covers: "animal" of a dog. What is not annotated counts as false. Nodes that neither a
+    relation nor a common choice joins are looked for apart.
 
     Args:
         said: of a caption.
@@ -17,39 +22,73 @@ def holds(said: SceneGraph, shown: SceneGraph, words: Thesaurus, negated: Place 
         negated: an atom that is said *not* to hold: an object of another name, one without the attribute, or a pair
             without the relation.
     """
-    related: dict[tuple[int, int], list[str]] = {}
-    for edge in shown.edges:
-        related.setdefault((edge.subject, edge.object), []).append(edge.name)
+    choices = {
+        i: frozenset(j for j in range(len(shown.nodes)) if _fits(said, shown, words, negated, i, j))
+        for i in range(len(said.nodes))
+    }
+    related = [
+        {(e.subject, e.object) for e in shown.edges if words.covers("rel", edge.name, e.name)}
+        for edge in said.edges
+    ]
 
-    def fits(i: int, j: int) -> bool:
-        node, other = said.nodes[i], shown.nodes[j]
-        if words.covers("obj", node.name, other.name) == (negated == Place("obj", i)):
+    def joined(number: int, a: int, b: int) -> bool:
+        """Return whether two objects that are shown are related as a relation is said to be."""
+        return a != b and ((a, b) in related[number]) != (negated == Place("rel", number))
+
+    def narrowed(choices: Choices) -> Choices | None:
+        """Return the choices that a partner is left for, and no other node needs; None where a node has none."""
+        while True:
+            left = dict(choices)
+            for number, edge in enumerate(said.edges):
+                a, b = edge.subject, edge.object
+                if a in left:
+                    left[a] = frozenset(i for i in left[a] if any(joined(number, i, j) for j in left[b]))
+                    left[b] = frozenset(j for j in left[b] if any(joined(number, i, j) for i in left[a]))
+            for node, own in left.items():
+                if len(own) == 1:
+                    left = {n: c if n == node else c - own for n, c in left.items()}
+            if not all(left.values()) or len(frozenset[int]().union(*left.values())) < len(left):
+                return None
+            if left == choices:
+                return left
+            choices = left
+
+    def possible(choices: Choices) -> bool:
+        left = narrowed(choices)
+        if left is None:
             return False
-        return all(
-            any(words.covers("att", word, has) for has in other.attributes) != (negated == Place("att", i, k))
-            for k, word in enumerate(node.attributes)
-        )
-
-    def joined(chosen: list[int]) -> bool:
-        """Return whether the relations that end at the last chosen object are as they are said to be."""
-        last = len(chosen) - 1
-        return all(
-            any(
-                words.covers("rel", edge.name, name)
-                for name in related.get((chosen[edge.subject], chosen[edge.object]), ())
-            )
-            != (negated == Place("rel", k))
-            for k, edge in enumerate(said.edges)
-            if max(edge.subject, edge.object) == last
-        )
-
-    def search(chosen: list[int]) -> bool:
-        if len(chosen) == len(said.nodes):
+        undecided = [node for node, own in left.items() if len(own) > 1]
+        if not undecided:
             return True
-        return any(
-            fits(len(chosen), j) and joined([*chosen, j]) and search([*chosen, j])
-            for j in range(len(shown.nodes))
-            if j not in chosen
-        )
+        node = min(undecided, key=lambda n: len(left[n]))  # the most constrained first
+        return any(possible({**left, node: frozenset((choice,))}) for choice in sorted(left[node]))
 
-    return search([])
+    pairs = [(edge.subject, edge.object) for edge in said.edges]
+    shared = [(a, b) for a in choices for b in choices if a < b and choices[a] & choices[b]]
+    return all(  # what is impossible by itself need not be looked for with the rest
+        possible({node: choices[node] for node in part})
+        for joins in (pairs, [*pairs, *shared])
+        for part in _parts(choices, joins)
+    )
+
+
+def _fits(
+    said: SceneGraph, shown: SceneGraph, words: Thesaurus, negated: Place | None, i: int, j: int
+) -> bool:
+    """Return whether an object is named, and has the attributes, as it is said."""
+    node, other = said.nodes[i], shown.nodes[j]
+    if words.covers("obj", node.name, other.name) == (negated == Place("obj", i)):
+        return False
+    return all(
+        any(words.covers("att", word, has) for has in other.attributes) != (negated == Place("att", i, k))
+        for k, word in enumerate(node.attributes)
+    )
+
+
+def _parts(nodes: Iterable[int], joins: Iterable[tuple[int, int]]) -> Iterator[frozenset[int]]:
+    """Yield the connected parts of some nodes."""
+    part = {node: frozenset((node,)) for node in nodes}
+    for a, b in joins:
+        both = part[a] | part[b]
+        part |= dict.fromkeys(both, both)
+    yield from dict.fromkeys(part.values())

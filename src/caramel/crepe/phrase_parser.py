@@ -24,10 +24,13 @@ class PhraseParser:
 
     def __init__(self, atoms: Iterable[Atom]) -> None:
         self._entries: dict[tuple[str, ...], dict[AtomKind, str]] = {}
-        for kind, word in sorted(atoms):
-            forms = {word, plural(word)} if kind == "obj" else {word}
-            for form in forms:
-                self._entries.setdefault(tuple(_tokens(form)), {}).setdefault(kind, word)
+        known = sorted(atoms)
+        plurals = [(kind, plural(word), word) for kind, word in known if kind == "obj" and len(word) > 1]
+        for kind, form, word in [
+            *((kind, word, word) for kind, word in known),
+            *plurals,
+        ]:  # itself before derived
+            self._entries.setdefault(tuple(_tokens(form)), {}).setdefault(kind, word)
         # first word -> lengths of the entries that begin with it, the longest first
         lengths: dict[str, set[int]] = {}
         for entry in self._entries:

@@ -1,12 +1,11 @@
 """CREPE's set on productivity (Ma et al. 2023, 4.2): captions of 4 to 12 atoms, with HN-Atom, HN-Swap and HN-Neg, five each.
 
-A random walk through a picture's graph gives what is said, the box around its objects the crop. Captions of four atoms are
-by template, longer ones by a language model where there is one; one that leaves an atom out is a reject.
+A random walk through a picture's graph gives what is said, the box around its objects the crop. Captions are by template.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,8 +13,8 @@ import numpy as np
 
 from caramel.crepe.crops import CropRules, overlap, unfit
 from caramel.crepe.examples import Example, Plausible, chosen, write
-from caramel.crepe.foils import SIMPLE, Told, atom_foils, negation_foils, swap_foils
-from caramel.crepe.realised import Caption, by_template
+from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
+from caramel.crepe.realised import by_template
 from caramel.crepe.systematicity import FEW, SAME
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
 from caramel.crepe.walks import union, walk
@@ -30,9 +29,6 @@ NUMBER = 5  # negatives of each type
 SHORT = "the walk ends before it has all atoms"
 LONE = "what is said has no compound"
 NEAR = "the crop is nearly another one of the image"
-
-# What writes captions of graphs: (n,) -> (n,); in place of a caption the reason why there is none.
-Write = Callable[[Sequence[SceneGraph]], Sequence[Caption | str]]
 
 
 class Draft(NamedTuple):
@@ -72,7 +68,9 @@ def drafts(
             break
         for n in complexities:
             boxes: list[Box] = []
-            for number in range(tries if len(found[n]) < most else 0):
+            for number in range(tries):
+                if len(found[n]) >= most:
+                    break
                 key = int(stable_keys([f"{picture.image_id} {n} {number}"], seed)[0])
                 graph = walk(picture.graph, n, np.random.default_rng(key))
                 box = union(graph) if graph else None
@@ -91,12 +89,16 @@ def drafts(
     return found
 
 
+def file_of(out: Path, kind: str, n: int) -> Path:
+    """Return the file of a type of hard negative and a complexity."""
+    return out / kind / f"prod_vg_hard_negs_{kind}_complexity_{n}.csv"
+
+
 def make(
     drafted: dict[int, list[Draft]],
     words: Thesaurus,
     out: Path,
     *,
-    writer: Write | None,
     seed: int,
     reject: OnReject,
     plausible: Plausible | None = None,
@@ -107,7 +109,6 @@ def make(
         drafted: by ``drafts``.
         words: what excludes what.
         out: folder of the release.
-        writer: of captions of more than four atoms; None: the template.
         seed: what is drawn depends on this, the image and the caption alone.
         reject: is called with each.
         plausible: picks the most sensible negatives; None: any.
@@ -117,14 +118,9 @@ def make(
     """
     counts: dict[tuple[str, int], int] = {}
     for n, made in drafted.items():
-        graphs = [draft.graph for draft in made]
-        written = [*map(by_template, graphs)] if writer is None or n <= SIMPLE else writer(graphs)
         examples: dict[str, list[Example]] = {kind: [] for kind in FOILS}
-        for draft, caption in zip(made, written, strict=True):
-            where = f"image {draft.image_id}, {n} atoms"
-            if isinstance(caption, str):
-                reject(Reject(where, caption, ""))
-                continue
+        for draft in made:
+            where, caption = f"image {draft.image_id}, {n} atoms", by_template(draft.graph)
             told = Told(caption, draft.graph, draft.whole)
             rng = np.random.default_rng(int(stable_keys([f"{draft.image_id} {caption.text}"], seed)[0]))
             for kind, foils in FOILS.items():
@@ -136,7 +132,7 @@ def make(
                         Example(draft.image_id, draft.box, caption.text, {"hard_negs": negatives})
                     )
         for kind, kept in examples.items():
-            counts[kind, n] = write(out / kind / f"prod_vg_hard_negs_{kind}_complexity_{n}.csv", kept)
+            counts[kind, n] = write(file_of(out, kind, n), kept)
     if not any(counts.values()):
         raise DataError("No caption with hard negatives is left: the rejects say why.")
     return counts

@@ -84,7 +84,7 @@ def located(text: str, graph: SceneGraph) -> Caption | str:
         graph.places().items(), key=lambda item: (item[0].kind != "obj", -len(item[1]))
     ):
         taken = [span for known in spans.values() for span in known]
-        free = [s for s in _found(text, word) if not any(s[0] < end and start < s[1] for start, end in taken)]
+        free = [s for s in named(text, word) if not any(s[0] < end and start < s[1] for start, end in taken)]
         if not free:
             return word
         if place.kind == "obj":
@@ -101,5 +101,6 @@ def located(text: str, graph: SceneGraph) -> Caption | str:
     return Caption(text, spans)
 
 
-def _found(text: str, word: str) -> list[Span]:
+def named(text: str, word: str) -> list[Span]:
+    """Return where a text has a word, whatever its case, not as a part of another."""
     return [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)]

@@ -7,19 +7,19 @@ HN-Atom replaces one atom. HN-Comp says two compounds, each with one atom of the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from caramel.captions.words import article
+from caramel.captions.words import DETERMINERS, article
 from caramel.crepe.corpus_index import seen, split_of
 from caramel.crepe.crops import CropRules, unfit
 from caramel.crepe.examples import Example, Plausible, chosen, write
-from caramel.crepe.foils import Told, atom_foils, with_words
+from caramel.crepe.foils import Told, atom_foils, edited, with_words
 from caramel.crepe.matching import holds
-from caramel.crepe.realised import by_template, located
+from caramel.crepe.realised import located
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
 from caramel.draws import stable_keys
 from caramel.errors import DataError
@@ -56,7 +56,7 @@ def described(pictures: Iterable[Picture], reject: OnReject, rules: CropRules) -
             graph = region.graph
             told = located(region.phrase, graph)
             why = unfit(region.box, picture.width, picture.height, rules)
-            if len(graph.compounds()) != 1 or len(graph.places()) not in (2, 3):
+            if not is_compound(graph):
                 why = NOT_ONE
             elif isinstance(told, str):
                 why = UNSAID
@@ -69,22 +69,45 @@ def described(pictures: Iterable[Picture], reject: OnReject, rules: CropRules) -
                 reject(Reject(where, why or UNSAID, region.phrase))
 
 
-def comp_foils(told: Told, words: Thesaurus) -> Iterator[str]:
-    """Yield captions of two compounds, each with another atom of the caption's one replaced, both false."""
+def is_compound(graph: SceneGraph) -> bool:
+    """Return whether a graph is one compound and nothing else."""
+    return sorted(place.kind for place in graph.places()) in (["att", "obj"], ["obj", "obj", "rel"])
+
+
+def comp_foils(told: Told, words: Thesaurus, rng: np.random.Generator) -> Iterator[str]:
+    """Yield captions of two compounds, each with another atom of the caption's one replaced, both false.
+
+    Of many pairs of foils some are drawn.
+    """
     places = told.graph.places()
-    foiled: dict[Place, list[SceneGraph]] = {
+    foiled: dict[Place, list[str]] = {
         place: [
-            graph
+            edited(told.caption, {place: foil})
             for foil in words.foils(place.kind, word)
             if foil not in places.values()
-            and not holds(graph := with_words(told.graph, {place: foil}), told.whole, words)
+            and not holds(with_words(told.graph, {place: foil}), told.whole, words)
         ]
         for place, word in places.items()
     }
     for a, b in itertools.permutations(foiled, 2):
-        for first, second in itertools.islice(itertools.product(foiled[a], foiled[b]), MOST):
-            second_text = by_template(second).text
-            yield f"{by_template(first).text} and {article(second_text)} {second_text}"
+        number = len(foiled[a]) * len(foiled[b])
+        for pair in rng.permutation(number)[:MOST].tolist():
+            first, second = pair // len(foiled[b]), pair % len(foiled[b])
+            yield _joined(foiled[a][first], foiled[b][second])
+
+
+def _joined(first: str, second: str) -> str:
+    """Return two phrases as one: the second with an article, and what ends it at the end."""
+    said = first.rstrip(".! ")
+    opening = second.split(maxsplit=1)[0].lower()
+    if opening in DETERMINERS or opening == "there":
+        return f"{said} and {second[0].lower()}{second[1:]}"
+    return f"{said} and {article(second)} {second}"
+
+
+def files(out: Path, name: str) -> dict[str, Path]:
+    """Return split -> its file, of the set for a corpus of some name."""
+    return {split: out / f"syst_vg_hard_negs_{words}_in_{name}.csv" for split, words in SPLITS.items()}
 
 
 def make(
@@ -118,7 +141,7 @@ def make(
     for said in regions():
         split = split_of(said.told.graph, known)
         rng = np.random.default_rng(int(stable_keys([f"{said.image_id} {said.told.caption.text}"], seed)[0]))
-        made = {ATOM: atom_foils(said.told, words), COMP: comp_foils(said.told, words)}
+        made = {ATOM: atom_foils(said.told, words), COMP: comp_foils(said.told, words, rng)}
         negatives = {
             column: chosen(texts, said.told.caption.text, NUMBERS[column], rng, plausible)
             for column, texts in made.items()
@@ -127,10 +150,8 @@ def make(
             reject(Reject(f"image {said.image_id}", FEW, said.told.caption.text))
         else:
             found[split].append(Example(said.image_id, said.box, said.told.caption.text, negatives))
-    files: Mapping[str, Path] = {
-        split: out / f"syst_vg_hard_negs_{words_of}_in_{name}.csv" for split, words_of in SPLITS.items()
-    }
-    counts = {split: write(files[split], examples) for split, examples in found.items()}
+    names = files(out, name)
+    counts = {split: write(names[split], examples) for split, examples in found.items()}
     if not any(counts.values()):
         raise DataError("No region of one compound with hard negatives is left: the rejects say why.")
     return counts

@@ -12,11 +12,13 @@ does not describe.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from caramel.crepe.json_stream import json_items
+from caramel.crepe.realised import named
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Reject
 from caramel.kinds.scene_graph import Box, Edge, Node, SceneGraph
@@ -51,13 +53,15 @@ class Picture(NamedTuple):
 
 
 def pictures(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[Picture]:
-    """Yield the pictures of the release in the order of ``scene_graphs.json``; what is of no use goes to ``reject``.
+    """Yield the pictures of the release; what is of no use goes to ``reject``.
+
+    They come in the order of ``scene_graphs.json``, and those at the end that ``region_graphs.json`` has later, or not.
 
     Args:
         folder: with the files; ``region_graphs.json`` is read for regions alone.
         reject: is called with each.
         regions: whether regions are wanted. The two files are read side by side; what one has before the other is
-            held until the other comes to it, which is little where both have the release's order.
+            held until the other comes to it, which is little where both are sorted, as they are released.
 
     Raises:
         DataError: a file is missing, or no JSON list.
@@ -65,10 +69,15 @@ def pictures(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[Pictu
     sizes = _sizes(folder / FILES[0])
     waiting = _by_image(folder / FILES[2], "regions") if regions else None
     early: dict[str, tuple[str, Any]] = {}
+    late: dict[
+        str, tuple[Picture, dict[int, int]]
+    ] = {}  # what region_graphs.json, if it is sorted, does not have
+    last = 0  # image that was read of it
     seen: set[str] = set()
     for where, item in json_items(folder / FILES[1]):
         try:
-            name = str(number_field(item, "image_id", where))
+            image = number_field(item, "image_id", where)
+            name = str(image)
             if name in seen:
                 reject(Reject(where, TWICE, name))
                 continue
@@ -83,16 +92,28 @@ def pictures(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[Pictu
         if not graph.nodes:
             reject(Reject(where, EMPTY, name))
             continue
-        found: tuple[Region, ...] = ()
-        if waiting is not None:
-            while name not in early and (other := next(waiting, None)) is not None:
-                early.setdefault(other[0], other[1:])
-            if name in early:
-                found = tuple(_regions(*early.pop(name), graph, places, reject))
-        yield Picture(name, *sizes[name], graph, found)
-    for name, (where, _) in early.items():
-        if name not in seen:
-            reject(Reject(where, NO_SCENE, name))
+        shown = Picture(name, *sizes[name], graph)
+        while waiting and name not in early and last <= image and (other := next(waiting, None)):
+            last = int(other[0])
+            early.setdefault(other[0], other[1:])
+        if waiting is None:
+            yield shown
+        elif name in early:
+            yield _described(shown, early.pop(name), places, reject)
+        else:
+            late[name] = shown, places
+    for name, *regional in itertools.chain(((n, *found) for n, found in early.items()), waiting or ()):
+        if name in late:
+            yield _described(late[name][0], (regional[0], regional[1]), late.pop(name)[1], reject)
+        elif name not in seen:
+            reject(Reject(regional[0], NO_SCENE, name))
+    yield from (shown for shown, _ in late.values())
+
+
+def _described(
+    shown: Picture, regional: tuple[str, Any], places: Mapping[int, int], reject: OnReject
+) -> Picture:
+    return shown._replace(regions=tuple(_regions(*regional, shown.graph, places, reject)))
 
 
 def _sizes(path: Path) -> dict[str, tuple[int, int]]:
@@ -126,7 +147,8 @@ def _graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
             raise DataError(f"{where}: object {number} stands twice.")
         names = list_field(thing, "names", where)
         name = _word(text_field({"names": names[0] if names else ""}, "names", where))
-        said = [optional_text({"": word}, "", where) or "" for word in thing.get("attributes") or []]
+        words = [] if thing.get("attributes") is None else list_field(thing, "attributes", where)
+        said = [optional_text({"": word}, "", where) or "" for word in words]
         x, y, w, h = (number_field(thing, field, where) for field in ("x", "y", "w", "h"))
         places[number] = len(nodes)
         attributes = dict.fromkeys(word for text in said if (word := _word(text)))
@@ -158,10 +180,9 @@ def _regions(
                 number_field(thing, "object_id", spot) for thing in list_field(item, "objects", spot)
             )
             known = {i: k for k, i in enumerate(i for i in ids if i in places)}
-            words = f" {_word(phrase.rstrip('.!'))} "
             nodes = [whole.nodes[places[i]] for i in known]
             said = tuple(
-                Node(n.name, tuple(a for a in n.attributes if f" {a} " in words), n.box) for n in nodes
+                Node(n.name, tuple(a for a in n.attributes if named(phrase, a)), n.box) for n in nodes
             )
             graph = SceneGraph(said, _edges(item, known, spot))
         except DataError as error:

@@ -11,13 +11,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from caramel.captions.words import CONTRARY
+from caramel.captions.words import CONTRARY, plural
 from caramel.errors import DataError
 from caramel.kinds.scene_graph import AtomKind
 from caramel.storage.fields import brief
 from caramel.storage.records import text_lines
 
 PARTS: dict[AtomKind, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
+# Endings of plurals and what they stand for (manual page morphy(7WN)); plurals of other forms are in noun.exc.
+ENDINGS = {"s": "", "ses": "s", "xes": "x", "zes": "z", "ches": "ch", "shes": "sh", "men": "man", "ies": "y"}
 SENSES = 1  # of a word that count, the most frequent first: what is meant is not known
 ANTONYM, HYPERNYM, HYPONYM, SIMILAR = "!", "@", "~", "&"
 
@@ -34,6 +36,7 @@ class Part:
 
     def __init__(self, folder: Path, name: str) -> None:
         self._index, self._data = folder / f"index.{name}", folder / f"data.{name}"
+        self._irregular = folder / f"{name}.exc" if name == PARTS["obj"] else None
 
     @cached_property
     def places(self) -> dict[str, tuple[int, ...]]:
@@ -74,9 +77,30 @@ class Part:
                 f"version of WordNet."
             ) from error
 
+    @cached_property
+    def irregular(self) -> dict[str, str]:
+        """Irregular plural -> its singular."""
+        if self._irregular is None:
+            return {}
+        rows = (line.split() for line in text_lines(self._irregular))
+        return {_spoken(row[0]): _spoken(row[1]) for row in rows if len(row) > 1}
+
+    def base(self, word: str) -> str:
+        """Return the singular of a plural that has no entry of its own; any other word as it is."""
+        if self._irregular is None or word in self.places:
+            return word
+        detached = (word.removesuffix(end) + put for end, put in ENDINGS.items() if word.endswith(end))
+        forms = [self.irregular.get(word, word), *detached]
+        return next((form for form in forms if form in self.places), word)
+
+    @cached_property
+    def plurals(self) -> dict[str, str]:
+        """Singular -> its irregular plural, the first."""
+        return {single: many for many, single in reversed(self.irregular.items())}
+
     def senses(self, word: str) -> tuple[int, ...]:
-        """Return the synsets of a word's most frequent senses."""
-        return self.places.get(word, ())[:SENSES]
+        """Return the synsets of a word's most frequent senses, of a plural those of its singular."""
+        return self.places.get(self.base(word), ())[:SENSES]
 
     def follow(self, place: int, *kinds: str) -> Iterator[int]:
         """Yield the synsets of this part of speech to which a synset points."""
@@ -95,7 +119,7 @@ class WordNet:
     def foils(self, kind: AtomKind, word: str) -> list[str]:
         """Return antonyms, and words that share a grand-hypernym with a word and are neither its synonyms nor cover it.
 
-        Adjectives have no hypernyms: they share that of the noun that they are, as colours do.
+        Adjectives have no hypernyms: they share that of the noun that they are, as colours do. Of plurals they are plurals.
         """
         found = dict.fromkeys([CONTRARY[word]] if kind == "rel" and word in CONTRARY else [])
         part = self._parts[kind]
@@ -111,8 +135,9 @@ class WordNet:
                     for aunt in tree.follow(grand, HYPONYM):
                         for cousin in tree.follow(aunt, HYPONYM):
                             found |= dict.fromkeys(tree.synset(cousin).words)
+        many = kind == "obj" and part.base(word) != word
         return [
-            foil
+            part.plurals.get(foil, plural(foil)) if many else foil
             for foil in found
             if not self.covers(kind, foil, word)
             and not self.covers(kind, word, foil)
@@ -122,7 +147,7 @@ class WordNet:
     def covers(self, kind: AtomKind, general: str, special: str) -> bool:
         """Return whether a word is the other one, its synonym, or, of nouns and verbs, above it."""
         part = self._parts[kind]
-        return general == special or general in _above(part, special)
+        return general == special or part.base(general) in _above(part, special)
 
 
 @lru_cache(65_536)
@@ -152,6 +177,7 @@ def wordnet_words(target: str) -> WordNet:
         for kind in ("index", "data")
         if not (folder / f"{kind}.{name}").is_file()
     ]
+    lacking += [] if (folder / "noun.exc").is_file() else ["noun.exc"]
     if lacking:
         raise DataError(
             f"{target!r} lacks {', '.join(lacking)}: give the folder dict of WordNet 3.0 or 3.1 (wordnet.princeton.edu)."

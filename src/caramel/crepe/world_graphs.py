@@ -127,8 +127,3 @@ class WorldWords:
     def covers(self, kind: AtomKind, general: str, special: str) -> bool:
         """Return whether they are the same word."""
         return general == special
-
-
-def world_words(target: str) -> WorldWords:
-    """Return the words of the world; it needs no target."""
-    return WorldWords()

@@ -1,0 +1,103 @@
+"""What is one compound, how two foils of it are said, and what an earlier run leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from caramel.crepe.examples import Example, rejected, write
+from caramel.crepe.foils import Told
+from caramel.crepe.list_words import list_words
+from caramel.crepe.realised import by_template, located
+from caramel.crepe.systematicity import MOST, comp_foils, is_compound
+from caramel.errors import ConfigError, DataError
+from caramel.kinds.benchmark import Reject
+from caramel.kinds.scene_graph import AtomKind, Edge, Node, SceneGraph, Thesaurus
+
+CAR = SceneGraph((Node("car", ("red",)),))
+
+
+@pytest.mark.parametrize(
+    ("graph", "one"),
+    [
+        (CAR, True),
+        (SceneGraph((Node("car"), Node("box")), (Edge(0, "on", 1),)), True),
+        (SceneGraph((*CAR.nodes, Node("box"))), False),
+        (SceneGraph((*CAR.nodes, Node("box")), (Edge(0, "on", 1),)), False),
+        (SceneGraph((Node("car"), Node("box"), Node("cup")), (Edge(0, "on", 1),)), False),
+        (SceneGraph((Node("car"),)), False),
+    ],
+)
+def test_one_compound_is_that_and_no_loose_object_beside_it(graph: SceneGraph, one: bool) -> None:
+    assert is_compound(graph) == one
+
+
+class Words:
+    """So many foils of every word."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def foils(self, kind: AtomKind, word: str) -> list[str]:
+        return [f"{kind}{i:03}" for i in range(self._number)]
+
+    def covers(self, kind: AtomKind, general: str, special: str) -> bool:
+        return general == special
+
+
+def compounds(text: str, graph: SceneGraph, words: Thesaurus) -> list[str]:
+    caption = located(text, graph)
+    assert not isinstance(caption, str)
+    return list(comp_foils(Told(caption, graph, graph), words, np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("red car", "att000 car and a red obj000"),
+        ("A red car.", "An att000 car and a red obj000."),
+        ("The red car", "The att000 car and the red obj000"),
+        ("There is a red car!", "There is an att000 car and there is a red obj000!"),
+    ],
+)
+def test_two_compounds_are_said_as_the_description_says_its_one(text: str, made: str) -> None:
+    assert made in compounds(text, CAR, Words(1))
+
+
+def test_of_many_pairs_of_foils_some_are_drawn_with_all_foils_among_them() -> None:
+    made = compounds("red car", CAR, Words(40))
+    assert len(made) == 2 * MOST
+    first = [text.split()[1] for text in made[:MOST]]
+    counts = [first.count(word) for word in sorted(set(first))]
+    assert (len(counts), max(counts) < 40) == (40, True)
+
+
+def test_what_an_earlier_run_wrote_is_gone_where_there_is_nothing_now(tmp_path: Path) -> None:
+    path = tmp_path / "set.csv"
+    example = Example("1", (0, 0, 9, 9), by_template(CAR).text, {"hard_negs": ["blue car"]})
+    assert write(path, [example, example]) == 2
+    assert path.read_text().splitlines()[0] == "image_id,x,y,width,height,caption,hard_negs"
+    assert write(path, []) == 0
+    assert not path.exists()
+
+
+def test_rejects_are_whole_also_after_an_error_and_those_before_stay_until_then(tmp_path: Path) -> None:
+    path = tmp_path / "rejects.csv"
+    path.write_text("before")
+
+    def fail() -> None:
+        with rejected(path) as (reject, counts):
+            reject(Reject("here", "no use", "é"))
+            assert (path.read_text(), counts["no use"]) == ("before", 1)
+            raise DataError("nothing is left")
+
+    with pytest.raises(DataError, match="nothing"):
+        fail()
+    assert path.read_text(encoding="utf-8").splitlines() == ["place,reason,text", "here,no use,é"]
+
+
+def test_the_lists_take_no_target() -> None:
+    with pytest.raises(ConfigError, match="'mine' is given: write lists"):
+        list_words("mine")
