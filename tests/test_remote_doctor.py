@@ -18,7 +18,7 @@ from tracking_servers import free_port
 from caramel.doctor import FAIL, OK, WARN
 from caramel.remote_doctor import examine_remotes, mend_remotes
 
-FILES = 60  # of an output: enough for a push to be killed between two of them
+FILES = 240  # of an output: enough for a push to be killed between two of them
 STAGES = """
 stages:
   make:
