@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from caramel import tables
 from caramel.release import pin as pins
 from caramel.release.named_versions import version_of
 from caramel.release.pin_file import read_pin
+from caramel.release.pinned_tables import rows_of
 from caramel.release.versions_apart import apart, told
 
 
@@ -82,3 +84,14 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
     assert json.loads(json.dumps(found.as_json()))["tables"]
     same = apart(*[version_of(name, tmp_path) for name in ("v2", ".")], tmp_path)
     assert (same.params, same.tables, same.metrics) == ({}, [], [])
+
+
+def test_the_same_rows_written_by_other_software_are_taken_as_the_version_s(tmp_path: Path) -> None:
+    none = tables.frame(tables.REJECTS, [])
+    version(tmp_path, "v1", negatives(["a"], "swap_att", 1), none, right=10, seed=1)
+    path = tmp_path / "data" / "refine" / "negatives.parquet"
+    pd.read_parquet(path).to_parquet(path, compression="gzip")
+    shutil.rmtree(tmp_path / ".dvc" / "cache")
+    pinned = read_pin("v1", tmp_path)
+    assert apart(pinned, pinned, tmp_path).tables == []
+    assert len(rows_of(pinned, "data/refine/negatives.parquet", tmp_path)) == 1

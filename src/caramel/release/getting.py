@@ -24,6 +24,7 @@ from tqdm import tqdm
 
 from caramel import tables
 from caramel.errors import CaramelError, DataError, ResourceError, shown
+from caramel.release.named_versions import listed_shard
 from caramel.release.origins import Origin, opened
 from caramel.release.pin import table_version
 from caramel.release.pin_file import Pin, pin_path
@@ -64,7 +65,7 @@ def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None 
         files = _files(origin, staging)
         wanted = _chosen(paths, files, origin.pinned)
         stage = _Stage(origin, files, staging / "files", out)
-        stage.fetch([path for path in wanted if not (split and _is_shard(path, files))])
+        stage.fetch([path for path in wanted if not (split and listed_shard(path, files))])
         split_rows = {} if split is None else _split_rows(stage, wanted, split, staging / "split")
         shards = _shards(stage, split_rows)
         stage.fetch(shards)
@@ -202,10 +203,6 @@ class _Stage:
                 return None
             rows: pd.DataFrame = file.read().to_pandas()
         return rows
-
-
-def _is_shard(path: str, files: Mapping[str, str]) -> bool:
-    return path.endswith(".parquet") and f"{PurePosixPath(path).parent}.parquet" in files
 
 
 def _split_rows(stage: _Stage, wanted: Sequence[str], split: str, folder: Path) -> dict[str, Path]:

@@ -6,16 +6,17 @@ import hashlib
 import json
 import posixpath
 import subprocess
+from collections.abc import Container
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import pandas as pd
-
 from caramel.errors import DataError
 from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table_version
 from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
+from caramel.release.pinned_tables import at_hand, rows_of
 from caramel.running.dvc_cache import OBJECTS
+from caramel.running.dvc_remote import listing
 from caramel.running.tracking import git_commit
 from caramel.storage.plain_yaml import parse_yaml
 
@@ -48,17 +49,6 @@ def version_of(name: str, root: Path) -> Pin:
     return _version(name, commit, outs, params, root)
 
 
-def rows_of(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
-    """Return a table of a version, with the columns that it had then.
-
-    Raises:
-        DataError: it is neither on disk nor in DVC's cache.
-    """
-    from caramel.release.pinned_tables import as_frame
-
-    return as_frame(at_hand(path, pinned.tables[path].md5, pinned.name, root))
-
-
 class PicturesOf:
     """The encoded files of an index ``images`` of a version, by their place in it.
 
@@ -72,7 +62,7 @@ class PicturesOf:
         self.rows = rows_of(pinned, index, root).set_index("image_id")
         self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
         self._pinned, self._index, self._root = pinned, index, root
-        self._listings: dict[str, dict[str, str]] = {}
+        self._shards: dict[str, Path] = {}  # as the index names them
 
     def __getitem__(self, image_id: str) -> bytes:
         """Return a picture's encoded file.
@@ -81,17 +71,10 @@ class PicturesOf:
             DataError: its shard is not at hand, or does not hold it.
         """
         row = self._places[image_id]
-        shard = posixpath.normpath(posixpath.join(posixpath.dirname(self._index), str(row["shard"])))
-        holder = next((out for out in self._pinned.outs if shard.startswith(f"{out}/")), "")
-        if holder not in self._listings:
-            self._listings[holder] = (
-                files_of(holder, self._pinned.outs[holder], self._pinned.name, self._root) if holder else {}
-            )
-        if shard not in self._listings[holder]:
-            raise DataError(
-                f"Image {image_id!r} of {self._index!r} is in {shard!r}, which version {self._pinned.name!r} lacks."
-            )
-        file = at_hand(shard, self._listings[holder][shard], self._pinned.name, self._root)
+        named = str(row["shard"])
+        if named not in self._shards:
+            self._shards[named] = self._shard(named)
+        file = self._shards[named]
         with file.open("rb") as stream:
             stream.seek(int(row["offset"]))
             found = stream.read(int(row["length"]))
@@ -101,35 +84,41 @@ class PicturesOf:
             )
         return found
 
+    def _shard(self, named: str) -> Path:
+        """Return a file that holds a shard."""
+        name = self._pinned.name
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self._index), named))
+        for out, digest in self._pinned.outs.items():
+            if path.startswith(f"{out}/") and path in (files := files_of(out, digest, name, self._root)):
+                return _file(path, files[path], name, self._root)
+        raise DataError(f"{self._index!r} names the shard {path!r}, which version {name!r} lacks.")
+
 
 def files_of(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
     """Return path -> MD5 of the files of an output with this hash, by DVC's listing of it, or those on disk.
 
     Raises:
-        DataError: neither is at hand.
+        DataError: neither is at hand, or the listing is broken.
     """
     if not digest.endswith(".dir"):
         return {out: digest}
-    listing = root / OBJECTS / digest[:2] / digest[2:]
-    if listing.is_file():
-        return {
-            f"{out}/{file['relpath']}": file["md5"]
-            for file in json.loads(listing.read_text(encoding="utf-8"))
-        }
+    kept = root / OBJECTS / digest[:2] / digest[2:]
+    if kept.is_file():
+        return {f"{out}/{path}": md5 for path, md5 in listing(kept, digest).items()}
     if (root / out).is_dir() and dvc_hash(root / out) == digest:
         return {p.relative_to(root).as_posix(): dvc_hash(p) for p in (root / out).rglob("*") if p.is_file()}
     raise _away(out, name)
 
 
-def at_hand(path: str, md5: str, name: str, root: Path) -> Path:
-    """Return a file with this content: on disk, or in DVC's cache.
+def listed_shard(path: str, files: Container[str]) -> bool:
+    """Return whether one of a version's files is a shard of images: the index of its folder's name is another."""
+    return path.endswith(".parquet") and f"{PurePosixPath(path).parent}.parquet" in files
 
-    Raises:
-        DataError: it is in neither.
-    """
-    for file in (root / path, root / OBJECTS / md5[:2] / md5[2:]):
-        if file.is_file() and dvc_hash(file) == md5:
-            return file
+
+def _file(path: str, md5: str, name: str, root: Path) -> Path:
+    """Return a file with this content; a DataError where there is none."""
+    if found := at_hand(path, md5, root):
+        return found
     raise _away(path, name)
 
 
@@ -146,9 +135,8 @@ def _version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any
     for out, digest in outs.items():
         files = files_of(out, digest, name, root)
         for path, md5 in files.items():
-            index = f"{PurePosixPath(path).parent}.parquet"  # beside a folder of shards
-            if path.endswith(".parquet") and index not in files:
-                found[path] = table_version(at_hand(path, md5, name, root))
+            if path.endswith(".parquet") and not listed_shard(path, files):
+                found[path] = table_version(_file(path, md5, name, root))
     return Pin(
         name=name, created=datetime.now(UTC).date().isoformat(), commit=commit, data=combined_hash(outs, found),
         params=params, outs=outs, tables=found,

@@ -31,8 +31,22 @@ def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
             neither on disk nor in DVC's cache of the project.
     """
     pinned = read_pin(version, root)
-    path = _named(table, pinned)
+    return rows_of(pinned, _named(table, pinned), root)
+
+
+def rows_of(pinned: Pin, path: str, root: Path) -> pd.DataFrame:
+    """Return a table of a version by its path; otherwise as ``read_pinned``.
+
+    Raises:
+        DataError: its rows are neither on disk nor in DVC's cache of the project.
+    """
     return as_frame(_file(root, path, pinned.tables[path], pinned))
+
+
+def at_hand(path: str, md5: str, root: Path) -> Path | None:
+    """Return a file of a project that has this content: at its path, or in DVC's cache; None if neither does."""
+    places = (root / path, root / OBJECTS / md5[:2] / md5[2:])
+    return next((file for file in places if file.is_file() and dvc_hash(file) == md5), None)
 
 
 def as_frame(path: Path) -> pd.DataFrame:
@@ -81,14 +95,12 @@ def _named(table: str, pinned: Pin) -> str:
 
 def _file(root: Path, path: str, version: TableVersion, pinned: Pin) -> Path:
     """Return a file that holds the pinned rows."""
-    cached = root / OBJECTS / version.md5[:2] / version.md5[2:]
-    for file in (root / path, cached):
-        if file.is_file() and dvc_hash(file) == version.md5:
-            return file
+    if found := at_hand(path, version.md5, root):
+        return found
     if (root / path).is_file() and table_version(root / path).content == version.content:
         return root / path  # the same rows, written by other software
     raise DataError(
         f"The {version.rows} rows of {path!r} that version {pinned.name!r} cites are neither on disk nor in DVC's cache "
-        f"({cached}). Run `git checkout {pinned.commit} -- dvc.lock` and `dvc checkout` (`dvc pull`, where there is a "
+        f"({root / OBJECTS / version.md5[:2] / version.md5[2:]}). Run `git checkout {pinned.commit} -- dvc.lock` and `dvc checkout` (`dvc pull`, where there is a "
         f"remote), or `dvc repro`."
     )

@@ -14,8 +14,9 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import compare
-from caramel.release.named_versions import PicturesOf, rows_of
+from caramel.release.named_versions import PicturesOf
 from caramel.release.pin_file import Pin
+from caramel.release.pinned_tables import rows_of
 from caramel.release.rescoring import scoring
 from caramel.storage.plain_yaml import flat
 
@@ -178,24 +179,26 @@ def pictures_apart(
     Raises:
         DataError: a shard is nowhere at hand, or damaged.
     """
+    indices = [table.path for table in found.tables if table.path.endswith("/images.parquet")]
+    if not indices:
+        return {}
+    then, now = (_captions(pinned, root) for pinned in (before, after))
     shown = {}
-    indices = [t.path for t in found.tables if {"shard", "sha256"} <= {*rows_of(after, t.path, root).columns}]
     for path in indices:
         one, two = (PicturesOf(pinned, path, root) for pinned in (before, after))
         shown[path] = {
-            side: [(said, mine[name]) for name, said in _some(mine, other, pinned, root, most)]
-            for side, mine, other, pinned in (("came", two, one, after), ("went", one, two, before))
+            side: [(said.get(name, name), mine[name]) for name in _some(mine, other, most)]
+            for side, mine, other, said in (("came", two, one, now), ("went", one, two, then))
         }
     return shown
 
 
-def _some(mine: PicturesOf, other: PicturesOf, pinned: Pin, root: Path, most: int) -> list[tuple[str, str]]:
-    """Return name and caption of some pictures that the other version does not have so."""
+def _some(mine: PicturesOf, other: PicturesOf, most: int) -> list[str]:
+    """Return the names of some pictures that the other version does not have so."""
     theirs = other.rows["sha256"].reindex(mine.rows.index)
     names = mine.rows.index[mine.rows["sha256"] != theirs]
     picked = names[np.unique(np.linspace(0, len(names) - 1, min(most, len(names))).astype(int))]
-    said = _captions(pinned, root) if len(picked) else {}
-    return [(str(name), said.get(str(name), str(name))) for name in picked]
+    return [str(name) for name in picked]
 
 
 def _captions(pinned: Pin, root: Path) -> dict[str, str]:
