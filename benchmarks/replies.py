@@ -3,7 +3,8 @@
     python benchmarks/replies.py --requests 100000 --slots 16
     python benchmarks/replies.py --requests 10000 --kill
 
-A server of its own process takes ``--slots`` requests at a time and 50 ms for each: its limit is slots / 0.05 in a second. With
+A server of its own process takes ``--slots`` requests at a time and 50 ms for each: its limit is slots / 0.05 in a second. It is
+asked ``--at-once``, half as many more unless it is given: a slot that is free then finds a request that waits. With
 ``--kill`` the asking process is killed (SIGKILL) half-way and started again; what was asked twice is counted by the server.
 """
 
@@ -102,9 +103,11 @@ def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> 
 @click.command()
 @click.option("--requests", "number", default=10_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--slots", default=16, show_default=True, type=click.IntRange(min=1))
+@click.option("--at-once", type=click.IntRange(min=1), help="Requests under way; 1.5 times the slots if not given.")
 @click.option("--kill", is_flag=True, help="Kill the asking process half-way, and go on.")
-def main(number: int, slots: int, kill: bool) -> None:
+def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
     """Measure and print; see the module."""
+    at_once = at_once or slots + slots // 2
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     server = context.Process(target=serve, args=(slots, theirs), daemon=True)
@@ -114,7 +117,7 @@ def main(number: int, slots: int, kill: bool) -> None:
         store = Path(folder) / "replies.sqlite"
         here, there = context.Pipe()
         for turn in range(2 if kill else 1):
-            asking = context.Process(target=ask, args=(port, number, slots, store, there))
+            asking = context.Process(target=ask, args=(port, number, at_once, store, there))
             asking.start()
             while kill and turn == 0:
                 ours.send("?")
@@ -128,7 +131,7 @@ def main(number: int, slots: int, kill: bool) -> None:
     ours.send("?")
     different, all_of_them = ours.recv()
     server.terminate()
-    print(f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} at a time")
+    print(f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {at_once} asked at once")
     if not kill:
         print(
             f"{seconds:.1f} s, {number / seconds:,.0f} in a second: {number / seconds * LATENCY / slots:.1%} of the server's limit"
