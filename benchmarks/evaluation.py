@@ -27,8 +27,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from caramel.benchmarks.image_files import check_images
-from caramel.evaluation.encoding import Run
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import Comparisons
 from caramel.running.on_ray.parallel import threaded
 from caramel.running.quiet import be_quiet

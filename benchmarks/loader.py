@@ -35,7 +35,7 @@ from caramel.training.batching import loader
 from caramel.training.batching.batch import take
 from caramel.training.batching.examples import Examples, load_examples
 from caramel.training.batching.loader import Loader, batch_rows
-from caramel.training.contrastive import fit
+from caramel.training.fitting.contrastive import fit
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 CAPTIONS = 5  # of an image

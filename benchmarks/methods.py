@@ -29,7 +29,7 @@ from caramel.storage.image_store import Pictures
 from caramel.training.batching.batch import rows_of, take
 from caramel.training.batching.examples import load_examples
 from caramel.training.batching.neighbours import nearest_rows
-from caramel.training.objective import Objective, with_bias
+from caramel.training.fitting.objective import Objective, with_bias
 from caramel.training.variants import split_rows
 
 DATA = Path("data/evaluate")

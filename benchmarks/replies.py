@@ -103,7 +103,9 @@ def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> 
 @click.command()
 @click.option("--requests", "number", default=10_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--slots", default=16, show_default=True, type=click.IntRange(min=1))
-@click.option("--at-once", type=click.IntRange(min=1), help="Requests under way; 1.5 times the slots if not given.")
+@click.option(
+    "--at-once", type=click.IntRange(min=1), help="Requests under way; 1.5 times the slots if not given."
+)
 @click.option("--kill", is_flag=True, help="Kill the asking process half-way, and go on.")
 def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
     """Measure and print; see the module."""
@@ -131,7 +133,9 @@ def main(number: int, slots: int, at_once: int | None, kill: bool) -> None:
     ours.send("?")
     different, all_of_them = ours.recv()
     server.terminate()
-    print(f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {at_once} asked at once")
+    print(
+        f"{different:,} requests, {all_of_them - different} of them asked twice; {slots} slots, {at_once} asked at once"
+    )
     if not kill:
         print(
             f"{seconds:.1f} s, {number / seconds:,.0f} in a second: {number / seconds * LATENCY / slots:.1%} of the server's limit"

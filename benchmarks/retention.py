@@ -30,9 +30,9 @@ from caramel.registry import METHODS
 from caramel.running.quiet import be_quiet
 from caramel.statistics import over_seeds
 from caramel.storage.image_store import Pictures
-from caramel.training.averages import mixed
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit, hits
+from caramel.training.fitting.averages import mixed
+from caramel.training.fitting.contrastive import fit, hits
 from caramel.training.variants import in_steps, set_up, split_rows
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")

@@ -42,11 +42,11 @@ from caramel import tables
 from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.running.quiet import be_quiet
 from caramel.storage.image_store import Pictures
-from caramel.training import contrastive
 from caramel.training.batching import loader
 from caramel.training.batching.batch import take
 from caramel.training.batching.examples import Examples, load_examples
-from caramel.training.loop import Training
+from caramel.training.fitting import contrastive
+from caramel.training.fitting.loop import Training
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 WARM = 4  # steps that are not counted

@@ -36,8 +36,8 @@ from caramel.registry import METHODS
 from caramel.running.quiet import be_quiet
 from caramel.sources.world.sampling import sample_pairs
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit
-from caramel.training.group import Group, Tell, together
+from caramel.training.fitting.contrastive import fit
+from caramel.training.fitting.group import Group, Tell, together
 
 EVERY = 5  # steps of a point of the curves
 PAIRS = 2000

@@ -44,7 +44,7 @@ PARTS = {
     "tests/test_remote_doctor.py": "s3",
     "tests/release/test_getting.py": "s3",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
-    "tests/evaluation/test_scoring.py": "ray_cluster",
+    "tests/evaluation/scores/test_scoring.py": "ray_cluster",
     "tests/pipeline/test_profiles.py": "profiles",
     "tests/gates/test_suites.py": "suites",
     "tests/evaluation/test_tot_of_minilm.py": "minilm",

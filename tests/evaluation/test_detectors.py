@@ -10,10 +10,10 @@ import torch
 from training_rows import training_rows
 
 from caramel import tables
-from caramel.evaluation import projected
 from caramel.evaluation.detected_forms import Form, learnt_rows
 from caramel.evaluation.detectors import _outcomes, fit_head, judged
 from caramel.evaluation.results.detector_files import IMAGE, TEXT
+from caramel.evaluation.scores import projected
 
 
 def test_a_head_tells_what_can_be_told_and_is_kept_by_val() -> None:

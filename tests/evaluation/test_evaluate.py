@@ -12,11 +12,11 @@ from PIL import Image
 
 from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
-from caramel.evaluation import encoding
 from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.before_scoring import missing
 from caramel.evaluation.evaluate import Evaluation, evaluate
 from caramel.evaluation.located import Source
+from caramel.evaluation.scores import encoding
 from caramel.models.families.specs import open_model
 from caramel.running.on_ray import parallel, trials
 

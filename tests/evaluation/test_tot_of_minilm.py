@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK
-from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.scoring import similarities
 
 DATA = Path(os.environ.get("CARAMEL_DATA", "")) / "sugarcrepe_pp"
 # Dumpala et al. 2024, Table 16, row All-MiniLM-L6-v2.

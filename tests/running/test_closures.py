@@ -193,7 +193,7 @@ def version(copied: Path, module: str, only: str = "") -> str:
 def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers_audit_or_report(
     copied: Path,
 ) -> None:
-    training, embedding = "caramel.training.finetune", "caramel.evaluation.encoding"
+    training, embedding = "caramel.training.finetune", "caramel.evaluation.scores.encoding"
     before = (
         version(copied, training),
         version(copied, embedding, ", model='open_clip'"),

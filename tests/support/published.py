@@ -20,9 +20,9 @@ from PIL import Image, ImageDraw
 from caramel import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import Benchmark
 
 DUAL, MATCHER = "counting:4", "matching:8"

@@ -18,9 +18,9 @@ from PIL import Image
 from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import Benchmark
 
 FAILING = "failing:64"

@@ -17,9 +17,9 @@ from encoders import CountingEncoder, CountingMatcher, family
 from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.encoding import Run
 from caramel.evaluation.results.summary import summarise
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import Benchmark, Task
 from caramel.models.families.specs import open_model
 

@@ -16,9 +16,9 @@ import torch
 
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training import contrastive
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit
+from caramel.training.fitting import contrastive
+from caramel.training.fitting.contrastive import fit
 
 ROWS, BATCH = 48, 8
 STEPS = ROWS // BATCH

@@ -11,10 +11,10 @@ from caramel.errors import ResourceError
 from caramel.evaluation.live_models import device_of, undisturbed
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training import contrastive
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit
-from caramel.training.objective import with_bias
+from caramel.training.fitting import contrastive
+from caramel.training.fitting.contrastive import fit
+from caramel.training.fitting.objective import with_bias
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 HOW = {

@@ -21,9 +21,9 @@ from caramel.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.instances import subsets_of
 from caramel.evaluation.detected_forms import FORMS, NEGATIVE, POSITIVE, Form, form_of
-from caramel.evaluation.projected import projected
 from caramel.evaluation.results.detector_files import IMAGE, LABEL, TEXT, detected
 from caramel.evaluation.results.summary import judge
+from caramel.evaluation.scores.projected import projected
 from caramel.kinds.benchmark import Index
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.running.on_ray.carried import Local

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from caramel.errors import BackendError
-from caramel.evaluation.encoding import Run, encode
-from caramel.evaluation.item_scores import Dual
 from caramel.evaluation.located import Source, digest_of, keys_of, read_task
+from caramel.evaluation.scores.encoding import Run, encode
+from caramel.evaluation.scores.item_scores import Dual
 from caramel.kinds.benchmark import Index, Rankings
 from caramel.models.clip.checkpoints import WEIGHTS
 from caramel.models.families.specs import content_of, open_model

@@ -13,11 +13,11 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import ConfigError
 from caramel.evaluation.before_scoring import contents, twice
-from caramel.evaluation.encoding import Run, code_of
 from caramel.evaluation.located import Source, keys_of, read_task
 from caramel.evaluation.logged import log_run
 from caramel.evaluation.results.summary import overall, summarise
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run, code_of
+from caramel.evaluation.scores.scoring import similarities
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.families.specs import content_of, family_of, open_model, parse_spec
 from caramel.models.store import check_stores
@@ -171,8 +171,8 @@ def evaluate_model(
     Returns:
         ``failed``: number of questions without an answer; and every metric over all instances. The tables are ``WRITTEN``.
     """
-    from caramel.evaluation.choices import answers
     from caramel.evaluation.results.answers import summarise_answers
+    from caramel.evaluation.scores.choices import answers
     from caramel.kinds.model import Chooser
 
     source = Source(**point["source"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from caramel.benchmarks.metrics import METRICS
-from caramel.evaluation.choices import askable
+from caramel.evaluation.scores.choices import askable
 from caramel.kinds.benchmark import ABSENT, Benchmark, Comparisons, Task
 from caramel.models.families.specs import family_of
 

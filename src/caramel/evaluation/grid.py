@@ -12,12 +12,12 @@ from caramel.benchmarks.readers.held_out import single_objects
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError
 from caramel.evaluation.distances import distances
-from caramel.evaluation.encoding import Run
 from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.located import Source, source_of
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import CLASSES, RETRIEVAL, ZERO_SHOT, retained
 from caramel.evaluation.results.summary import BASE, summarise_variants
+from caramel.evaluation.scores.encoding import Run
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import BENCHMARKS
 from caramel.running.on_ray import parallel

@@ -17,13 +17,13 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
-from caramel.evaluation.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
-from caramel.evaluation.item_scores import Dual, Pairs, checked
 from caramel.evaluation.live_models import LiveModel
 from caramel.evaluation.located import Source, check_instances, read_task, rejects_table, source_of
 from caramel.evaluation.results import run_files
 from caramel.evaluation.results.summary import overall, summarise
-from caramel.evaluation.scoring import score_columns, table
+from caramel.evaluation.scores.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
+from caramel.evaluation.scores.item_scores import Dual, Pairs, checked
+from caramel.evaluation.scores.scoring import score_columns, table
 from caramel.kinds.benchmark import Benchmark, ImageFile, Task
 from caramel.kinds.model import Embeddings
 from caramel.registry import BENCHMARKS

@@ -17,7 +17,7 @@ from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.halving import Halving
 from caramel.running.on_ray.parallel import Executor, fingerprint
 from caramel.storage.image_store import shards_of
-from caramel.training.averages import Mix
+from caramel.training.fitting.averages import Mix
 from caramel.training.search import COLUMNS, Candidate, Searched, candidates, searched, trial_point
 from caramel.training.tracked import curve_frame
 from caramel.training.tracked_trials import Trials

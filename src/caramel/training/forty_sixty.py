@@ -22,7 +22,7 @@ from caramel.errors import DataError
 from caramel.kinds.benchmark import Comparisons, ImageFile
 from caramel.registry import METHODS
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit
+from caramel.training.fitting.contrastive import fit
 
 if TYPE_CHECKING:
     from caramel.models.clip.checkpoints import Clip

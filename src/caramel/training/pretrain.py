@@ -13,7 +13,7 @@ from caramel.kinds.trainer import Curve
 from caramel.models.clip.checkpoints import assemble, build_model, save_checkpoint
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit
+from caramel.training.fitting.contrastive import fit
 from caramel.training.methods import infonce
 
 

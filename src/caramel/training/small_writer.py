@@ -19,7 +19,7 @@ from caramel.captions.prompts.prompt_files import AGAIN, names, prompt, written
 from caramel.kinds.trainer import Curve
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.storage.files import empty_folder
-from caramel.training.loop import Training, train, weight_decay_groups
+from caramel.training.fitting.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
     import torch

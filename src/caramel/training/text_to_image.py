@@ -22,7 +22,7 @@ from caramel.kinds.trainer import Curve
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.training.batching.loader import Loader, Pixels, batch_rows, tokenized
-from caramel.training.loop import Training, train, weight_decay_groups
+from caramel.training.fitting.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:
     import torch

@@ -14,7 +14,7 @@ import pandas as pd
 from caramel.kinds.trainer import Curve
 from caramel.running import tracking
 from caramel.storage.files import empty_folder
-from caramel.training.loop import kept_step
+from caramel.training.fitting.loop import kept_step
 
 CURVES = "curves.csv"  # columns model, step, metric, value, kept
 

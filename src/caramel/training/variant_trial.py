@@ -25,12 +25,12 @@ from caramel.running import tracking
 from caramel.running.on_ray.halving import reached
 from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures
-from caramel.training.averages import Mix, best_mix
 from caramel.training.batching.examples import Examples, load_examples
-from caramel.training.contrastive import fit, hits
-from caramel.training.group import Group, Tell, together
-from caramel.training.loop import kept_step
-from caramel.training.objective import with_bias
+from caramel.training.fitting.averages import Mix, best_mix
+from caramel.training.fitting.contrastive import fit, hits
+from caramel.training.fitting.group import Group, Tell, together
+from caramel.training.fitting.loop import kept_step
+from caramel.training.fitting.objective import with_bias
 from caramel.training.tracked import curve_figure, log_curve
 from caramel.training.variants import in_steps, set_up, split_rows
 

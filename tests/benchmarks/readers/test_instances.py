@@ -12,8 +12,8 @@ from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, read_instances, subsets_of
 from caramel.errors import DataError
-from caramel.evaluation.encoding import Run
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import ABSENT, Comparisons
 
 

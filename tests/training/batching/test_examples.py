@@ -12,7 +12,7 @@ from caramel.registry import METHODS
 from caramel.training.batching.batch import rows_of, take
 from caramel.training.batching.examples import load_examples
 from caramel.training.batching.neighbours import nearest_rows
-from caramel.training.steps import encode
+from caramel.training.fitting.steps import encode
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.kinds.method import Encoded, Method
-from caramel.training.losses import apart, contrast, neg
+from caramel.training.fitting.losses import apart, contrast, neg
 
 if TYPE_CHECKING:
     import torch

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.kinds.method import Encoded, Method
-from caramel.training.losses import apart, neg, negatives_of, with_negative_texts
+from caramel.training.fitting.losses import apart, neg, negatives_of, with_negative_texts
 
 if TYPE_CHECKING:
     import torch

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from caramel.evaluation.ranking import COLUMNS
+from caramel.evaluation.scores.ranking import COLUMNS
 from caramel.kinds.benchmark import ABSENT, Comparisons, Index, Rankings, Task
 from caramel.kinds.model import BlindModel, Floats
 from caramel.tables import TYPES

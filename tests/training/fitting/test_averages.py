@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from caramel.training.averages import best_mix, follow, frozen_copy, mixed, warmed
+from caramel.training.fitting.averages import best_mix, follow, frozen_copy, mixed, warmed
 
 
 def model(seed: int) -> torch.nn.Module:

@@ -7,7 +7,7 @@ import tiny_clips
 import torch
 
 from caramel.errors import ConfigError
-from caramel.training.trained import add_corrections, freeze, merge, plain_state, to_training_mode
+from caramel.training.fitting.trained import add_corrections, freeze, merge, plain_state, to_training_mode
 
 LORA = {
     "rank": 2,

@@ -18,11 +18,11 @@ from training_rows import training_rows
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training import group as module
 from caramel.training.batching.examples import load_examples
-from caramel.training.contrastive import fit
-from caramel.training.group import ALONE, Group, as_sent, together
-from caramel.training.objective import with_bias
+from caramel.training.fitting import group as module
+from caramel.training.fitting.contrastive import fit
+from caramel.training.fitting.group import ALONE, Group, as_sent, together
+from caramel.training.fitting.objective import with_bias
 
 HOW = {
     "seed": 1, "steps": 4, "batch": 24, "lr": 0.003, "warmup": 2, "weight_decay": 0.1, "checkpoint_every": 2,

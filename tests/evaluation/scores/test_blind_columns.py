@@ -18,9 +18,9 @@ from caramel.benchmarks.tasks import comparisons
 from caramel.blind.as_model import load_blind
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.scores import blind_accuracy, score_pairs
-from caramel.evaluation import blind_columns as blind
-from caramel.evaluation.blind_columns import blind_columns
-from caramel.evaluation.ranking import COLUMNS
+from caramel.evaluation.scores import blind_columns as blind
+from caramel.evaluation.scores.blind_columns import blind_columns
+from caramel.evaluation.scores.ranking import COLUMNS
 from caramel.kinds.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.kinds.model import Floats
 from caramel.sources.sugarcrepe_files import read_captions

@@ -11,7 +11,7 @@ from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.batching.batch import take
 from caramel.training.batching.examples import load_examples
-from caramel.training.objective import Objective, with_bias
+from caramel.training.fitting.objective import Objective, with_bias
 
 
 def gradients(
@@ -63,7 +63,7 @@ def test_what_is_drawn_is_drawn_again(clip_folder, world, files, monkeypatch) ->
     """With dropout, each part's second pass is its first, and the next batch draws on."""
     import torch.nn.functional as F
 
-    from caramel.training import objective as module
+    from caramel.training.fitting import objective as module
 
     encode, seen = module.encode, []
 

@@ -29,13 +29,13 @@ from caramel import registry, tables
 from caramel.benchmarks.image_files import content_keys
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
-from caramel.evaluation import replies
-from caramel.evaluation.choices import answers
-from caramel.evaluation.encoding import Run
 from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.located import Source
-from caramel.evaluation.replies import PATIENCE, ask, kept_replies
 from caramel.evaluation.results.answers import summarise_answers
+from caramel.evaluation.scores import replies
+from caramel.evaluation.scores.choices import answers
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.replies import PATIENCE, ask, kept_replies
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
 from caramel.kinds.model import Question, Reply
 from caramel.models.families.chat_endpoint import KEY
@@ -335,7 +335,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
     code = """if True:
         import sys
         from pathlib import Path
-        from caramel.evaluation.replies import ask
+        from caramel.evaluation.scores.replies import ask
         from caramel.models.families.chat import Chat
         from caramel.models.families.chat_endpoint import Endpoint
         from caramel.kinds.model import Question

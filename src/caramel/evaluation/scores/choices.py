@@ -17,9 +17,9 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
-from caramel.evaluation.encoding import Run, code_of
-from caramel.evaluation.replies import ask
-from caramel.evaluation.wordings import WORDINGS, Form, chosen, prompt
+from caramel.evaluation.scores.encoding import Run, code_of
+from caramel.evaluation.scores.replies import ask
+from caramel.evaluation.scores.wordings import WORDINGS, Form, chosen, prompt
 from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Task
 from caramel.kinds.model import Chooser, Question
 from caramel.models.families.specs import open_model

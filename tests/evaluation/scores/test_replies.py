@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from caramel.evaluation.replies import ask, kept_replies
+from caramel.evaluation.scores.replies import ask, kept_replies
 from caramel.kinds.model import Question, Reply
 
 

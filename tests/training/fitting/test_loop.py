@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.training.loop import (
+from caramel.training.fitting.loop import (
     Training,
     kept_step,
     learning_rate,
@@ -229,7 +229,7 @@ def test_the_share_of_time_that_is_waited_for_batches_is_told_and_is_no_part_of_
     tmp_path, monkeypatch
 ) -> None:
     clock, told = [0.0], []
-    monkeypatch.setattr("caramel.training.loop.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("caramel.training.fitting.loop.time.perf_counter", lambda: clock[0])
     run = training(fresh())
     loss = run.loss
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from caramel.kinds.method import Encoded, Method
 from caramel.models.devices import autocast
 from caramel.tables import SUBTYPES
-from caramel.training.averages import follow, frozen_copy
 from caramel.training.batching.batch import Batch
-from caramel.training.grad_cache import cached_loss, joined
-from caramel.training.group import ALONE, Group
-from caramel.training.steps import encode, temperature
-from caramel.training.trained import plain_state
+from caramel.training.fitting.averages import follow, frozen_copy
+from caramel.training.fitting.grad_cache import cached_loss, joined
+from caramel.training.fitting.group import ALONE, Group
+from caramel.training.fitting.steps import encode, temperature
+from caramel.training.fitting.trained import plain_state
 
 if TYPE_CHECKING:
     import torch

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from caramel.benchmarks.image_files import cut, whole_files
 from caramel.errors import BackendError
-from caramel.evaluation.item_scores import Dual, Encoded, OfPairs, OfTexts, Pairs, checked
+from caramel.evaluation.scores.item_scores import Dual, Encoded, OfPairs, OfTexts, Pairs, checked
 from caramel.kinds.benchmark import ImageFile, Index
 from caramel.kinds.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.models.families.specs import local, open_model, parse_spec

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.evaluation.wordings import LETTERS, NONE, WORDINGS, chosen, prompt
+from caramel.evaluation.scores.wordings import LETTERS, NONE, WORDINGS, chosen, prompt
 
 CAPTIONS = ("A dog on a mat.", "A cat on a mat.", "On the mat, a dog lies.")
 LEADS = (

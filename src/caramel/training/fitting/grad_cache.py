@@ -19,7 +19,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from caramel.kinds.method import Encoded
-from caramel.training.group import ALONE, OF_ALL, Group
+from caramel.training.fitting.group import ALONE, OF_ALL, Group
 
 if TYPE_CHECKING:
     import torch

@@ -15,8 +15,8 @@ from caramel.registry import METHODS
 from caramel.training.batching import loader
 from caramel.training.batching.batch import take
 from caramel.training.batching.examples import LISTS, load_examples
-from caramel.training.contrastive import ahead, fit, hits
-from caramel.training.objective import Objective, with_bias
+from caramel.training.fitting.contrastive import ahead, fit, hits
+from caramel.training.fitting.objective import Objective, with_bias
 
 
 @pytest.fixture

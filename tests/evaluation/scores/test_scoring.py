@@ -16,10 +16,10 @@ from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
-from caramel.evaluation import encoding, item_scores
-from caramel.evaluation.encoding import Run
-from caramel.evaluation.item_scores import Dual
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores import encoding, item_scores
+from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.item_scores import Dual
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.models.families.specs import open_model
 

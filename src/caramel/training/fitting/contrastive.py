@@ -16,15 +16,15 @@ from caramel.errors import ConfigError
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import encode_text, normalised
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.training.averages import follow, frozen_copy, warmed
 from caramel.training.batching.batch import Batch, rows_of, take
 from caramel.training.batching.examples import Examples, Tokens
 from caramel.training.batching.loader import Loader, Pixels
 from caramel.training.batching.neighbours import nearest_rows
-from caramel.training.group import ALONE, Group
-from caramel.training.loop import Training, train, weight_decay_groups
-from caramel.training.objective import Objective
-from caramel.training.trained import Trained, freeze, merge, plain_state, to_training_mode
+from caramel.training.fitting.averages import follow, frozen_copy, warmed
+from caramel.training.fitting.group import ALONE, Group
+from caramel.training.fitting.loop import Training, train, weight_decay_groups
+from caramel.training.fitting.objective import Objective
+from caramel.training.fitting.trained import Trained, freeze, merge, plain_state, to_training_mode
 
 if TYPE_CHECKING:
     import torch

@@ -14,11 +14,11 @@ from PIL import Image
 from caramel import registry, tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import limited
-from caramel.evaluation import ranking
-from caramel.evaluation.encoding import Run, encode
-from caramel.evaluation.item_scores import Dual
-from caramel.evaluation.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
-from caramel.evaluation.scoring import similarities
+from caramel.evaluation.scores import ranking
+from caramel.evaluation.scores.encoding import Run, encode
+from caramel.evaluation.scores.item_scores import Dual
+from caramel.evaluation.scores.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
+from caramel.evaluation.scores.scoring import similarities
 from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Rankings
 from caramel.models.families.specs import open_model
 

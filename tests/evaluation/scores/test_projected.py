@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from caramel.evaluation.projected import projected
+from caramel.evaluation.scores.projected import projected
 from caramel.models.clip.checkpoints import CONFIG, VOCABULARY, load_checkpoint, save_checkpoint
 from caramel.models.clip.encoder import decode, normalised, tokenize
 

@@ -13,10 +13,10 @@ import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Floats
-from caramel.evaluation.blind_columns import blind_columns
-from caramel.evaluation.encoding import Run, encode
-from caramel.evaluation.item_scores import Encode
-from caramel.evaluation.ranking import rank_columns
+from caramel.evaluation.scores.blind_columns import blind_columns
+from caramel.evaluation.scores.encoding import Run, encode
+from caramel.evaluation.scores.item_scores import Encode
+from caramel.evaluation.scores.ranking import rank_columns
 from caramel.kinds.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.kinds.model import BlindModel
 from caramel.models.families.specs import family_of, open_model

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.arrays import Floats
-from caramel.evaluation.item_scores import Dual, Encode, Encoded
+from caramel.evaluation.scores.item_scores import Dual, Encode, Encoded
 from caramel.kinds.benchmark import Index, Rankings
 
 CELLS = 2**23  # scores held at a time: 64 MB
