@@ -19,7 +19,7 @@ from image_store import drawn, files, write_store
 
 from caramel import tables
 from caramel.release.pin import dvc_hash, pin
-from caramel.release.releasing import Released, release
+from caramel.release.publishing.releasing import Released, release
 
 
 def make(root: Path, images: int) -> None:

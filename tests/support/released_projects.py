@@ -13,7 +13,7 @@ from stored_images import stored
 
 from caramel import tables
 from caramel.release import pin as pins
-from caramel.release.questions import QUESTIONS
+from caramel.release.publishing.questions import QUESTIONS
 from caramel.storage.image_store import referred
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'

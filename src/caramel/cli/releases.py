@@ -54,7 +54,7 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
       caramel release v1.0 --out release/v1.0
       caramel release v1.1 --out release/v1.1 --since v1.0 --strict
     """
-    from caramel.release.releasing import release as write
+    from caramel.release.publishing.releasing import release as write
 
     add = _write_audit if audited else None
     made = write(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
@@ -110,7 +110,7 @@ def release_model(run: str, out: Path, pin: str | None, about: Path | None) -> N
     Example:
       caramel release-model trohn_img-11 --out release/trohn_img
     """
-    from caramel.release.model_release import release_model as write
+    from caramel.release.publishing_models.model_release import release_model as write
 
     made = write(run, Path(), out=out, pin=pin, about=about)
     also = "and transformers" if made.transformers else f"; not transformers: {made.why_not}"

@@ -12,14 +12,14 @@ import released_projects
 from ruamel.yaml import YAML
 
 from caramel import tables
-from caramel.release.about import About
-from caramel.release.card import Facts, Part
-from caramel.release.citing import bibtex
-from caramel.release.datasheet import OPEN, answer, unanswered
-from caramel.release.known import all_drawn
 from caramel.release.pin_file import read_pin
-from caramel.release.questions import QUESTIONS
-from caramel.release.releasing import release
+from caramel.release.publishing.about import About
+from caramel.release.publishing.card import Facts, Part
+from caramel.release.publishing.citing import bibtex
+from caramel.release.publishing.datasheet import OPEN, answer, unanswered
+from caramel.release.publishing.known import all_drawn
+from caramel.release.publishing.questions import QUESTIONS
+from caramel.release.publishing.releasing import release
 
 WORLD = {
     "scenes": {"source": "world"},

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel.contracts import Table
-from caramel.release.about import About, Source
-from caramel.release.escaping import code, markdown, paragraph, rows, yaml
-from caramel.release.licences import LICENCES, on_hub
 from caramel.release.pin_file import Pin
+from caramel.release.publishing.about import About, Source
+from caramel.release.publishing.escaping import code, markdown, paragraph, rows, yaml
+from caramel.release.publishing.licences import LICENCES, on_hub
 
 EXAMPLES = 3  # instances that the card shows
 _SIZES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.release.licences import LICENCES, conflicts, on_hub
+from caramel.release.publishing.licences import LICENCES, conflicts, on_hub
 
 
 @pytest.mark.parametrize(

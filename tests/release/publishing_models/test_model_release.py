@@ -19,8 +19,8 @@ from transformers import CLIPModel, CLIPProcessor
 from caramel import tables
 from caramel.errors import CaramelError, ConfigError
 from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
-from caramel.release.escaping import markdown
-from caramel.release.model_release import TEXTS, _picture, release_model
+from caramel.release.publishing.escaping import markdown
+from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model
 
 SQUASHED = {
     "squash-1": {"resize_mode": "squash"},
@@ -113,7 +113,7 @@ def test_what_transformers_has_not_is_released_for_open_clip_alone(project: Path
 def test_vectors_would_tell_preprocessing_that_transformers_has_not(
     run: str, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("caramel.release.model_release.unlike", lambda config: "")
+    monkeypatch.setattr("caramel.release.publishing_models.model_release.unlike", lambda config: "")
     assert release_model(run, project, out=tmp_path / "out").why_not.startswith("its vectors would differ by")
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import pandas as pd
 
 from caramel import tables
-from caramel.release.about import About, Source
-from caramel.release.card import Facts
-from caramel.release.contents import Contents
-from caramel.release.escaping import code, markdown
-from caramel.release.licences import LICENCES
+from caramel.release.publishing.about import About, Source
+from caramel.release.publishing.card import Facts
+from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.escaping import code, markdown
+from caramel.release.publishing.licences import LICENCES
 
 DRAWN = {"world", "synthetic"}  # sources that show nothing but what a program drew
 NOBODY = "It shows drawn shapes on plain backgrounds, and nothing of people."

@@ -12,8 +12,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.errors import ConfigError, shown
-from caramel.release.licences import LICENCES, conflicts, unknown
 from caramel.release.pin_file import wrong_fields
+from caramel.release.publishing.licences import LICENCES, conflicts, unknown
 from caramel.storage.plain_yaml import read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]

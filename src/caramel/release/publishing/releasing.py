@@ -18,19 +18,19 @@ from filelock import FileLock, Timeout
 
 from caramel import tables
 from caramel.errors import ConfigError, DataError, ResourceError, shown
-from caramel.release.about import About, open_points, plain_source, read_about
-from caramel.release.card import Facts, Part, write_card
-from caramel.release.changes_told import write_changes
-from caramel.release.citing import bibtex, write_citations
-from caramel.release.contents import Contents, shown_images
-from caramel.release.croissant import write_croissant
-from caramel.release.datasheet import answer, unanswered, write_datasheet
-from caramel.release.known import known
-from caramel.release.picture_tables import write_pictured
 from caramel.release.pin_file import pin_path, read_pin
-from caramel.release.public_formats import write_formats
-from caramel.release.questions import QUESTIONS
-from caramel.release.tars import write_webdataset
+from caramel.release.publishing.about import About, open_points, plain_source, read_about
+from caramel.release.publishing.card import Facts, Part, write_card
+from caramel.release.publishing.changes_told import write_changes
+from caramel.release.publishing.citing import bibtex, write_citations
+from caramel.release.publishing.contents import Contents, shown_images
+from caramel.release.publishing.croissant import write_croissant
+from caramel.release.publishing.datasheet import answer, unanswered, write_datasheet
+from caramel.release.publishing.known import known
+from caramel.release.publishing.picture_tables import write_pictured
+from caramel.release.publishing.public_formats import write_formats
+from caramel.release.publishing.questions import QUESTIONS
+from caramel.release.publishing.tars import write_webdataset
 from caramel.storage.files import empty_folder, file_hash, keep_inputs
 from caramel.storage.image_store import Pictures
 

@@ -24,8 +24,8 @@ from caramel.benchmarks.readers.bivlc import BENCHMARK as BIVLC
 from caramel.benchmarks.readers.sugarcrepe import BENCHMARK as SUGARCREPE
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK as SUGARCREPE_PP
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
-from caramel.release import picture_tables, tars
-from caramel.release.releasing import STAGING, SUMS, release
+from caramel.release.publishing import picture_tables, tars
+from caramel.release.publishing.releasing import STAGING, SUMS, release
 from caramel.storage.image_store import Pictures
 
 
@@ -343,7 +343,7 @@ def test_changes_since_an_earlier_pin_are_told_in_text_and_json(spoiled: Path, t
 def test_an_earlier_pin_that_is_not_there_is_told_before_anything_is_written(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("caramel.release.releasing.staging", None)
+    monkeypatch.setattr("caramel.release.publishing.releasing.staging", None)
     with pytest.raises(DataError, match="There is no pin 'v0'"):
         release("v1", project, out=tmp_path / "out", since="v0")
 

@@ -13,8 +13,8 @@ import pytest
 import released_projects
 from PIL import Image
 
-from caramel.release.croissant import FILE, version
-from caramel.release.releasing import release
+from caramel.release.publishing.croissant import FILE, version
+from caramel.release.publishing.releasing import release
 from caramel.storage.files import file_hash
 
 

@@ -9,9 +9,9 @@ import pytest
 import released_projects
 
 from caramel import tables
-from caramel.release.about import About
-from caramel.release.contents import Contents
-from caramel.release.model_card import ModelFacts, write_model_card
+from caramel.release.publishing.about import About
+from caramel.release.publishing.contents import Contents
+from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
 
 CONFIG = {"model_cfg": {"quick_gelu": False}, "preprocess_cfg": {}}
 ADOPTED = {"pretrain": {"backend": "pretrained", "pretrained": "ViT-B-32:openai", "steps": 800}}

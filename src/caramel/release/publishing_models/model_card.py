@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from caramel import tables
-from caramel.release.about import About
-from caramel.release.contents import Contents
-from caramel.release.escaping import code, markdown, rows, yaml
-from caramel.release.licences import LICENCES, on_hub
 from caramel.release.pin_file import Pin
+from caramel.release.publishing.about import About
+from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.escaping import code, markdown, rows, yaml
+from caramel.release.publishing.licences import LICENCES, on_hub
 
 METRICS = "data/evaluate/metrics.parquet"
 RETAINED = "data/evaluate/retained.csv"

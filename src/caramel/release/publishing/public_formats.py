@@ -13,8 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.release.contents import shown_images
-from caramel.release.tars import write_images
+from caramel.release.publishing.contents import shown_images
+from caramel.release.publishing.tars import write_images
 from caramel.storage.image_store import Pictures
 from caramel.tables import SUBTYPES
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.release.contents import named
+from caramel.release.publishing.contents import named
 from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import opened
 

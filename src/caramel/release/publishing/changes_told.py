@@ -6,8 +6,8 @@ import json
 import re
 from pathlib import Path
 
-from caramel.release.escaping import code
 from caramel.release.pin_file import read_pin
+from caramel.release.publishing.escaping import code
 from caramel.release.versions_apart import apart, told
 
 

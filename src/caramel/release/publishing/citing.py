@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from caramel.release.card import Facts
-from caramel.release.escaping import one_line, tex, yaml
-from caramel.release.licences import LICENCES
+from caramel.release.publishing.card import Facts
+from caramel.release.publishing.escaping import one_line, tex, yaml
+from caramel.release.publishing.licences import LICENCES
 
 
 def bibtex(facts: Facts) -> str:

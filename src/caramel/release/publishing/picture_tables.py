@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from caramel.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table
-from caramel.release.contents import named
+from caramel.release.publishing.contents import named
 from caramel.storage.image_store import Pictures
 
 PART = 256 << 20  # bytes of pictures, from which on a file is full

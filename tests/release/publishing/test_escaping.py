@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.release.escaping import code, markdown, one_line, plain
+from caramel.release.publishing.escaping import code, markdown, one_line, plain
 
 TEXTS = st.text(st.sampled_from('a1 \\`*_{}[]|~$@^#+=>-:/.)&<lt;"é\n')) | st.text()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from caramel.release.about import About
-from caramel.release.escaping import markdown, paragraph
-from caramel.release.questions import QUESTIONS, Question
+from caramel.release.publishing.about import About
+from caramel.release.publishing.escaping import markdown, paragraph
+from caramel.release.publishing.questions import QUESTIONS, Question
 
 OPEN = "**To be answered by the authors.**"
 

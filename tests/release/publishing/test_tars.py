@@ -9,7 +9,7 @@ from released_projects import picture
 from stored_images import stored
 
 from caramel import tables
-from caramel.release.tars import file_name, write_images
+from caramel.release.publishing.tars import file_name, write_images
 from caramel.storage.image_store import Pictures
 
 

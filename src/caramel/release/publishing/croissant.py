@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from caramel import tables
 from caramel.contracts import BOOL, FLOAT, INT, TEXTS, Table
-from caramel.release.card import Facts
-from caramel.release.escaping import plain
-from caramel.release.licences import LICENCES
-from caramel.release.picture_tables import SHOWN
+from caramel.release.publishing.card import Facts
+from caramel.release.publishing.escaping import plain
+from caramel.release.publishing.licences import LICENCES
+from caramel.release.publishing.picture_tables import SHOWN
 from caramel.storage.files import file_hash
 
 FILE = "croissant.json"

@@ -10,8 +10,8 @@ import pytest
 import released_projects
 
 from caramel.errors import DataError
-from caramel.release.contents import Contents
-from caramel.release.releasing import release
+from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.releasing import release
 
 BLIND = "data/refine/blind.json"
 
