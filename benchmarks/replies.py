@@ -26,6 +26,7 @@ import click
 
 from caramel.captions.asked.asking import Asking, Manner
 from caramel.captions.asked.conversation import Ask, Outcome, Script, answered
+from caramel.captions.asked.named_models import Named
 from caramel.captions.asked.reply_store import open_replies
 from caramel.captions.asked.spending import Budget, Spent
 from caramel.models.families.chat_endpoint import Endpoint
@@ -94,7 +95,10 @@ def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> 
     with open_replies(store) as replies:
         manner = Manner("m", 1, 7, 64, False, workers)
         spent = Spent(Budget(0.15, 0.6, None, None, None))
-        Asking(scripts(), number, manner=manner, store=replies, spent=spent, title="requests").run(model)  # type: ignore[arg-type]
+        asking = Asking(
+            scripts(), number, manner=manner, judges={}, store=replies, spent=spent, title="requests"
+        )
+        asking.run(Named("m", lambda: model))
     peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
     used = resource.getrusage(resource.RUSAGE_SELF)
     pipe.send((time.monotonic() - begun, used.ru_utime + used.ru_stime, *peaks))

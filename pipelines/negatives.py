@@ -8,6 +8,7 @@ import pandas as pd
 from caramel import tables
 from caramel.captions.asked.own_split import in_own_split
 from caramel.captions.asked.run_of_replies import log_replies
+from caramel.captions.failures import failures
 from caramel.captions.noise import checks, judged, noise
 from caramel.config import Config
 from caramel.kinds.writer import Part, Written
@@ -20,7 +21,7 @@ FOLDER = "data/negatives"
 def negatives(config: Config) -> None:
     """Write data/negatives/{negatives,paraphrases,rejects}.parquet; of language models replies and verdicts, too.
 
-    Where the scenes are known, noise.csv and checks.csv say how often a language model erred.
+    Then failures.csv counts why texts failed and, where the scenes are known, noise.csv and checks.csv how often the model erred.
     """
     section = config.negatives
     pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
@@ -45,6 +46,7 @@ def negatives(config: Config) -> None:
     if written.replies is not None and written.verdicts is not None:
         tables.write_parts(tables.REPLIES, written.replies, f"{FOLDER}/replies.parquet", by="reply_id")
         tables.write(tables.VERDICTS, written.verdicts, f"{FOLDER}/verdicts.parquet")
+        failures(written.verdicts, passed.rejects).to_csv(f"{FOLDER}/failures.csv", index=False)
         log_replies(Path(f"{FOLDER}/replies.parquet"))
         _write_noise(pairs, written, written.verdicts, config.scenes.further_objects)
 

@@ -31,7 +31,8 @@ def config(**sets: Any) -> Config:
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "inputs" / "zero_shot").mkdir(parents=True)
+    for name in ("zero_shot", "replies"):
+        (tmp_path / "inputs" / name).mkdir(parents=True)
     return tmp_path
 
 
@@ -135,6 +136,13 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             ["structured = true needs a server, chat:MODEL@URL, and target is 'local:data/model'"],
         ),
         ({"target": "chat:m@http://127.0.0.1:9/v1"}, []),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "entailment": "nowhere/at/all", "grammar": "m:n"},
+            [
+                "language_model.entailment = 'nowhere/at/all': ",
+                "language_model.grammar = 'm:n': ",
+            ],
+        ),
     ],
 )
 def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[str], folders: Path) -> None:
@@ -143,3 +151,11 @@ def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[
     found = list(unmet(config(**sets)))
     assert len(found) == len(said)
     assert all(re.search(pattern, line) for pattern, line in zip(said, found, strict=True))
+
+
+def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
+    (folders / "inputs/replies/published.parquet").touch()
+    gone = {"target": "local:gone", "entailment": "gone", "grammar": "gone"}
+    settings = {**DEFAULT["negatives"]["language_model"], **gone}
+    sets = {"negatives__backend": "language_model", "negatives__language_model": settings}
+    assert list(unmet(config(**sets))) == []

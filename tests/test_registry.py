@@ -23,6 +23,7 @@ from caramel.kinds.parser import Parser
 from caramel.kinds.scene_graph import ThesaurusMaker
 from caramel.kinds.scorer import ScorerSpec
 from caramel.kinds.source import SourceReader
+from caramel.kinds.text_judge import TextJudgeKind
 from caramel.kinds.trainer import Trainer
 from caramel.kinds.writer import Writer
 from caramel.registry import SCORERS, SOURCES, Kind
@@ -35,6 +36,7 @@ DESCRIBED = {
     "BENCHMARKS": Benchmark,
     "METHODS": Method,
     "LANGUAGE_MODELS": LanguageModelKind,
+    "TEXT_JUDGES": TextJudgeKind,
 }
 CALLED = {
     "SOURCES": SourceReader,

@@ -51,6 +51,8 @@ Check = Literal[
     "subtype",
     "unsaid",
     "overlap",
+    "grammar",
+    "entailment",
     "meaning",
 ]
 MOST = 2**31 - 1  # of whole numbers
@@ -158,7 +160,7 @@ class LanguageModel(Section):
     target: str | None
     paraphraser: str | None
     name: str | None
-    replies: str | None
+    replies: str
     subtypes: Annotated[int, Field(ge=1, le=7)]
     examples: Annotated[int, Field(ge=0, le=7)]
     structured: bool
@@ -170,6 +172,10 @@ class LanguageModel(Section):
     similar: Share
     slack: Annotated[int, Field(ge=0, le=100)]
     overlap: Share
+    entailment: str | None
+    entailed: Share
+    grammar: str | None
+    grammatical: Share
     price_in: Price
     price_out: Price
     max_requests: Positive | None

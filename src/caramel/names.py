@@ -21,6 +21,7 @@ from caramel.registry import (
     LANGUAGE_MODELS,
     SCORERS,
     SOURCES,
+    TEXT_JUDGES,
     WRITERS,
     Kind,
 )
@@ -99,17 +100,23 @@ def _language_model(config: Config) -> Iterator[str]:
     model = section.language_model
     if model.target is None:
         yield f"{key}.target is not set, and negatives asks for a language model: chat:MODEL@URL or local:FOLDER"
+    known = _has_tables(model.replies)  # then no model need be at hand
     for name, spec in (("target", model.target), ("paraphraser", model.paraphraser)):
         if spec is not None:
-            yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
+            if not known:
+                yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
             if model.structured and not spec.startswith("chat:"):
                 yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
     if model.name is not None and model.paraphraser not in (None, model.target):
         yield f"{key}.name is one name for two models, target and paraphraser: leave one of both out"
     if model.max_cost is not None and not (model.price_in or model.price_out):
         yield f"{key}.max_cost = {model.max_cost:g} needs price_in or price_out: at a price of 0 it is never reached"
-    if model.replies is not None and not is_there(model.replies):
-        yield f"{key}.replies = {model.replies!r}: there is no such file"
+    if not is_there(model.replies):
+        yield f"{key}.replies = {model.replies!r}: there is no such file or folder"
+    for name, folder in (("entailment", model.entailment), ("grammar", model.grammar)):
+        if folder is not None and not known:
+            for missing in TEXT_JUDGES[name].missing(folder):
+                yield f"{key}.{name} = {folder!r}: {missing}"
 
 
 def _do_not_go_together(config: Config) -> Iterator[str]:
@@ -137,6 +144,11 @@ def is_there(name: str) -> bool:
         return Path(name).exists()
     except OSError:
         return False
+
+
+def _has_tables(name: str) -> bool:
+    """Return whether there is a Parquet file of a name, or a folder that holds one."""
+    return is_there(name) and (Path(name).is_file() or any(Path(name).glob("*.parquet")))
 
 
 def _unknown(key: str, kind: Kind[object], name: str) -> Iterator[str]:

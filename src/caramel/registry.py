@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # a listing of names needs no types, and so not what these im
     from caramel.kinds.scene_graph import ThesaurusMaker
     from caramel.kinds.scorer import ScorerSpec
     from caramel.kinds.source import SourceReader
+    from caramel.kinds.text_judge import TextJudgeKind
     from caramel.kinds.trainer import Trainer
     from caramel.kinds.writer import Writer
 
@@ -143,6 +144,14 @@ LANGUAGE_MODELS: Kind[LanguageModelKind] = Kind(
         "local": "caramel.models.writers.causal_writer:CAUSAL_WRITER",
     },
     check="caramel.models.writers.writer_specs:missing_language_model",
+)
+
+TEXT_JUDGES: Kind[TextJudgeKind] = Kind(
+    "judge of texts",
+    {
+        "entailment": "caramel.models.writers.text_judges:ENTAILMENT",
+        "grammar": "caramel.models.writers.text_judges:GRAMMAR",
+    },
 )
 
 PARSERS: Kind[Callable[[str], Parser]] = Kind(

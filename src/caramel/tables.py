@@ -277,9 +277,17 @@ VERDICTS = Table(
         "subtype": Column(BOOL, _V + "what changed is a word of the asked kind", null=True),
         "unsaid": Column(BOOL, _V + "no caption of the image says what a negative says anew", null=True),
         "overlap": Column(BOOL, _V + "a paraphrase shares enough words with its caption", null=True),
+        "grammar": Column(BOOL, _V + "a model of grammar takes it for a sound sentence", null=True),
+        "entailment": Column(
+            BOOL,
+            _V
+            + "an entailment model: a paraphrase and its caption follow from each other, a negative does not follow",
+            null=True,
+        ),
         "meaning": Column(
             BOOL, _V + "the validator: a paraphrase says the same, a negative may be false", null=True
         ),
+        "reason": Column(TEXT, "why it did not do; null of what was kept", null=True),
     },
 )
 METRICS = Table(

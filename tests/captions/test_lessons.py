@@ -14,7 +14,7 @@ from caramel.captions.noise import CHANGED
 from caramel.captions.prompts.prompt_files import names, prompt, written
 from caramel.sources.world.language import read
 
-BOUNDS = Bounds(2.0, 0.999, 1, 0.3)
+BOUNDS = Bounds(2.0, 0.999, 1, 0.3, 0.5, 0.5)
 
 
 @pytest.fixture(scope="module")

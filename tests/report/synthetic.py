@@ -11,6 +11,7 @@ from stored_images import stored
 from caramel import tables
 from caramel.audit.image_attackers.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
+from caramel.captions.failures import FAILURE_COLUMNS
 from caramel.captions.noise import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.evaluation.detectors import CLASSES
 from caramel.evaluation.results.comparison import compare_variants
@@ -55,6 +56,8 @@ def _noise(out: Path) -> None:
         ("paraphrases", "meaning", 18, 2, 1.0, 0.5, float("nan")),
     ]
     pd.DataFrame(found, columns=list(CHECK_COLUMNS)).to_csv(out / "checks.csv", index=False)
+    failed = [("add_att", "unfinished", 2, 1), ("paraphrase", "hallucination", 3, 0)]
+    pd.DataFrame(failed, columns=list(FAILURE_COLUMNS)).to_csv(out / "failures.csv", index=False)
 
 
 def put(path: Path, content: Any) -> None:

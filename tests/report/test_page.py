@@ -103,7 +103,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 24
+    assert len(page.sections) == 25
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -130,6 +130,7 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
     assert re.search(r"0.62\s*90\s*83.0\s*71.0\s*78.0", page.sections["yield"])
     assert re.search(r"add_att\s*40\s*130\s*36\s*4\s*11.1.*0.15", page.sections["language-model"], re.DOTALL)
     assert re.search(r"meaning\s*18\s*2\s*100.0\s*50.0\s*–", page.sections["language-model"])
+    assert re.search(r"hallucination\s*3\s*0", page.sections["failures"])
     assert "failed" in page.sections["gate-benchmark"]
     assert "image_id='scene-1', split='val'" in page.sections["gate-benchmark"]
 
@@ -326,10 +327,12 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
         (tables.METRICS, "evaluate/metrics"),
     ):
         skip({str(data / f"{path}.parquet"): table}, REASON)
-    (data / "negatives/noise.csv").unlink()
+    for name in ("noise", "failures"):
+        (data / f"negatives/{name}.csv").unlink()
     report = build(data)
     sections = Page(report.html).sections
     assert "no language model wrote captions" in sections["language-model"]
+    assert "no language model wrote captions" in sections["failures"]
     for name in (
         "models",
         "differences",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.captions.asked.text_verdicts import REASONS
+from caramel.captions.asked.text_verdicts import JUDGES, REASONS
 from caramel.captions.rules import ATTRIBUTES
 from caramel.sources.world.language import Reading, formatted, read
 from caramel.sources.world.scenes import Meaning, Mention, Relation, Scene, holds
@@ -152,9 +152,11 @@ def noise(
         kept: ids of the texts that were kept (of paraphrases PAIR:paraphrase).
         dropped: ids of those that were asked for in vain.
         prompts: column ``prompt`` of table ``replies``. What several subtypes ask together (``find_…``, the validator of
-            negatives) is counted in ``all`` alone.
+            negatives) is counted in ``all`` alone, what judges of texts were asked nowhere.
     """
-    asked = prompts.str.split("@").str[0].map(_part_of).value_counts()
+    prompts = prompts.str.split("@").str[0]
+    prompts = prompts[~prompts.isin(JUDGES)]
+    asked = prompts.map(_part_of).value_counts()
     texts = pd.Series([*kept, *dropped], dtype=str).str.rpartition(":")[2].value_counts()
     texts = texts[texts.index.isin({*rows["part"], *asked.index})]  # all others another backend wrote
     last = rows["id"].isin(set(kept)) & ~rows["id"].duplicated(keep="last")

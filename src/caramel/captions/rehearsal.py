@@ -15,7 +15,7 @@ import pandas as pd
 
 from caramel.captions.asked.asking import Manner, keyed
 from caramel.captions.asked.conversation import Ask, Script
-from caramel.captions.asked.language_writer import STORE, Settings, opened, texts
+from caramel.captions.asked.language_writer import STORE, Settings, adopt, texts, writer_of
 from caramel.captions.asked.reply_store import ReplyStore, open_replies
 from caramel.captions.asked.spending import Spent
 from caramel.captions.asked.text_verdicts import folded
@@ -57,14 +57,13 @@ def forecast(
     """
     settings = Settings(**model)
     some = pairs.iloc[:: -(-len(pairs) // sample)] if len(pairs) else pairs
-    rules = dataclasses.replace(settings.rules(attempts), required=())
+    rules = dataclasses.replace(settings.rules(attempts), required=(), judges=())
     known, new, made_up = Spent(settings.budget), Spent(settings.budget), set[str]()
     number = 0
     with open_replies(store) as replies:
-        if settings.replies is not None:
-            replies.adopt(Path(settings.replies))
+        adopt(replies, settings.replies)
         for part in parts:
-            manner = settings.manner(opened(settings, part), seed)
+            manner = settings.manner(writer_of(settings, part, replies).name, seed)
             for begin in texts(some, part, seed, settings.subtypes, rules).values():
                 _rehearse(begin(), manner, replies, known, new, made_up)
                 number += 1

@@ -123,6 +123,12 @@ def _parts(
             partial(noise_section.noise_section, data),
         ),
         (
+            "failures",
+            "Failures",
+            "Why texts of the language model failed, drafts and texts that never passed.",
+            partial(noise_section.failure_section, data),
+        ),
+        (
             "blind",
             "Text bias",
             "Can the hard negatives be told apart without looking at the image?",

@@ -24,6 +24,7 @@ from caramel.captions.asked.conversation import (
     Script,
     answered,
 )
+from caramel.captions.asked.named_models import Named
 from caramel.captions.asked.reply_store import open_replies
 from caramel.captions.asked.spending import Budget, Spent, length
 from caramel.errors import BackendError, ResourceError
@@ -79,9 +80,15 @@ def run(
     scripts = (script(text, tries) for text in texts)
     with open_replies(store) as replies:
         asking = Asking(
-            scripts, len(texts), manner=manner, store=replies, spent=spent or Spent(FREE), title="texts"
+            scripts,
+            len(texts),
+            manner=manner,
+            judges={},
+            store=replies,
+            spent=spent or Spent(FREE),
+            title="texts",
         )
-        found = asking.run(ChatWriter(endpoint))
+        found = asking.run(Named("m", lambda: ChatWriter(endpoint)))
     return [found[place] for place in range(len(texts))]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from caramel.captions.asked.text_verdicts import REASONS, Bounds, Change, Verdict, of_negative, of_paraphrase
 
-BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3)
+BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
 CAPTION = "A white cat sits in front of an old red car."
 SAID = frozenset(["a", "white", "cat", "sits", "in", "front", "of", "an", "old", "red", "car", "tail"])
 OBJECT = Change("replace_obj", "cat", "dog")

@@ -16,7 +16,7 @@ from caramel.captions.prompts.prompt_files import (
     written,
 )
 
-BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3)
+BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
 NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")
 PARAPHRASE = ("statement", "finished", "plain", "new", "overlap")
 EXAMPLES = [(name, example) for name in names() for example in prompt(name).examples]

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from tqdm import tqdm
 
 from caramel.captions.asked.conversation import Ask, Outcome, Script
+from caramel.captions.asked.judging import VERSION, judgements
+from caramel.captions.asked.named_models import Named, canonical
 from caramel.captions.asked.reply_store import Key, ReplyStore
 from caramel.captions.asked.spending import Spent
 from caramel.captions.prompts.prompt_files import prompt, version_of
 from caramel.errors import BackendError, ResourceError
 from caramel.kinds.language_model import LanguageModel, Request, Said
+from caramel.kinds.text_judge import TextJudge
 
 PATIENCE = 16  # requests in a row without a reply, after which the run ends
 WINDOW = 4  # scripts under way for each request that may be
@@ -44,10 +46,11 @@ class Manner:
 
 @dataclass
 class _Waiting:
-    """A question that is asked, and the scripts that wait for its reply."""
+    """A question that is asked, and the scripts that wait for its reply; ``request`` is None of a judge's."""
 
+    ask: Ask
     key: Key
-    request: Request
+    request: Request | None
     scripts: list[tuple[int, Script]]
 
 
@@ -58,6 +61,7 @@ class Asking:
         scripts: they are begun as there is room for them.
         total: how many there are.
         manner: how the model is asked.
+        judges: name of a judge's question -> the judge, which is asked in batches where no more can be begun without it.
         store: of the replies.
         spent: what is counted, and what ends the run.
         title: of the progress bar.
@@ -69,26 +73,29 @@ class Asking:
         total: int,
         *,
         manner: Manner,
+        judges: Mapping[str, Named[TextJudge]],
         store: ReplyStore,
         spent: Spent,
         title: str,
     ) -> None:
         self.outcomes: dict[int, Outcome] = {}
         self._scripts, self._total, self._title = enumerate(scripts), total, title
-        self._manner, self._store, self._spent = manner, store, spent
+        self._manner, self._judges, self._store, self._spent = manner, judges, store, spent
         self._asked: dict[str, _Waiting] = {}
         self._ready: deque[str] = deque()
+        self._unjudged: dict[str, list[str]] = {name: [] for name in judges}
         self._silent, self._silence, self._stop = 0, "", ""
 
-    def run(self, model: LanguageModel) -> dict[int, Outcome]:
-        """Return the outcome of each script.
+    def run(self, model: Named[LanguageModel]) -> dict[int, Outcome]:
+        """Return the outcome of each script; the model is opened if a reply is not known.
 
         Raises:
             ResourceError: a cap of the budget is reached; what came is kept.
             BackendError: the model refuses, or ``PATIENCE`` requests in a row had no reply; what came is kept.
         """
         with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
-            model.answer(self._waiting, self._heard)
+            if first := self._waiting(1):
+                model.open().answer(lambda number: self._after(first, number), self._heard)
             self._bar.set_postfix_str(str(self._spent))
         if self._silence:
             raise BackendError(
@@ -108,18 +115,25 @@ class Asking:
         """Whether no more is asked: the model is silent, or a cap is reached."""
         return bool(self._silence or self._stop)
 
+    def _after(self, first: list[tuple[str, Request]], number: int) -> list[tuple[str, Request]]:
+        """Return what waits, and the requests ``first`` before all others, once."""
+        found = [first.pop() for _ in first[:number]]
+        return found + self._waiting(number - len(found))
+
     def _waiting(self, number: int) -> list[tuple[str, Request]]:
-        """Return at most so many requests, and begin scripts to have them."""
-        while (
-            not self._ended and len(self._ready) < number and len(self._asked) < WINDOW * self._manner.at_once
-        ):
-            begun = next(self._scripts, None)
-            if begun is None:
+        """Return at most so many requests, and begin scripts and ask the judges to have them."""
+        while not self._ended and len(self._ready) < number:
+            room = len(self._asked) < WINDOW * self._manner.at_once
+            if room and (begun := next(self._scripts, None)):
+                self._advance(*begun, None)
+            elif any(self._unjudged.values()):
+                self._judge()
+            else:
                 break
-            self._advance(*begun, None)
         found: list[tuple[str, Request]] = []
         while not self._ended and self._ready and len(found) < number:
             request = self._asked[self._ready[0]].request
+            assert request is not None
             self._stop = self._spent.reserve(request) or ""
             if not self._stop:
                 found.append((self._ready.popleft(), request))
@@ -128,6 +142,7 @@ class Asking:
     def _heard(self, name: str, said: Said) -> None:
         """Keep a reply and go on with the scripts that waited for it."""
         waiting = self._asked.pop(name)
+        assert waiting.request is not None
         said = self._store.put(waiting.key, said)
         self._spent.release(waiting.request)
         self._spent.note(said, waiting.request)
@@ -139,6 +154,17 @@ class Asking:
         for place, script in waiting.scripts:
             self._advance(place, script, said)
 
+    def _judge(self) -> None:
+        """Ask the judges what waits for them, keep what they say, and go on with the scripts that waited."""
+        for kind, judge in self._judges.items():
+            names, self._unjudged[kind] = self._unjudged[kind], []
+            waiting = [self._asked.pop(name) for name in names]
+            said = judgements(judge.open(), [one.ask for one in waiting]) if waiting else []
+            for one, reply in zip(waiting, said, strict=True):
+                kept = self._store.put(one.key, reply)
+                for place, script in one.scripts:
+                    self._advance(place, script, kept)
+
     def _advance(self, place: int, script: Script, said: Said | None) -> None:
         """Go on with a script, with all replies that are known, until it ends or must wait."""
         while True:
@@ -149,19 +175,25 @@ class Asking:
                 self._bar.update()
                 self._bar.set_postfix_str(str(self._spent), refresh=False)
                 return
-            key, request = keyed(ask, self._manner)
+            key, request = self._keyed(ask)
             found = self._store.take(key)
             if found is None:
                 name = key.reply_id
                 if name not in self._asked:
-                    self._asked[name] = _Waiting(key, request, [])
-                    self._ready.append(name)
+                    self._asked[name] = _Waiting(ask, key, request, [])
+                    (self._unjudged[ask.prompt] if request is None else self._ready).append(name)
                 self._asked[name].scripts.append((place, script))
                 return
             said, before = found
-            if not before:
+            if request is not None and not before:
                 self._spent.note(said, request)
                 self._stop = self._stop or self._spent.exceeded() or ""
+
+    def _keyed(self, ask: Ask) -> tuple[Key, Request | None]:
+        """Return what a question's reply is kept under, and the request; none of a judge's question."""
+        if judge := self._judges.get(ask.prompt):
+            return Key(judge.name, f"{ask.prompt}@{VERSION}", "{}", canonical(ask.given), ask.attempt), None
+        return keyed(ask, self._manner)
 
 
 def keyed(ask: Ask, manner: Manner) -> tuple[Key, Request]:
@@ -181,8 +213,3 @@ def keyed(ask: Ask, manner: Manner) -> tuple[Key, Request]:
     messages = asked.messages(ask.given, manner.examples, ask.failed)
     schema = asked.schema_text if manner.structured else None
     return key, Request(messages, ask.temperature, seed, manner.max_tokens, schema)
-
-
-def canonical(value: object) -> str:
-    """Return a value as JSON that is the same wherever it is written."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)

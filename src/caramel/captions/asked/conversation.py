@@ -34,11 +34,12 @@ class Ask(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """What was written at one attempt, and what is thought of it."""
+    """What was written at one attempt, and what is thought of it; why it was refused, "" if it was not."""
 
     attempt: int
     text: str
     verdict: Verdict
+    reason: str = ""
 
 
 class Outcome(NamedTuple):
@@ -52,12 +53,16 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """What scripts go by: attempts at a text at most, required verdicts, their thresholds, whether a validator is asked."""
+    """What scripts go by: attempts at a text at most, required verdicts, their thresholds, and who is asked for some.
+
+    ``validate``: whether the model itself is. ``judges``: names of the models that judge texts, see ``judging``.
+    """
 
     attempts: int
     required: tuple[str, ...]
     bounds: Bounds
     validate: bool
+    judges: tuple[str, ...] = ()
 
 
 Script = Generator[Ask, Said, Outcome]

@@ -14,19 +14,23 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.captions.asked.asking import Asking, Manner, canonical
+from caramel.captions.asked.asking import Asking, Manner
 from caramel.captions.asked.conversation import Outcome, Rules, Script
+from caramel.captions.asked.named_models import Named, named
 from caramel.captions.asked.reply_store import ReplyStore, open_replies
 from caramel.captions.asked.scripts import SUBTYPES, write_negative, write_paraphrase
 from caramel.captions.asked.spending import Budget, Spent
-from caramel.captions.asked.text_verdicts import Bounds
+from caramel.captions.asked.text_verdicts import JUDGES, Bounds
+from caramel.captions.prompts import prompt_files
 from caramel.captions.scanning import sentence
 from caramel.kinds.language_model import LanguageModel
+from caramel.kinds.text_judge import TextJudge
 from caramel.kinds.writer import Part, Written
-from caramel.registry import LANGUAGE_MODELS
+from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 
 STORE = Path("work/replies/replies.sqlite")
 NAME = "language_model"
+OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # prompts
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Settings:
     target: str
     paraphraser: str | None
     name: str | None
-    replies: str | None
+    replies: str
     subtypes: int
     examples: int
     structured: bool
@@ -48,6 +52,10 @@ class Settings:
     similar: float
     slack: int
     overlap: float
+    entailment: str | None
+    entailed: float
+    grammar: str | None
+    grammatical: float
     price_in: float
     price_out: float
     max_requests: int | None
@@ -61,13 +69,14 @@ class Settings:
 
     def rules(self, attempts: int) -> Rules:
         """Return what scripts go by."""
-        bounds = Bounds(self.longest, self.similar, self.slack, self.overlap)
-        return Rules(attempts, self.required, bounds, self.validate_texts)
+        bounds = Bounds(self.longest, self.similar, self.slack, self.overlap, self.entailed, self.grammatical)
+        judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
+        return Rules(attempts, self.required, bounds, self.validate_texts, judges)
 
-    def manner(self, model: LanguageModel, seed: int) -> Manner:
-        """Return how a model is asked."""
+    def manner(self, model: str, seed: int) -> Manner:
+        """Return how the model of a name is asked."""
         return Manner(
-            self.name or canonical(model.identity),
+            model,
             seed,
             self.examples,
             self.max_tokens,
@@ -105,8 +114,7 @@ def language_negatives(
     spent = Spent(settings.budget)
     with ExitStack() as open_until_written:
         replies = open_until_written.enter_context(open_replies(store))
-        if settings.replies is not None:
-            replies.adopt(Path(settings.replies))
+        adopt(replies, settings.replies)
         found: dict[str, Outcome] = {}
         for part in parts:
             named = texts(pairs, part, seed, settings.subtypes, settings.rules(attempts))
@@ -120,11 +128,36 @@ def _used(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
         yield from replies.used()
 
 
-def opened(settings: Settings, part: Part) -> LanguageModel:
+def adopt(replies: ReplyStore, path: str) -> None:
+    """Take over the tables of replies of a file, or of a folder: all that end in .parquet; errors as in ``ReplyStore``."""
+    for file in [Path(path)] if path.endswith(".parquet") else sorted(Path(path).glob("*.parquet")):
+        replies.adopt(file)
+
+
+def writer_of(settings: Settings, part: Part, replies: ReplyStore) -> Named[LanguageModel]:
     """Return the model that writes a part."""
     spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
     kind, _, target = spec.partition(":")
-    return LANGUAGE_MODELS[kind].load(target, at_once=settings.at_once)
+    prompts = OF_PARAPHRASES if part == "paraphrases" else {*prompt_files.names()} - OF_PARAPHRASES
+    opens = partial(LANGUAGE_MODELS[kind].load, target, at_once=settings.at_once)
+    return named(opens, settings.name, _published(replies, prompts), f"writer of {part}")
+
+
+def judges_of(settings: Settings, replies: ReplyStore) -> dict[str, Named[TextJudge]]:
+    """Return name -> model of those that judge texts."""
+    found = {}
+    for name in JUDGES:
+        target = getattr(settings, name)
+        if target is not None:
+            opens = partial(TEXT_JUDGES[name].load, target)
+            found[name] = named(opens, None, _published(replies, {name}), f"judge of {name}")
+    return found
+
+
+def _published(replies: ReplyStore, prompts: Collection[str]) -> str | None:
+    """Return the one model whose replies to some prompts were adopted; None if there are none, or several."""
+    models = {model for prompt, by in replies.published().items() if prompt in prompts for model in by}
+    return models.pop() if len(models) == 1 else None
 
 
 def _asked(
@@ -136,11 +169,12 @@ def _asked(
     part: Part,
 ) -> dict[str, Outcome]:
     """Return name -> outcome of the scripts of a part."""
-    model = opened(settings, part)
+    model = writer_of(settings, part, replies)
     asking = Asking(
         (begin() for begin in named.values()),
         len(named),
-        manner=settings.manner(model, seed),
+        manner=settings.manner(model.name, seed),
+        judges=judges_of(settings, replies),
         store=replies,
         spent=spent,
         title=part,
@@ -214,4 +248,11 @@ def _written(pairs: pd.DataFrame, found: Mapping[str, Outcome], seed: int) -> Wr
 def _verdicts(found: Mapping[str, Outcome]) -> Iterator[dict[str, object]]:
     for name, outcome in found.items():
         for draft in outcome.drafts:
-            yield {"id": name, "attempt": draft.attempt, "text": draft.text, **asdict(draft.verdict)}
+            verdicts = asdict(draft.verdict)
+            yield {
+                "id": name,
+                "attempt": draft.attempt,
+                "text": draft.text,
+                **verdicts,
+                "reason": draft.reason or None,
+            }

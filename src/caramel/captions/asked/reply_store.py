@@ -140,6 +140,14 @@ class ReplyStore:
                     self._file.execute("COMMIT")
         return number
 
+    def published(self) -> dict[str, set[str]]:
+        """Return name of a prompt -> the models whose replies to it were adopted."""
+        found: dict[str, set[str]] = {}
+        with self._explained():
+            for prompt, model in self._file.execute("SELECT DISTINCT prompt, model FROM temp.published"):
+                found.setdefault(prompt.partition("@")[0], set()).add(model)
+        return found
+
     def used(self) -> Iterator[pd.DataFrame]:
         """Yield the replies that this run used, as parts of table ``replies``, in the order of their keys."""
         each = (f"SELECT *, '{table}' AS source FROM {table}" for table in _TABLES)

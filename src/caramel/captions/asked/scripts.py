@@ -14,7 +14,16 @@ from collections.abc import Callable, Generator
 import numpy as np
 
 from caramel.captions.asked.conversation import Ask, Draft, Outcome, Rules, Script, answered, field
-from caramel.captions.asked.text_verdicts import REASONS, Change, Verdict, folded, of_negative, of_paraphrase
+from caramel.captions.asked.judging import judged_negative, judged_paraphrase
+from caramel.captions.asked.text_verdicts import (
+    PROBLEMS,
+    REASONS,
+    Change,
+    Verdict,
+    folded,
+    of_negative,
+    of_paraphrase,
+)
 from caramel.captions.prompts.prompt_files import Answer, Failed
 from caramel.kinds.language_model import Said
 
@@ -25,12 +34,6 @@ AGAIN = 1.0  # of a paraphrase after the first: at 0 the same would come
 QUESTION = "the caption is a question"
 NO_CONCEPT = "the model finds no {} in the caption"
 NO_SWAP = "the model finds no two that can be exchanged"
-# What the validator calls a problem -> the classes of failures of SugarCrepe++ (C.5), beside those of ``REASONS``.
-PROBLEMS = {
-    "hallucination": "hallucination",
-    "spatial": "wrong spatial setting",
-    "meaning": "altered meaning",
-}
 
 Draw = Callable[[int], np.random.Generator]  # attempt -> generator
 Made = Generator[Ask, Said, tuple[Change, str] | str]
@@ -67,19 +70,20 @@ def write_negative(caption: str, subtype: str, said: frozenset[str], draw: Draw,
             return Outcome(None, attempt, made, tuple(drafts))
         change, text = made
         verdict = of_negative(caption, text, change, said, rules.bounds)
+        verdict = yield from judged_negative(caption, text, verdict, rules)
         if rules.validate and verdict.failed(rules.required) is None:
             ask = Ask("validate_negative", {"caption": caption, "changed": text}, attempt, 0.0)
             answer = yield from answered(ask)
             if isinstance(answer, str):
                 if "meaning" in rules.required:
-                    return Outcome(None, attempt, answer, (*drafts, Draft(attempt, text, verdict)))
+                    return Outcome(None, attempt, answer, (*drafts, Draft(attempt, text, verdict, answer)))
             else:
                 verdict = dataclasses.replace(verdict, meaning=answer["follows"] == "no")
-        drafts.append(Draft(attempt, text, verdict))
         wrong = verdict.failed(rules.required)
+        reason = "" if wrong is None else REASONS[wrong]
+        drafts.append(Draft(attempt, text, verdict, reason))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        reason = REASONS[wrong]
         failed = (*failed, Failed(text, reason))
     return Outcome(None, rules.attempts, reason, tuple(drafts))
 
@@ -137,17 +141,21 @@ def write_paraphrase(caption: str, rules: Rules) -> Script:
             return Outcome(None, attempt, answer, tuple(drafts))
         text = field(answer, "sentence")
         verdict = of_paraphrase(caption, text, rules.bounds)
+        verdict = yield from judged_paraphrase(caption, text, verdict, rules)
         wrong, problem = verdict.failed(rules.required), ""
         if wrong is None and rules.validate:
             verdict, problem = yield from _validated(caption, text, verdict, attempt)
             if verdict.meaning is None and "meaning" in rules.required:
-                return Outcome(None, attempt, problem, (*drafts, Draft(attempt, text, verdict)))
+                return Outcome(None, attempt, problem, (*drafts, Draft(attempt, text, verdict, problem)))
             wrong = verdict.failed(rules.required)
-        drafts.append(Draft(attempt, text, verdict))
+        again = wrong in ("meaning", "entailment")  # it means something else: it is begun again
+        reason = (
+            "" if wrong is None else PROBLEMS.get(problem, PROBLEMS["meaning"]) if again else REASONS[wrong]
+        )
+        drafts.append(Draft(attempt, text, verdict, reason))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        reason = PROBLEMS.get(problem, PROBLEMS["meaning"]) if wrong == "meaning" else REASONS[wrong]
-        failed = () if wrong == "meaning" else (*failed, Failed(text, reason))
+        failed = () if again else (*failed, Failed(text, reason))
     return Outcome(None, rules.attempts, reason, tuple(drafts))
 
 

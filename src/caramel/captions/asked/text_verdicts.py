@@ -58,12 +58,16 @@ class Bounds:
         similar: similarity of letters, in [0, 1], from which on a text is its caption again.
         slack: words beside the named ones that one change may touch.
         overlap: share of the caption's content words that a paraphrase keeps at least.
+        entailed: probability, in [0, 1], from which on a text follows from another.
+        grammatical: probability, in [0, 1], from which on a text is a sound sentence.
     """
 
     longest: float
     similar: float
     slack: int
     overlap: float
+    entailed: float
+    grammatical: float
 
 
 class Change(NamedTuple):
@@ -87,6 +91,8 @@ class Verdict:
     subtype: bool | None = None
     unsaid: bool | None = None
     overlap: bool | None = None
+    grammar: bool | None = None
+    entailment: bool | None = None
     meaning: bool | None = None
 
     def failed(self, required: Sequence[str]) -> str | None:
@@ -104,8 +110,21 @@ REASONS = {
     "subtype": "another kind of word than asked",
     "unsaid": "says anew what is said of the image",
     "overlap": "too few words in common",
+    "grammar": "no sound sentence",
+    "entailment": "the entailment model does not agree",
     "meaning": "the validator does not agree",
 }
+JUDGES = (
+    "grammar",
+    "entailment",
+)  # verdicts of models of their own, see ``judging``, in the order in which they are asked
+# What the validator of paraphrases calls a problem -> the classes of failures of SugarCrepe++ (C.5), beside those above.
+PROBLEMS = {
+    "hallucination": "hallucination",
+    "spatial": "wrong spatial setting",
+    "meaning": "altered meaning",
+}
+CLASSES = (REASONS["new"], *PROBLEMS.values(), REASONS["plain"])  # all five
 
 
 def of_negative(caption: str, text: str, change: Change, said: frozenset[str], bounds: Bounds) -> Verdict:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from caramel.captions.noise import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS
+from caramel.captions.asked.text_verdicts import CLASSES
+from caramel.captions.failures import FAILURE_COLUMNS
+from caramel.captions.noise import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, percent
 from caramel.report.inputs import Skipped, read_csv
 
@@ -21,6 +24,38 @@ CHECK_NOTE = (
     "it refuses; of those whose fault is truth, how many. A check is on the drafts that it judges: the validator (meaning) is "
     "asked of what passes the others. Data: data/negatives/checks.csv."
 )
+FAILURE_NOTE = (
+    "Counts of drafts that were refused for a reason; small: texts that never passed, whose last draft failed so, or of which "
+    "none came. Of paraphrases the first five are the classes of failures of SugarCrepe++ (C.5). A text may fail several "
+    "times. Data: data/negatives/failures.csv."
+)
+
+
+def failure_section(data: Path) -> list[Block]:
+    """Return why texts failed, by what was asked for."""
+    path = data / "negatives" / "failures.csv"
+    if not path.exists():
+        raise Skipped("no language model wrote captions")
+    rows = read_csv(path, FAILURE_COLUMNS)
+    paraphrases = rows["part"] == PARAPHRASE
+    return [
+        _failures("Why negatives failed", rows[~paraphrases]),
+        _failures("Why paraphrases failed", rows[paraphrases], CLASSES),
+    ]
+
+
+def _failures(title: str, rows: pd.DataFrame, first: Sequence[str] = ()) -> TableBlock:
+    """Return the table of reasons and parts, some reasons first."""
+    named = zip(rows["reason"], rows["part"], rows["drafts"], rows["rejects"], strict=True)
+    counted = {
+        (reason, part): Cell(count(float(drafts)), count(float(lost))) for reason, part, drafts, lost in named
+    }
+    parts = dict.fromkeys(part for _, part in counted)
+    reasons = dict.fromkeys([*first, *(reason for reason, _ in counted)])
+    found = [
+        [Cell(reason), *(counted.get((reason, part), Cell(MISSING)) for part in parts)] for reason in reasons
+    ]
+    return TableBlock(title, ("Reason", *parts), found, note=FAILURE_NOTE)
 
 
 def noise_section(data: Path) -> list[Block]:
