@@ -39,6 +39,7 @@ PARTS = {
     "tests/running/on_ray/test_trials.py": "ray_cluster",
     "tests/running/on_ray/test_workers.py": "ray_cluster",
     "tests/training/test_search.py": "ray_cluster",
+    "tests/models/writers/test_spread_writer.py": "ray_cluster",
     "tests/running/test_tracking_copy.py": "tracking_servers",
     "tests/running/test_tracking_server.py": "tracking_servers",
     "tests/test_remote_doctor.py": "s3",

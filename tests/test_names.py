@@ -135,6 +135,10 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             {"target": "local:data/model", "structured": True},
             ["structured = true needs a server, chat:MODEL@URL, and target is 'local:data/model'"],
         ),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "workers": 2},
+            ["workers = 2 is of a model of a folder, local:FOLDER, and target is 'chat:m@"],
+        ),
         ({"target": "chat:m@http://127.0.0.1:9/v1"}, []),
         (
             {"target": "chat:m@http://127.0.0.1:9/v1", "entailment": "nowhere/at/all", "grammar": "m:n"},

@@ -166,6 +166,7 @@ class LanguageModel(Section):
     structured: bool
     validate_texts: bool
     at_once: Annotated[int, Field(ge=1, le=1024)]
+    workers: Annotated[int, Field(ge=0, le=1024)]
     max_tokens: Annotated[int, Field(ge=1, le=100_000)]
     required: Annotated[tuple[Check, ...], Distinct]
     longest: Annotated[float, Field(ge=1, le=100)]

@@ -107,6 +107,8 @@ def _language_model(config: Config) -> Iterator[str]:
                 yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
             if model.structured and not spec.startswith("chat:"):
                 yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
+            if model.workers and not spec.startswith("local:"):
+                yield f"{key}.workers = {model.workers} is of a model of a folder, local:FOLDER, and {name} is {spec!r}"
     if model.name is not None and model.paraphraser not in (None, model.target):
         yield f"{key}.name is one name for two models, target and paraphraser: leave one of both out"
     if model.max_cost is not None and not (model.price_in or model.price_out):

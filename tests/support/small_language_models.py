@@ -103,7 +103,7 @@ def cola_folder(folder: Path, **config: Any) -> Path:
     return saved(folder, DistilBertForSequenceClassification(made), tokenizer)
 
 
-def gpt2_folder(folder: Path, **tokens: Any) -> Path:
+def gpt2_folder(folder: Path, n_positions: int = 64, **tokens: Any) -> Path:
     from transformers import GPT2Config, GPT2LMHeadModel, GPT2Tokenizer
 
     letters = [*map(chr, range(33, 127)), "Ġ", "<|endoftext|>"]
@@ -111,7 +111,9 @@ def gpt2_folder(folder: Path, **tokens: Any) -> Path:
     seeded()
     end = tokenizer.convert_tokens_to_ids("<|endoftext|>")
     ends = {"bos_token_id": end, "eos_token_id": end}
-    config = GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=2, n_head=4, **ends)
+    config = GPT2Config(
+        vocab_size=len(tokenizer), n_positions=n_positions, n_embd=32, n_layer=2, n_head=4, **ends
+    )
     config.initializer_range = 0.5
     return saved(folder, GPT2LMHeadModel(config), tokenizer)
 

@@ -63,12 +63,13 @@ class LanguageModel(Protocol):
 class LanguageModelLoader(Protocol):
     """Loads a language model."""
 
-    def __call__(self, target: str, *, at_once: int) -> LanguageModel:
+    def __call__(self, target: str, *, at_once: int, workers: int) -> LanguageModel:
         """Return the model.
 
         Args:
             target: what stands behind the kind in a spec: MODEL@URL, or a folder.
             at_once: requests under way at a time, or in one batch.
+            workers: processes on Ray that have the model, where it is loaded here; 0: this process.
 
         Raises:
             BackendError: it is unknown, missing or broken.

@@ -40,7 +40,7 @@ def test_a_request_holds_messages_parameters_and_the_schema_where_one_is_asked_f
     server: ChatServer,
 ) -> None:
     server.behave = always("B")
-    model = load_chat_writer(f"org/m@{server.url}/", at_once=2)
+    model = load_chat_writer(f"org/m@{server.url}/", at_once=2, workers=0)
     found = answers(model, [ASKED, ASKED._replace(schema=None)])
     assert [found[n]._replace(seconds=0) for n in ("0", "1")] == [Said("B", "stop")] * 2
     bodies = sorted((request.body for request in server.requests), key=len)
@@ -118,7 +118,7 @@ def test_a_request_that_is_refused_alone_has_no_reply_and_the_others_are_answere
     server: ChatServer, status: int
 ) -> None:
     server.behave = lambda request, number: always("B")(request, 0) if number else refuses(status, "too long")
-    found = answers(load_chat_writer(f"m@{server.url}", at_once=1), [ASKED, ASKED])
+    found = answers(load_chat_writer(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
     assert (found["0"].text, found["1"].text) == (None, "B")
     assert "too long" in found["0"].problem
     assert len(server.requests) == 2

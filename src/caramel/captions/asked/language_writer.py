@@ -46,6 +46,7 @@ class Settings:
     structured: bool
     validate_texts: bool
     at_once: int
+    workers: int
     max_tokens: int
     required: tuple[str, ...]
     longest: float
@@ -81,7 +82,7 @@ class Settings:
             self.examples,
             self.max_tokens,
             self.structured,
-            self.at_once,
+            self.at_once * max(1, self.workers),
         )
 
 
@@ -139,7 +140,7 @@ def writer_of(settings: Settings, part: Part, replies: ReplyStore) -> Named[Lang
     spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
     kind, _, target = spec.partition(":")
     prompts = OF_PARAPHRASES if part == "paraphrases" else {*prompt_files.names()} - OF_PARAPHRASES
-    opens = partial(LANGUAGE_MODELS[kind].load, target, at_once=settings.at_once)
+    opens = partial(LANGUAGE_MODELS[kind].load, target, at_once=settings.at_once, workers=settings.workers)
     return named(opens, settings.name, _published(replies, prompts), f"writer of {part}")
 
 

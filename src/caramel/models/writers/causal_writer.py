@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
-from caramel.kinds.language_model import FAILED, Heard, LanguageModelKind, Message, Request, Said, Waiting
+from caramel.kinds.language_model import (
+    FAILED,
+    Heard,
+    LanguageModel,
+    LanguageModelKind,
+    Message,
+    Request,
+    Said,
+    Waiting,
+)
 from caramel.kinds.model import Identity
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_files import (
@@ -71,10 +80,10 @@ class CausalWriter:
     def answer(self, waiting: Waiting, heard: Heard) -> None:
         """Answer requests, a batch at a time; see ``kinds.language_model``."""
         while batch := waiting(self._at_once):
-            for (name, _), said in zip(batch, self._said([request for _, request in batch]), strict=True):
+            for (name, _), said in zip(batch, self.said([request for _, request in batch]), strict=True):
                 heard(name, said)
 
-    def _said(self, requests: Sequence[Request]) -> list[Said]:
+    def said(self, requests: Sequence[Request]) -> list[Said]:
         """Return the replies to a batch; one that is too long for the model has none."""
         prompts = [self._prompt(request.messages) for request in requests]
         lengths = [len(ids) for ids in self._tokenizer(prompts, add_special_tokens=False)["input_ids"]]
@@ -179,9 +188,18 @@ def load_causal_writer(target: str, *, at_once: int) -> CausalWriter:
     return CausalWriter(model, load_tokenizer(target), at_once)
 
 
+def load_local_writer(target: str, *, at_once: int, workers: int) -> LanguageModel:
+    """Return the model of a folder in this process, or on so many workers of Ray; errors as in ``load_causal_writer``."""
+    if not workers:
+        return load_causal_writer(target, at_once=at_once)
+    from caramel.models.writers.spread_writer import SpreadWriter
+
+    return SpreadWriter(target, at_once, workers)
+
+
 def _missing(target: str) -> list[str]:
     """Return what keeps the model of a folder from being loaded, without reading its weights."""
     return missing_transformers(target, images=False)
 
 
-CAUSAL_WRITER = LanguageModelKind("local", "FOLDER", load_causal_writer, _missing)
+CAUSAL_WRITER = LanguageModelKind("local", "FOLDER", load_local_writer, _missing)

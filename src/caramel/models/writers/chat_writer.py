@@ -117,8 +117,8 @@ def _count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
-def load_chat_writer(target: str, *, at_once: int) -> ChatWriter:
-    """Return the model of a target ``MODEL@URL``; errors as in ``endpoint_of``."""
+def load_chat_writer(target: str, *, at_once: int, workers: int) -> ChatWriter:
+    """Return the model of a target ``MODEL@URL``, which needs no workers; errors as in ``endpoint_of``."""
     return ChatWriter(replace(endpoint_of(target, workers=at_once), alone=ALONE))
 
 

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from obliging_writer import BOTH, CAPTIONS, MODEL, pairs_of
+from small_language_models import gpt2_folder
+
+from caramel.captions.asked.language_writer import language_negatives
+from caramel.kinds.writer import Written
+
+
+def written(folder: Path, store: Path, workers: int) -> tuple[Written, pd.DataFrame]:
+    """Return what a model of a folder writes, and its replies but for the time that they took."""
+    settings = {**MODEL, "target": f"local:{folder}", "max_tokens": 4, "examples": 0, "at_once": 3}
+    found = language_negatives(
+        pairs_of([caption[:20] for caption in CAPTIONS[:2]]),
+        seed=2,
+        attempts=1,
+        parts=BOTH,
+        model={**settings, "workers": workers},
+        store=store,
+    )
+    assert found.replies is not None
+    return found, pd.concat(list(found.replies)).drop(columns="seconds")
+
+
+@pytest.mark.slow
+def test_two_workers_write_what_one_process_writes(ray_cluster: None, tmp_path: Path) -> None:
+    folder = gpt2_folder(tmp_path / "gpt2", n_positions=2048)
+    alone, first = written(folder, tmp_path / "alone.sqlite", 0)
+    spread, second = written(folder, tmp_path / "spread.sqlite", 2)
+    pd.testing.assert_frame_equal(first, second)
+    assert first["text"].notna().sum() > 10
+    for name in ("negatives", "paraphrases", "rejects", "verdicts"):
+        pd.testing.assert_frame_equal(getattr(alone, name), getattr(spread, name))
