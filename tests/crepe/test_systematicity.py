@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from caramel.crepe.examples import Example, rejected, write
+from caramel.crepe.example_files import Example, rejected, write
 from caramel.crepe.foils import Told
 from caramel.crepe.list_words import list_words
 from caramel.crepe.realised import by_template, located

@@ -14,7 +14,7 @@ from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
     from caramel.crepe.crops import CropRules
-    from caramel.crepe.examples import Plausible
+    from caramel.crepe.example_files import Plausible
     from caramel.kinds.scene_graph import Thesaurus
 
 Command = Callable[..., Any]
@@ -124,7 +124,7 @@ def systematicity(
       caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
     """
     from caramel.crepe.corpus_index import NAME, VOCABULARY
-    from caramel.crepe.examples import rejected
+    from caramel.crepe.example_files import rejected
     from caramel.crepe.systematicity import files, make
     from caramel.storage.files import keep_inputs
 
@@ -186,7 +186,7 @@ def productivity(
     Example:
       caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
     """
-    from caramel.crepe.examples import rejected
+    from caramel.crepe.example_files import rejected
     from caramel.crepe.productivity import COMPLEXITIES, FOILS, drafts, file_of, make
     from caramel.crepe.visual_genome_graphs import pictures
     from caramel.storage.files import keep_inputs

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from caramel.crepe.crops import CropRules, overlap, unfit
-from caramel.crepe.examples import Example, Plausible, chosen, write
+from caramel.crepe.example_files import Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
 from caramel.crepe.realised import by_template
 from caramel.crepe.systematicity import FEW, SAME

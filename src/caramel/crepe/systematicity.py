@@ -16,7 +16,7 @@ import numpy as np
 from caramel.captions.words import DETERMINERS, article
 from caramel.crepe.corpus_index import seen, split_of
 from caramel.crepe.crops import CropRules, unfit
-from caramel.crepe.examples import Example, Plausible, chosen, write
+from caramel.crepe.example_files import Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, edited, with_words
 from caramel.crepe.matching import holds
 from caramel.crepe.realised import located
