@@ -46,7 +46,8 @@ def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Cal
     assert "30 rows of bench" in out
     assert "best_blind_attacker" in out
     files = {path.name for path in Path("audit").iterdir()}
-    assert files == {"audit.json", "audit.html", "rows.parquet", "pairs.parquet", "badge.svg", "badge.md"}
+    texts = {"audit.json", "audit.html", "statistics.csv", "badge.svg", "badge.md"}
+    assert files == texts | {"rows.parquet", "pairs.parquet"}
     assert json.loads(Path("audit", "audit.json").read_text())["best_blind_attacker"]["overall"]["micro"] == 1
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from caramel.audit.audit import audit
+from caramel.audit.set_statistics import set_statistics
 from caramel.audit.similarity.parses import parser
 from caramel.audit.written import as_json, pair_gaps
 from caramel.errors import DataError
@@ -150,7 +151,7 @@ def test_the_page_loads_nothing_from_anywhere(page: str) -> None:
 def test_texts_are_escaped(written: Path, blank: None) -> None:
     audit, pairs, rows = read(written)
     rows = rows.assign(caption=EVIL, caption2=EVIL, negative_caption=EVIL, image_id=EVIL)
-    page = audit_page({**audit, "name": EVIL}, pairs, rows)
+    page = audit_page({**audit, "name": EVIL}, pairs, rows, set_statistics(rows))
     assert EVIL not in page
     assert page.count(html.escape("<img src=http")) > 30
     assert not re.search(r"<[^>]*(?:src|href)=.?http", page)
@@ -166,16 +167,18 @@ def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, bla
     assert "Here is the lexical part alone" in page
     whole = rows.assign(caption=rows["caption"] + ".")
     whole.loc[:, "negative_caption"] = whole["negative_caption"].str.rstrip(".") + "."
-    parsed = audit_page(audit, pairs, whole, parser=parser("world"))
+    parsed = audit_page(audit, pairs, whole, set_statistics(whole, parser("world")), parser=parser("world"))
+    assert "SLS: median and quartiles" in parsed
     assert "SLS over characters" in parsed
     assert "lexical part alone" not in parsed
-    assert 'id="similarity"' not in audit_page(audit, pairs, rows.assign(caption2=None))
+    alone = rows.assign(caption2=None)
+    assert 'id="similarity"' not in audit_page(audit, pairs, alone, set_statistics(alone))
 
 
 def test_an_audit_that_found_nothing_says_so(written: Path, blank: None) -> None:
     audit, pairs, rows = read(written)
     audit["giveaways"] = {"swap": {"terms": [], "properties": []}}
-    page = audit_page(audit, pairs.iloc[:0], rows)
+    page = audit_page(audit, pairs.iloc[:0], rows, set_statistics(rows))
     assert "swap: nothing." in page
     assert "No gaps were written." in page
 
@@ -196,7 +199,7 @@ def test_a_figure_that_the_audit_lacks_is_named(written: Path, blank: None) -> N
     audit, pairs, rows = read(written)
     del audit["best_blind_attacker"]["overall"]["macro"]
     with pytest.raises(DataError, match=r"audit.json lacks the key 'macro'"):
-        audit_page(audit, pairs, rows)
+        audit_page(audit, pairs, rows, set_statistics(rows))
 
 
 def test_one_scorer_that_cannot_tell_anything_has_a_figure(written: Path) -> None:

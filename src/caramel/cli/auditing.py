@@ -106,7 +106,7 @@ def audit(
     tables), or a table with named columns. Scorers are learned and judged on different images; the best blind
     attacker is all of them together. Where rows have a paraphrase, it attacks the tasks with three texts too.
 
-    Writes audit.json, audit.html, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1
+    Writes audit.json, audit.html, statistics.csv, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits with code 1
     where a threshold that was given is broken, so that it can stand in a test.
 
     \b
@@ -128,11 +128,11 @@ def audit(
     from caramel.audit.files.inputs_of_audit import read_rows
     from caramel.audit.similarity import parses as parsers
     from caramel.blind.scorer_specs import default_scorers
-    from caramel.report.audit_page import PAGE, write_page
+    from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import audit_text
 
     inputs = [path, *learn_from, *(p for p in (corpus, training) if p)]
-    keep_inputs([out / name for name in (*written.FILES, PAGE)], inputs)
+    keep_inputs([out / name for name in (*written.FILES, PAGE, STATISTICS)], inputs)
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
     if found.left_out:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.audit.set_statistics import set_statistics
 from caramel.errors import DataError
 from caramel.kinds.parser import Parser
 from caramel.report.blocks import Section, count, percent
@@ -16,10 +17,11 @@ from caramel.report.inputs import number, value
 from caramel.report.rendering import render
 from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, ranked
+from caramel.report.sections.statistics_section import statistics_blocks
 from caramel.report.sections.task_sections import tasks_section
 from caramel.storage.files import write_atomically
 
-PAGE = "audit.html"
+PAGE, STATISTICS = "audit.html", "statistics.csv"  # written by ``write_page``
 PAIR_COLUMNS = ("pair_id", "scorer", "gap")
 ROW_COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
 AGAIN = "Run `caramel audit` again: it writes all three files."
@@ -32,7 +34,7 @@ def write_page(
     beside_name: str = "",
     parser: Parser | None = None,
 ) -> Path:
-    """Write ``audit.html`` beside ``audit.json``, ``pairs.parquet`` and ``rows.parquet``; return its path.
+    """Write ``audit.html`` and ``statistics.csv`` beside the audit's own files; return the page's path.
 
     Other arguments as in ``audit_page``.
 
@@ -46,7 +48,9 @@ def write_page(
         raise DataError(f"{str(folder / 'audit.json')!r} cannot be read: {error}. {AGAIN}") from error
     pairs = _table(folder / "pairs.parquet", PAIR_COLUMNS)
     rows = _table(folder / "rows.parquet", ROW_COLUMNS)
-    page = audit_page(audit, pairs, rows, beside=beside, beside_name=beside_name, parser=parser)
+    found = set_statistics(rows, parser)
+    page = audit_page(audit, pairs, rows, found, beside=beside, beside_name=beside_name, parser=parser)
+    write_atomically(folder / STATISTICS, lambda temporary: found.to_csv(temporary, index=False))
     path = folder / PAGE
     write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
     return path
@@ -67,6 +71,7 @@ def audit_page(
     audit: Mapping[str, Any],
     pairs: pd.DataFrame,
     rows: pd.DataFrame,
+    statistics: pd.DataFrame,
     *,
     beside: Mapping[str, float] | None = None,
     beside_name: str = "",
@@ -78,6 +83,7 @@ def audit_page(
         audit: what ``audit.json`` holds; see ``audit.written.as_json``.
         pairs: one row per pair and scorer: pair_id, scorer and gap.
         rows: audit rows, for the texts of examples.
+        statistics: of these; see ``set_statistics``.
         beside: subtype, or ``all``, -> accuracy in [0, 1] of a model that does see the images.
         beside_name: of that model.
         parser: for the syntactic part of the similarity; without it there is the lexical part alone.
@@ -110,6 +116,8 @@ def audit_page(
             "defects", "Defects", "Rows that are broken as they stand.", parts.defects_section(audit, by_pair)
         ),
     ]
+    lead = "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype."
+    sections.append(Section("statistics", "Statistics", lead, statistics_blocks(statistics)))
     if audit.get("image_shortcuts"):
         lead = "What the two images of a row give away without any caption."
         sections.append(Section("images", "Images", lead, parts.images_section(audit["image_shortcuts"])))

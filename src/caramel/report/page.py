@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from caramel import tables
 from caramel.report import changes
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
@@ -25,6 +27,7 @@ from caramel.report.sections import (
     retained_sections,
     search_sections,
 )
+from caramel.report.sections.statistics_section import statistics_blocks, text_statistics
 from caramel.storage.files import write_atomically
 
 Make = Callable[[], Sequence[Block]]
@@ -32,12 +35,13 @@ Make = Callable[[], Sequence[Block]]
 
 @dataclass(frozen=True)
 class Report:
-    """The rendered page, the figures (name -> PNG), the key numbers, and the claim where it was tested."""
+    """The rendered page, the figures (name -> PNG), the key numbers, the claim where it was tested, and the texts' statistics."""
 
     html: str
     plots: Mapping[str, bytes]
     numbers: Mapping[str, float]
     claim: Mapping[str, Any] | None
+    statistics: pd.DataFrame
 
 
 def build_report(
@@ -73,7 +77,8 @@ def build_report(
         _section("claim", "The claim", claimed, partial(claim_sections.claim_section, data, contrast))
     ]
     sections += [Section("changes", "What changed", "Key figures against the last report.", changed)]
-    sections += [_section(*part) for part in _parts(data, examples, exempt, contrast)]
+    statistics = text_statistics(data)
+    sections += [_section(*part) for part in _parts(data, examples, exempt, contrast, statistics)]
     try:
         claim = claim_sections.claim_of(data, contrast)
     except Skipped:
@@ -91,11 +96,12 @@ def build_report(
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
         claim=claim,
+        statistics=statistics,
     )
 
 
 def _parts(
-    data: Path, examples: int, exempt: Sequence[str], contrast: Mapping[str, str]
+    data: Path, examples: int, exempt: Sequence[str], contrast: Mapping[str, str], statistics: pd.DataFrame
 ) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that makes the blocks) of every section, in reading order."""
     d, i, m = data_sections, image_sections, model_sections
@@ -115,6 +121,12 @@ def _parts(
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
         ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
+        (
+            "statistics",
+            "Statistics",
+            "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype.",
+            partial(statistics_blocks, statistics),
+        ),
         ("rejects", "Rejects", "What was dropped, and why.", partial(d.rejects_section, data)),
         (
             "language-model",
@@ -238,7 +250,7 @@ def _scorers(numbers: Mapping[str, float]) -> list[str]:
 
 
 def write_report(report: Report, folder: Path, *, last: Path, profile: str, commit: str) -> None:
-    """Write ``report.html``, ``summary.json`` and ``plots/``; remember the key numbers in ``last``."""
+    """Write ``report.html``, ``summary.json``, ``statistics.csv`` and ``plots/``; remember the key numbers in ``last``."""
     plots = folder / "plots"
     plots.mkdir(parents=True, exist_ok=True)
     for stale in plots.glob("*.png"):
@@ -246,6 +258,7 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
     for name, png in report.plots.items():
         (plots / f"{name}.png").write_bytes(png)
     (folder / "report.html").write_text(report.html, encoding="utf-8")
+    report.statistics.to_csv(folder / "statistics.csv", index=False)
     summary = {"profile": profile, "numbers": dict(report.numbers)}
     shown = {"contrast": report.claim and dict(report.claim), **summary}
     text = json.dumps(shown, indent=2, sort_keys=True) + "\n"

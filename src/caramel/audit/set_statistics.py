@@ -1,0 +1,125 @@
+"""What a set of captions, paraphrases and hard negatives is like: counts, lengths, parts of speech, topics, similarity.
+
+The statistics of SugarCrepe++ (Dumpala et al. 2024, table 1, figures 6 and 12), of any set. Topics are the
+super-categories of COCO's objects, as the word lists have them: a text is of each whose nouns it names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.audit.similarity.lexical import sls
+from caramel.captions.scanning import scan
+from caramel.captions.word_classes import WORD_CLASSES, WordClass, word_classes
+from caramel.captions.words import NOUNS
+from caramel.kinds.parser import Parser
+from caramel.texts import words_only
+
+COLUMNS = ("subtype", "text", "about", "name", "value")
+SIDES = {"caption": "P1", "caption2": "P2", "negative_caption": "N"}
+ALL, NO_TOPIC = "all", "none of these"
+ROWS, LENGTH, SPEECH, TOPIC, NOUN = "rows", "words", "part of speech", "topic", "noun"
+SHARES = {"low": 0.25, "median": 0.5, "high": 0.75}  # quantiles
+MOST = 10  # nouns that are named
+# What the lists leave out, since it names what their words name as well.
+WIDER = dict.fromkeys(("person", "persons", "people", "crowd"), "person")
+WIDER |= dict.fromkeys(("child", "children", "kid", "kids", "baby"), "child")
+Line = tuple[str, str, str, str, float]
+
+
+class Facts(NamedTuple):
+    """What is known of one text."""
+
+    words: int
+    classes: Counter[WordClass]
+    topics: frozenset[str]
+    nouns: frozenset[str]
+
+
+def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataFrame:
+    """Return ``COLUMNS``: a figure of each subtype, and of all, by text, what it is about, and its name.
+
+    rows             rows; images, and texts, which differ
+    words            words of a text: mean, quartiles and the most
+    part of speech   share of the words in [0, 1]; see ``word_classes``
+    topic            share of the texts in [0, 1] that name a noun of the group; a text may be of several
+    noun             share of the texts that name it, of the most frequent
+    lexical …        quartiles of the similarity of two texts, such as P1-N: lexical, and with a parser syntactic and sls
+
+    Args:
+        rows: columns pair_id, image_id, subtype, caption, caption2 (or None) and negative_caption.
+        parser: of the syntactic similarity.
+
+    Raises:
+        DataError: the parser has no parse for a text.
+    """
+    texts = {text for side in SIDES for text in rows[side].dropna()}
+    facts = {text: facts_of(text) for text in sorted(texts)}
+    similar = sls(rows, parser=parser)
+    lines: list[Line] = []
+    for subtype in (*dict.fromkeys(rows["subtype"]), ALL):
+        mine = rows if subtype == ALL else rows[rows["subtype"] == subtype]
+        lines += [
+            (subtype, "", ROWS, "rows", len(mine)),
+            (subtype, "", ROWS, "images", mine["image_id"].nunique()),
+        ]
+        for side, name in SIDES.items():
+            said = mine[side].dropna().tolist()
+            if said:
+                lines += [(subtype, name, *line) for line in _of_texts([facts[text] for text in said])]
+                lines.append((subtype, name, ROWS, "texts", len(set(said))))
+        own = similar if subtype == ALL else similar[similar["subtype"] == subtype]
+        lines += [(subtype, *line) for line in _similarities(own)]
+    return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def facts_of(text: str) -> Facts:
+    """Return what is known of a text."""
+    words = words_only(text)
+    classes = word_classes(words)
+    nouns = frozenset(w for w, c in zip(words, classes, strict=True) if c == "noun")
+    topics = {found.group for found in scan(text) if found.kind == "noun"}
+    topics |= {WIDER[noun] for noun in nouns if noun in WIDER}
+    return Facts(len(words), Counter(classes), frozenset(topics), nouns)
+
+
+def _of_texts(facts: Sequence[Facts]) -> Iterator[tuple[str, str, float]]:
+    """Yield (about, name, value) of some texts, one at least."""
+    lengths = np.array([fact.words for fact in facts])
+    yield LENGTH, "mean", float(lengths.mean())
+    for name, share in SHARES.items():
+        yield LENGTH, name, float(np.quantile(lengths, share))
+    yield LENGTH, "most", float(lengths.max())
+    classes: Counter[WordClass] = Counter()
+    for fact in facts:
+        classes.update(fact.classes)
+    for word_class in WORD_CLASSES:
+        yield SPEECH, word_class, classes[word_class] / max(1, lengths.sum())
+    topics = _shares(fact.topics or {NO_TOPIC} for fact in facts)
+    for topic in (*NOUNS, NO_TOPIC):
+        yield TOPIC, topic, topics.get(topic, 0.0)
+    nouns = _shares(fact.nouns for fact in facts)
+    for noun in sorted(nouns, key=lambda n: (-nouns[n], n))[:MOST]:
+        yield NOUN, noun, nouns[noun]
+
+
+def _shares(found: Iterable[Iterable[str]]) -> dict[str, float]:
+    """Return name -> share of the texts that have it."""
+    of_texts = list(found)
+    counts = Counter(name for names in of_texts for name in names)
+    return {name: number / len(of_texts) for name, number in counts.items()}
+
+
+def _similarities(similar: pd.DataFrame) -> Iterator[tuple[str, str, str, float]]:
+    """Yield (pair of texts, measure, quantile's name, value)."""
+    for pair, of_pair in similar.groupby("pair", sort=False):
+        for measure in ("lexical", "syntactic", "sls"):
+            values = of_pair[measure].dropna()
+            for name, share in SHARES.items():
+                if len(values):
+                    yield str(pair), measure, name, float(values.quantile(share))

@@ -1,0 +1,132 @@
+"""Section on what a set's texts are like: counts, lengths, parts of speech, topics, similarity by subtype."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.audit.set_statistics import (
+    ALL,
+    LENGTH,
+    NOUN,
+    ROWS,
+    SHARES,
+    SIDES,
+    SPEECH,
+    TOPIC,
+    set_statistics,
+)
+from caramel.audit.similarity.lexical import PAIRS
+from caramel.draws import stable_keys
+from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, percent
+from caramel.report.inputs import Skipped
+
+NOTE = "P1: caption; P2: paraphrase; N: negative."
+MOST = 20_000  # rows that are looked at where there are no instances
+LEAST = 0.005  # share of the texts from which on a topic is shown
+
+
+def text_statistics(data: Path) -> pd.DataFrame:
+    """Return ``set_statistics`` of the instances; where there are none, of the refined negatives, of ``MOST`` drawn ones."""
+    columns = ["instance_id", "image_id", "subtype", "caption", "caption2", "negative_caption"]
+    instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet", columns)
+    if len(instances):
+        return set_statistics(instances.rename(columns={"instance_id": "pair_id"}))
+    refined = tables.read(
+        tables.NEGATIVES,
+        data / "refine/negatives.parquet",
+        ["negative_id", "pair_id", "subtype", "negative_caption"],
+    )
+    drawn = refined.iloc[np.sort(np.argsort(stable_keys(refined["negative_id"], 0))[:MOST])]
+    pairs = tables.read(tables.PAIRS, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
+    second = tables.read(tables.PARAPHRASES, data / "refine/paraphrases.parquet", ["pair_id", "caption2"])
+    return set_statistics(drawn.merge(pairs, on="pair_id").merge(second, "left", "pair_id"))
+
+
+def statistics_blocks(found: pd.DataFrame) -> list[Block]:
+    """Return the tables of ``set_statistics``.
+
+    Raises:
+        Skipped: it is of no texts.
+    """
+    if found["text"].eq("").all():
+        raise Skipped("there are no texts")
+    figures = found.set_index(["subtype", "text", "about", "name"])["value"]
+    subtypes = list(dict.fromkeys(found["subtype"]))
+    sides = [name for name in SIDES.values() if name in set(found["text"])]
+    blocks: list[Block] = [_counts(figures, subtypes, sides)]
+    for about, title in (
+        (SPEECH, "Parts of speech, per cent of the words"),
+        (TOPIC, "Topics, per cent of the texts"),
+    ):
+        blocks.append(_shares(figures, about, title, sides))
+    nouns = [[Cell(subtype), *(Cell(_nouns(found, subtype, side)) for side in sides)] for subtype in subtypes]
+    blocks.append(
+        TableBlock("Most frequent nouns", ("Subtype", *sides), nouns, labels=1 + len(sides), folded=True)
+    )
+    blocks.append(_similar(found, figures, subtypes))
+    return blocks
+
+
+def _counts(figures: pd.Series, subtypes: list[str], sides: list[str]) -> TableBlock:
+    """Return rows, images, and texts with their lengths, by subtype."""
+    rows = []
+    for subtype in subtypes:
+        cells = [Cell(count(figures[subtype, "", ROWS, name])) for name in ("rows", "images")]
+        for side in sides:
+            there = (subtype, side, ROWS, "texts") in figures.index
+            if not there:
+                cells += [Cell(MISSING), Cell(MISSING)]
+                continue
+            low, median, high = (figures[subtype, side, LENGTH, name] for name in SHARES)
+            cells.append(Cell(count(figures[subtype, side, ROWS, "texts"])))
+            cells.append(Cell(f"{median:g}", f"{low:g} to {high:g}"))
+        rows.append([Cell(subtype), *cells])
+    head = (
+        "Subtype",
+        "rows",
+        "images",
+        *(h for side in sides for h in (f"{side}, different", f"{side}, words")),
+    )
+    return TableBlock("Counts and lengths", head, rows, note=f"{NOTE} Words: median; small: quartiles.")
+
+
+def _shares(figures: pd.Series, about: str, title: str, sides: list[str]) -> TableBlock:
+    """Return the shares of all subtypes together, the largest first."""
+    columns = {side: figures[ALL, side, about] for side in sides}
+    first = next(iter(columns.values()))
+    names = list(first.sort_values(ascending=False, kind="stable").index)
+    rows = [
+        [Cell(str(name)), *(Cell(percent(float(shares[name]))) for shares in columns.values())]
+        for name in names
+        if max(shares[name] for shares in columns.values()) >= LEAST
+    ]
+    return TableBlock(title, ("", *sides), rows)
+
+
+def _nouns(found: pd.DataFrame, subtype: str, side: str) -> str:
+    mine = found[(found["subtype"] == subtype) & (found["text"] == side) & (found["about"] == NOUN)]
+    return ", ".join(
+        f"{name} {percent(value, 0)}" for name, value in zip(mine["name"], mine["value"], strict=True)
+    )
+
+
+def _similar(found: pd.DataFrame, figures: pd.Series, subtypes: list[str]) -> TableBlock:
+    """Return medians and quartiles of the similarity of two texts by subtype, SLS where a parser was given."""
+    measure = "sls" if "sls" in set(found["about"]) else "lexical"
+    pairs = [pair for pair in PAIRS if pair in set(found["text"])]
+    rows = []
+    for subtype in subtypes:
+        cells = []
+        for pair in pairs:
+            there = (subtype, pair, measure, "median") in figures.index
+            low, median, high = (
+                figures[subtype, pair, measure, n] if there else float("nan") for n in SHARES
+            )
+            cells.append(Cell(f"{median:.2f}", f"{low:.2f} to {high:.2f}") if there else Cell(MISSING))
+        rows.append([Cell(subtype), *cells])
+    title = "SLS" if measure == "sls" else "Lexical similarity over words, the first factor of SLS"
+    return TableBlock(f"{title}: median and quartiles", ("Subtype", *pairs), rows)

@@ -1,0 +1,64 @@
+"""Counts, lengths, parts of speech, topics and similarity of a set's texts are those that can be counted by hand."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from caramel.audit.files.inputs_of_audit import read_rows
+from caramel.audit.set_statistics import ALL, COLUMNS, NO_TOPIC, set_statistics
+
+DATA = os.environ.get("CARAMEL_DATA")
+ROWS = pd.DataFrame(
+    [
+        ("a", "i", "replace_obj", "A red car.", "There is a red car.", "A red bus."),
+        ("b", "i", "replace_obj", "A dog on the bed.", None, "A cat on the bed."),
+        ("c", "j", "swap_att", "", None, "Ζώο 🐕"),
+    ],
+    columns=["pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption"],
+)
+
+
+def figures(rows: pd.DataFrame) -> pd.Series:
+    found = set_statistics(rows)
+    assert tuple(found.columns) == COLUMNS
+    return found.set_index(["subtype", "text", "about", "name"])["value"]
+
+
+def test_figures_of_a_small_set_are_those_that_are_counted_by_hand() -> None:
+    found = figures(ROWS)
+    assert [found[s, "", "rows", "rows"] for s in ("replace_obj", "swap_att", ALL)] == [2, 1, 3]
+    assert [found[s, "", "rows", "images"] for s in ("replace_obj", "swap_att", ALL)] == [1, 1, 2]
+    of = found["replace_obj", "P1"]
+    assert (of["words", "mean"], of["words", "most"], of["rows", "texts"]) == (4, 5, 2)
+    shares = {"noun": 3 / 8, "determiner": 3 / 8, "adjective": 1 / 8, "preposition": 1 / 8, "verb": 0}
+    assert {name: of["part of speech", name] for name in shares} == pytest.approx(shares)
+    assert {name: of["topic", name] for name in ("vehicle", "animal", "furniture", NO_TOPIC)} == {
+        "vehicle": 0.5,
+        "animal": 0.5,
+        "furniture": 0.5,
+        NO_TOPIC: 0,
+    }
+    assert of["noun"].to_dict() == {"bed": 0.5, "car": 0.5, "dog": 0.5}
+    assert found["replace_obj", "P1-N", "lexical", "median"] == pytest.approx((2 / 3 + 4 / 5) / 2, abs=1e-6)
+    assert found["swap_att", "P1", "topic", NO_TOPIC] == 1
+    assert ("swap_att", "P2", "words", "mean") not in found.index
+
+
+@pytest.mark.skipif(not DATA, reason="CARAMEL_DATA names no folder with the public files")
+def test_the_counts_of_sugarcrepe_pp_are_those_of_its_table_1() -> None:
+    found = figures(read_rows(Path(str(DATA), "sugarcrepe_pp")).rows)
+    published = {
+        "swap_obj": 245,
+        "swap_att": 666,
+        "replace_obj": 1652,
+        "replace_att": 788,
+        "replace_rel": 1406,
+        ALL: 4757,
+    }
+    assert {subtype: found[subtype, "", "rows", "rows"] for subtype in published} == published
+    low, high = (found[ALL, "P1-P2", "lexical", name] for name in ("low", "high"))
+    assert 0.2 < low < high < 0.6 < found[ALL, "P1-N", "lexical", "low"]
