@@ -53,6 +53,17 @@ def asked(request: Request) -> tuple[str, dict[str, str]]:
     return name, {key.lower(): value for key, _, value in lines}
 
 
+def said_graph(objects: str, relations: str) -> str:
+    """Return a plain caption of a list of objects with their attributes, and of relations."""
+    things = [thing.partition(" (") for thing in objects.split("; ")]
+    said = [
+        f"a {looks.removesuffix(')').replace(', ', ' ')} {noun}".replace("  ", " ")
+        for noun, _, looks in things
+    ]
+    related = [] if relations == "none" else [f"the {relation}" for relation in relations.split("; ")]
+    return f"There is {', '.join([*said, *related])}."
+
+
 def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
     """Return the answer to a prompt; turn: of the proposals."""
     if name.startswith("find_"):
@@ -83,6 +94,8 @@ def answer(name: str, given: Mapping[str, str], turn: int) -> dict[str, Any]:
             "second": second,
             "sentence": apply(given["sentence"], edits),
         }
+    if name == "say_graph":
+        return {"sentence": said_graph(given["objects"], given["relations"])}
     if name == "paraphrase":
         text = given["sentence"]
         return {"idea": "say that it is there", "sentence": f"There is {text[:1].lower()}{text[1:]}"}

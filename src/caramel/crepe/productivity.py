@@ -1,6 +1,7 @@
 """CREPE's set on productivity (Ma et al. 2023, 4.2): captions of 4 to 12 atoms, with HN-Atom, HN-Swap and HN-Neg, five each.
 
-A random walk through a picture's graph gives what is said, the box around its objects the crop. Captions are by template.
+A random walk through a picture's graph gives what is said, the box around its objects the crop. Captions are by template, or
+by a language model (``asked_captions``).
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from caramel.crepe.asked_captions import Tell, templates
 from caramel.crepe.crops import CropRules, overlap, unfit
 from caramel.crepe.example_files import Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
-from caramel.crepe.realised import by_template
 from caramel.crepe.systematicity import FEW, SAME
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
 from caramel.crepe.walks import union, walk
@@ -102,6 +103,7 @@ def make(
     seed: int,
     reject: OnReject,
     plausible: Plausible | None = None,
+    tell: Tell = templates,
 ) -> dict[tuple[str, int], int]:
     """Write the set's files into a folder; return (type, complexity) -> how many examples it has.
 
@@ -112,6 +114,7 @@ def make(
         seed: what is drawn depends on this, the image and the caption alone.
         reject: is called with each.
         plausible: picks the most sensible negatives; None: any.
+        tell: writes the captions.
 
     Raises:
         DataError: nothing is left.
@@ -119,8 +122,11 @@ def make(
     counts: dict[tuple[str, int], int] = {}
     for n, made in drafted.items():
         examples: dict[str, list[Example]] = {kind: [] for kind in FOILS}
-        for draft in made:
-            where, caption = f"image {draft.image_id}, {n} atoms", by_template(draft.graph)
+        for draft, caption in zip(made, tell([draft.graph for draft in made]), strict=True):
+            where = f"image {draft.image_id}, {n} atoms"
+            if isinstance(caption, str):
+                reject(Reject(where, caption, ""))
+                continue
             told = Told(caption, draft.graph, draft.whole)
             rng = np.random.default_rng(int(stable_keys([f"{draft.image_id} {caption.text}"], seed)[0]))
             for kind, foils in FOILS.items():

@@ -15,6 +15,10 @@ from caramel.captions.prompts.prompt_files import (
     version_of,
     written,
 )
+from caramel.captions.scanning import scan
+from caramel.crepe.asked_captions import listed
+from caramel.crepe.realised import Caption, located
+from caramel.kinds.scene_graph import Edge, Node, SceneGraph
 
 BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
 NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")
@@ -37,7 +41,7 @@ def test_there_is_a_prompt_for_each_step_and_subtype() -> None:
         for s in ("replace_obj", "replace_att", "replace_rel", "add_obj", "add_att")
         for step in ("propose", "compose")
     ]
-    rest = ["find_obj", "find_att", "find_rel", "swap_obj", "swap_att", "paraphrase"]
+    rest = ["find_obj", "find_att", "find_rel", "swap_obj", "swap_att", "paraphrase", "say_graph"]
     assert names() == sorted([*steps, *rest, "validate_paraphrase", "validate_negative"])
 
 
@@ -117,6 +121,39 @@ def test_a_prompt_that_asks_yes_or_no_shows_both(name: str) -> None:
 def test_a_paraphrase_passes_all_checks(name: str, example: Example) -> None:
     verdict = of_paraphrase(example.given["sentence"], str(example.answer["sentence"]), BOUNDS)
     assert verdict.failed(PARAPHRASE) is None
+
+
+@pytest.mark.parametrize(("name", "example"), examples("say_graph"))
+def test_what_is_said_of_a_graph_says_all_of_it_and_no_noun_more(name: str, example: Example) -> None:
+    text = str(example.answer["sentence"])
+    graph = graph_listed(example.given["objects"], example.given["relations"])
+    assert isinstance(located(text, graph), Caption)
+    assert {f.word for f in scan(text) if f.kind == "noun"} <= {node.name for node in graph.nodes} | {"couch"}
+    assert not any(f" a {v}" in text.lower() for v in "aeio")
+
+
+def graph_listed(objects: str, relations: str) -> SceneGraph:
+    """Return the graph that the prompt's list says."""
+    things = [thing.partition(" (") for thing in objects.split("; ")]
+    nodes = tuple(
+        Node(noun, tuple(filter(None, looks.removesuffix(")").split(", ")))) for noun, _, looks in things
+    )
+    names = [node.name for node in nodes]
+    found = [
+        (a, b, r)
+        for r in relations.split("; ")
+        for a in names
+        for b in names
+        if r.startswith(f"{a} ") and r.endswith(f" {b}")
+    ]
+    edges = (Edge(names.index(a), r[len(a) + 1 : -len(b) - 1], names.index(b)) for a, b, r in found)
+    return SceneGraph(nodes, tuple(edges))
+
+
+def test_examples_of_graphs_are_of_every_complexity_that_no_template_says() -> None:
+    graphs = [graph_listed(e.given["objects"], e.given["relations"]) for _, e in examples("say_graph")]
+    assert [len(graph.places()) for graph in graphs] == [5, 6, 7, 8, 9, 10, 11, 12]
+    assert [listed(graph) for graph in graphs] == [dict(e.given) for _, e in examples("say_graph")]
 
 
 def test_the_validators_problems_are_those_that_its_rules_name() -> None:
