@@ -1,18 +1,20 @@
 """Speed and memory of `caramel crepe index`: the figures of docs/crepe.md.
 
 `python benchmarks/corpus_index.py OUT --captions 1000000` writes captions of the word lists' vocabulary, counts their atoms and
-compounds, and prints seconds and the most memory of the process that cuts and merges.
+compounds, and prints seconds, the most memory of the process that cuts and merges, and that of Ray's workers.
 """
 
 from __future__ import annotations
 
 import argparse
 import resource
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow.parquet as pq
 
 from caramel.captions.words import ADJECTIVES, CONTRARY, NOUNS, article
@@ -51,6 +53,46 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 
+class Watch(threading.Thread):
+    """Looks again and again how much memory Ray's workers hold: what is their own (USS), in MiB."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.worker, self.all, self.number = (
+            0,
+            0,
+            0,
+        )  # the most of one, of all together, and how many there were then
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Look until ``stop``."""
+        while not self._ended.wait(0.25):
+            held = [self._own(p) for p in psutil.Process().children(recursive=True) if self._works(p)]
+            self.worker = max(self.worker, *held, 0)
+            if sum(held) > self.all:
+                self.all, self.number = sum(held), len(held)
+
+    def stop(self) -> None:
+        """End it."""
+        self._ended.set()
+        self.join()
+
+    @staticmethod
+    def _works(process: psutil.Process) -> bool:
+        try:
+            return bool(process.cmdline()) and process.cmdline()[0].startswith("ray::")
+        except psutil.Error:
+            return False
+
+    @staticmethod
+    def _own(process: psutil.Process) -> int:
+        try:
+            return int(process.memory_full_info().uss) >> 20
+        except psutil.Error:
+            return 0
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=Path)
@@ -60,9 +102,14 @@ if __name__ == "__main__":
     corpus = given.out / "corpus.txt"
     corpus.write_text("".join(f"{text}\n" for text in captions(given.captions, 0)), encoding="utf-8")
     before = peak()
+    watch = Watch()
+    watch.start()
     start = time.perf_counter()
     index = build(corpus, atoms(), column="", folder=given.out)
     seconds = time.perf_counter() - start
+    watch.stop()
     print(f"{given.captions:,} captions, {corpus.stat().st_size / 2**20:.0f} MiB, {len(atoms()):,} words")
     print(f"{pq.read_metadata(index).num_rows:,} items in {seconds:.0f} s; the process held at most", end=" ")
-    print(f"{peak()} MiB, {before} MiB before")
+    print(
+        f"{peak()} MiB, {before} MiB before; a worker {watch.worker} MiB, all {watch.number} workers {watch.all} MiB"
+    )

@@ -43,7 +43,10 @@ from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
 
 TRAIN, VAL = 16_000, 512  # scenes
 TEST = 400  # scenes of the set on productivity
-REGIONS, PER_SCENE = 1_600, 6  # scenes of the set on systematicity, of which those are the first, and walks through each
+REGIONS, PER_SCENE = (
+    1_600,
+    6,
+)  # scenes of the set on systematicity, of which those are the first, and walks through each
 PICTURES = 10  # of one compound at the most: the world has few compounds, and many pictures of each
 OBJECTS = (2, 3, 4, 5)
 TOLD = (1, 2, 3, 4, 5, 6)  # atoms of a caption of train

@@ -11,7 +11,7 @@ import pytest
 
 from caramel.crepe import corpus_index
 from caramel.crepe.corpus_index import build, items_of, seen, split_of
-from caramel.crepe.phrase_parser import phrase_parser
+from caramel.crepe.parsers.phrase_parser import phrase_parser
 from caramel.errors import DataError
 from caramel.kinds.scene_graph import Atom, Edge, Node, SceneGraph
 
@@ -39,15 +39,17 @@ DOG_ON_GRASS = SceneGraph((Node("dog", ("black", "wet")), Node("grass")), (Edge(
         ("an orange next to a glass", SceneGraph((Node("orange"), Node("glass")), (Edge(0, "next to", 1),))),
         ("Το σκυλί 🐕", SceneGraph(())),
         ("", SceneGraph(())),
+        ("dog", SceneGraph((Node("dog"),))),
+        ("word " * 500 + "a wet dog", SceneGraph((Node("dog", ("wet",)),))),
     ],
 )
 def test_phrases_are_read_by_the_words_that_are_looked_for(text: str, graph: SceneGraph) -> None:
-    assert phrase_parser(ATOMS)([text]) == [graph]
+    assert phrase_parser("", ATOMS)([text]) == [graph]
 
 
 def test_a_plural_that_is_a_word_itself_is_that_word_and_any_other_is_its_singular() -> None:
     known: set[Atom] = {("obj", word) for word in ("dog", "tree", "trees", "y")}
-    (graph,) = phrase_parser(frozenset(known))(["two dogs by the trees and a tree"])
+    (graph,) = phrase_parser("", frozenset(known))(["two dogs by the trees and a tree"])
     assert [node.name for node in graph.nodes] == ["dog", "trees", "tree"]
 
 
@@ -58,7 +60,7 @@ CAPTIONS = ["a black dog", "a dog on grass", "wet grass", "nothing of note", "a 
 def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    parser = phrase_parser(ATOMS)
+    parser = phrase_parser("", ATOMS)
     wanted = Counter(item for graph in parser(CAPTIONS) for item in items_of(graph))
     corpus = tmp_path / f"corpus{suffix}"
     frame = pd.DataFrame({"caption": CAPTIONS})

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from caramel.crepe.crops import CropRules
 from caramel.crepe.example_files import Example, rejected, write
 from caramel.crepe.foils import Told
 from caramel.crepe.list_words import list_words
 from caramel.crepe.realised import by_template, located
-from caramel.crepe.systematicity import MOST, comp_foils, is_compound
+from caramel.crepe.systematicity import MOST, UNSAID, comp_foils, described, is_compound
+from caramel.crepe.visual_genome_graphs import Picture, Region
 from caramel.errors import ConfigError, DataError
 from caramel.kinds.benchmark import Reject
 from caramel.kinds.scene_graph import AtomKind, Edge, Node, SceneGraph, Thesaurus
@@ -32,6 +34,27 @@ CAR = SceneGraph((Node("car", ("red",)),))
 )
 def test_one_compound_is_that_and_no_loose_object_beside_it(graph: SceneGraph, one: bool) -> None:
     assert is_compound(graph) == one
+
+
+@pytest.mark.parametrize(
+    ("phrase", "why"),
+    [
+        ("a red car", None),
+        ("car", UNSAID),
+        ("κόκκινο αυτοκίνητο", UNSAID),
+        ("🚗 🔴", UNSAID),
+        ("a red 🚗 car", None),
+        (f"a red car {'and more ' * 250}", None),
+    ],
+)
+def test_a_description_is_kept_that_says_its_compound_whatever_else_it_says(
+    phrase: str, why: str | None
+) -> None:
+    picture = Picture("1", 800, 800, CAR, (Region((0, 0, 300, 300), phrase, CAR),))
+    rejects: list[Reject] = []
+    kept = [said.told.caption.text for said in described([picture], rejects.append, CropRules())]
+    assert kept == ([] if why else [phrase])
+    assert [(reject.reason, reject.text) for reject in rejects] == ([(why, phrase)] if why else [])
 
 
 class Words:

@@ -13,6 +13,7 @@ from caramel.cli.saying import say
 from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
+    from caramel.crepe.asked_captions import Tell
     from caramel.crepe.crops import CropRules
     from caramel.crepe.example_files import Plausible
     from caramel.kinds.scene_graph import Thesaurus
@@ -76,7 +77,13 @@ def crepe() -> None:
 @_graphs
 @_out
 @click.option("--column", default="caption", show_default=True, help="Of the captions in CORPUS.")
-def index(corpus: Path, graphs: Path, out: Path, column: str) -> None:
+@click.option(
+    "--parser",
+    default="phrases",
+    show_default=True,
+    help="That reads the captions: phrases, spacy:MODEL (a package or folder) or seq2seq:FOLDER, such as FACTUAL's flan-T5.",
+)
+def index(corpus: Path, graphs: Path, out: Path, column: str, parser: str) -> None:
     """Count the atoms and compounds of a training corpus: what a model has seen.
 
     CORPUS is a file of captions: .txt (one per line), .csv, .jsonl or .parquet. Words that no region of --graphs has
@@ -95,7 +102,7 @@ def index(corpus: Path, graphs: Path, out: Path, column: str) -> None:
     atoms = {atom for said in _regions(graphs, lambda reject: None) for atom in said.told.graph.atoms()}
     if not atoms:
         raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")
-    path = build(corpus, atoms, column=column, folder=out)
+    path = build(corpus, atoms, column=column, folder=out, parser=parser)
     say(f"Looked for {len(atoms):,} words. Written to {path}.")
 
 
@@ -168,6 +175,13 @@ def systematicity(
     type=click.IntRange(1, 100),
     help="Through a picture's graph, for each complexity.",
 )
+@click.option(
+    "--writer",
+    help="Language model that writes captions of more than four atoms: chat:MODEL@URL or local:FOLDER. [default: the template]",
+)
+@click.option(
+    "--at-once", default=16, show_default=True, type=click.IntRange(1), help="Requests to it under way."
+)
 def productivity(
     graphs: Path,
     out: Path,
@@ -177,10 +191,13 @@ def productivity(
     words: str,
     each: int,
     walks: int,
+    writer: str | None,
+    at_once: int,
 ) -> None:
     """Make the set on productivity: captions of 4 to 12 atoms, by random walks through scene graphs.
 
-    Writes a file for each type of hard negative (atom, swap, negate) and complexity, and rejects.csv, to --out.
+    Writes a file for each type of hard negative (atom, swap, negate) and complexity, and rejects.csv, to --out. What a
+    language model replied is kept in work/replies and not asked again.
 
     \b
     Example:
@@ -204,7 +221,15 @@ def productivity(
             seed=seed,
             reject=reject,
         )
-        counts = make(drafted, known, out, seed=seed, reject=reject, plausible=_plausible(sensible))
+        counts = make(
+            drafted,
+            known,
+            out,
+            seed=seed,
+            reject=reject,
+            plausible=_plausible(sensible),
+            tell=_teller(writer, seed, at_once),
+        )
     _told({f"{kind}, {n} atoms": count for (kind, n), count in counts.items()}, reasons, out)
 
 
@@ -249,6 +274,18 @@ def _plausible(folder: Path | None) -> Plausible | None:
 
     model = open_model(kind="masked_lm", target=str(folder))
     return lambda texts: [float(value) for value in model.values(texts)]
+
+
+def _teller(spec: str | None, seed: int, at_once: int) -> Tell:
+    """Return what writes captions: the template, or a language model."""
+    from caramel.captions.asked.language_writer import STORE
+    from caramel.crepe.asked_captions import templates, told_by
+    from caramel.registry import LANGUAGE_MODELS
+
+    if spec is None:
+        return templates
+    kind, _, target = spec.partition(":")
+    return told_by(LANGUAGE_MODELS[kind].load(target, at_once=at_once), STORE, seed=seed, at_once=at_once)
 
 
 def _told(counts: dict[str, int], reasons: dict[str, int], out: Path) -> None:

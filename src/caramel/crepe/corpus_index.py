@@ -18,15 +18,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from caramel.crepe.phrase_parser import phrase_parser
 from caramel.errors import DataError
-from caramel.kinds.scene_graph import Atom, AtomKind, SceneGraph
+from caramel.kinds.scene_graph import Atom, AtomKind, Edge, Node, SceneGraph
+from caramel.registry import GRAPH_PARSERS
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.parallel import sharded_map
 from caramel.storage.files import write_atomically
 from caramel.storage.records import csv_rows, json_lines, parquet, parquet_rows, text_lines
 
 SHARD = 50_000  # captions
+PHRASES = "phrases"  # the parser that is fast enough for millions of captions
 ROWS = 100_000  # of the index that are held at a time
 SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
@@ -42,6 +43,7 @@ def build(
     column: str,
     folder: Path,
     size: int = SHARD,
+    parser: str = PHRASES,
 ) -> Path:
     """Write ``index.parquet``: each atom and compound of a corpus, and in how many captions it stands, by name.
 
@@ -51,8 +53,10 @@ def build(
         column: of the captions.
         folder: for the index, the shards of the corpus and their counts.
         size: captions of a shard; several are parsed on all cores, or on the cluster at RAY_ADDRESS.
+        parser: that reads the captions, NAME or NAME:TARGET of ``GRAPH_PARSERS``.
 
     Raises:
+        BackendError: there is no such parser, or it cannot be loaded.
         DataError: the corpus cannot be read, or has no caption.
     """
     known = sorted(set(atoms))
@@ -64,7 +68,7 @@ def build(
     counted = sharded_map(
         counts,
         shards,
-        settings={"vocabulary": Local(str(vocabulary))},
+        settings={"vocabulary": Local(str(vocabulary)), "parser": _spec(parser)},
         folder=folder / "counts",
         executor="ray" if len(shards) > 1 else "inline",
         title="corpus",
@@ -74,16 +78,39 @@ def build(
     return out
 
 
-def counts(shard: str, *, vocabulary: str) -> pa.Table:
-    """Return (item, count) of the captions in a file, sorted by item."""
-    parser = phrase_parser(_vocabulary(Path(vocabulary)))
+def counts(shard: str, *, vocabulary: str, parser: str) -> pa.Table:
+    """Return (item, count) of the captions in a file, sorted by item; only items of words that are looked for."""
+    known = _vocabulary(Path(vocabulary))
+    name, _, target = parser.partition(":")
+    parse = GRAPH_PARSERS[name](target, known)
     found: Counter[str] = Counter()
-    for graph in parser(pq.read_table(shard)["caption"].to_pylist()):
-        found.update(items_of(graph))
+    for graph in parse(pq.read_table(shard)["caption"].to_pylist()):
+        found.update(items_of(_part(graph, known)))
     names = sorted(found)
     return pa.table(
         [pa.array(names, pa.string()), pa.array([found[n] for n in names], pa.int64())], schema=SCHEMA
     )
+
+
+def _part(graph: SceneGraph, known: frozenset[Atom]) -> SceneGraph:
+    """Return what a graph says by known words alone."""
+    kept = [i for i, node in enumerate(graph.nodes) if ("obj", node.name) in known]
+    nodes = (
+        Node(graph.nodes[i].name, tuple(w for w in graph.nodes[i].attributes if ("att", w) in known))
+        for i in kept
+    )
+    edges = (
+        Edge(kept.index(e.subject), e.name, kept.index(e.object))
+        for e in graph.edges
+        if ("rel", e.name) in known and e.subject in kept and e.object in kept
+    )
+    return SceneGraph(tuple(nodes), tuple(edges))
+
+
+def _spec(parser: str) -> str | Local:
+    """Return a parser's spec; a folder that it names stands for its content, and is brought to other machines."""
+    name, _, target = parser.partition(":")
+    return Local(target, before=f"{name}:") if target and Path(target).exists() else parser
 
 
 def _vocabulary(path: Path) -> frozenset[Atom]:

@@ -1,4 +1,4 @@
-"""What a scene graph is, and what knows which words exclude each other.
+"""What a scene graph is, what reads it out of a caption, and what knows which words exclude each other.
 
 The compositional language of CREPE (Ma et al. 2023, 3.1): an atom is one object, attribute or relation; a compound is an
 attribute with its object, or two objects with the relation between them.
@@ -6,7 +6,7 @@ attribute with its object, or two objects with the relation between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -73,6 +73,19 @@ class SceneGraph:
         """Return a form that is equal for graphs that say the same of objects of different names."""
         nodes = sorted((node.name, tuple(sorted(node.attributes))) for node in self.nodes)
         return tuple(nodes), tuple(sorted(c for c in self.compounds() if len(c) == 3))
+
+
+class GraphParser(Protocol):
+    """Reads scene graphs out of captions."""
+
+    def __call__(self, texts: Sequence[str]) -> list[SceneGraph]:
+        """Return what each text says; a text of which nothing is understood has an empty graph."""
+        ...
+
+
+GraphParserMaker = Callable[
+    [str, frozenset[Atom]], GraphParser
+]  # of the target of a spec, NAME:TARGET, and the words that are looked for
 
 
 class Thesaurus(Protocol):

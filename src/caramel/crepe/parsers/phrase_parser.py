@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from caramel.captions.words import DETERMINERS, plural
+from caramel.errors import ConfigError
 from caramel.kinds.scene_graph import Atom, AtomKind, Edge, Node, SceneGraph
 
 _TOKEN = re.compile(r"[\w'’-]+|[,.;:!?()]")
@@ -81,8 +82,14 @@ class PhraseParser:
         return kinds is not None and ("obj" in kinds or "att" in kinds)
 
 
-def phrase_parser(atoms: frozenset[Atom]) -> PhraseParser:
-    """Return a parser of the phrases made of these words."""
+def phrase_parser(target: str, atoms: frozenset[Atom]) -> PhraseParser:
+    """Return a parser of the phrases made of these words.
+
+    Raises:
+        ConfigError: there is a target, of which it has no use.
+    """
+    if target:
+        raise ConfigError(f"A target {target!r} is given: write phrases.")
     return PhraseParser(atoms)
 
 

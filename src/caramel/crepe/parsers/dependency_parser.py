@@ -1,0 +1,147 @@
+"""Captions -> scene graphs by rules over the dependencies that a spaCy model finds (after Schuster et al. 2015).
+
+Objects are nouns with their compounds; attributes stand before them or behind "is"; relations are prepositions between two
+nouns, and verbs with their objects, or with a preposition and what stands behind it. Labels are those of ClearNLP, which spaCy's
+English models have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from caramel.errors import BackendError
+from caramel.kinds.scene_graph import Atom, AtomKind, Edge, GraphParser, Node, SceneGraph
+
+TRIED = "A man is on a horse."
+# Nouns that are a part of a preposition before "of": "in front of", "to the left of".
+PARTS = frozenset(
+    ("front", "left", "right", "top", "side", "back", "middle", "bottom", "inside", "outside", "edge")
+)
+OBJECTS = frozenset(("dobj", "obj", "attr"))
+SUBJECTS = frozenset(("nsubj", "nsubjpass", "nsubj:pass"))
+CLAUSES = frozenset(("acl", "relcl", "acl:relcl"))
+
+
+def spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
+    """Return a parser by the spaCy model of a package or a folder.
+
+    Args:
+        target: name of the package, or the folder.
+        atoms: words that are looked for: of the forms of a word the first of them is taken, "dog" for "dogs".
+
+    Raises:
+        BackendError: spaCy or the model is missing or broken, or it finds no dependencies.
+    """
+    try:
+        import spacy
+    except ImportError as error:
+        raise BackendError(
+            "Parser 'spacy' needs spaCy: pip install 'caramel[spacy]', and a model."
+        ) from error
+    try:
+        model = spacy.load(target)
+        finds = model(TRIED).has_annotation("DEP")
+    except (OSError, ValueError) as error:
+        raise BackendError(
+            f"spacy:{target} cannot be loaded: {error} Give the name of an installed model, or its folder."
+        ) from error
+    if not finds:
+        raise BackendError(
+            f"spacy:{target} finds no dependencies: {', '.join(model.pipe_names) or 'it is empty'}."
+        )
+
+    def parse(texts: Sequence[str]) -> list[SceneGraph]:
+        return [graph_of(doc, atoms) for doc in model.pipe(texts)]
+
+    return parse
+
+
+def graph_of(doc: Any, atoms: frozenset[Atom]) -> SceneGraph:
+    """Return what a parsed text says; ``doc``: spaCy's ``Doc``."""
+    heads = [t for t in doc if t.pos_ in ("NOUN", "PROPN") and t.dep_ != "compound" and not _is_part(t)]
+    place = {token.i: number for number, token in enumerate(heads)}
+    looks: list[dict[str, None]] = [{} for _ in heads]
+    edges: dict[Edge, None] = {}
+    for token in heads:
+        for look in _adjectives(token):
+            looks[place[token.i]][_known("att", [look.lower_, look.lemma_.lower()], atoms)] = None
+    for subject, words, other in _relations(doc):
+        if subject.i in place and other.i in place and subject.i != other.i:
+            edges[Edge(place[subject.i], _known("rel", words, atoms), place[other.i])] = None
+    nodes = (Node(_name(t, atoms), tuple(looks[n])) for n, t in enumerate(heads))
+    return SceneGraph(tuple(nodes), tuple(edges))
+
+
+def _known(kind: AtomKind, forms: Sequence[str], atoms: frozenset[Atom]) -> str:
+    """Return the first form that is looked for; where none is, the first."""
+    return next((form for form in forms if (kind, form) in atoms), forms[0])
+
+
+def _name(token: Any, atoms: frozenset[Atom]) -> str:
+    parts = [t.lower_ for t in token.lefts if t.dep_ == "compound"]
+    lemma, written = (" ".join([*parts, last]) for last in (token.lemma_.lower(), token.lower_))
+    return _known("obj", [lemma, written], atoms)
+
+
+def _is_part(token: Any) -> bool:
+    """Return whether a noun is a part of a preposition, as "front" is in "in front of"."""
+    return token.lower_ in PARTS and token.dep_ == "pobj" and any(t.lower_ == "of" for t in token.children)
+
+
+def _adjectives(noun: Any) -> Iterator[Any]:
+    """Yield what is said of a noun: "black, wet dog", "dog that is black"."""
+    for child in noun.children:
+        if child.dep_ == "amod":
+            yield from _joined(child)
+    for verb in _verbs(noun):
+        yield from (
+            look for t in verb.children if t.dep_ == "acomp" and t.pos_ == "ADJ" for look in _joined(t)
+        )
+
+
+def _joined(token: Any) -> list[Any]:
+    """Return a word and those that "and" joins to it."""
+    return [token, *(t for child in token.children if child.dep_ == "conj" for t in _joined(child))]
+
+
+def _verbs(noun: Any) -> list[Any]:
+    """Return the verbs whose subject a noun is."""
+    own = [noun.head] if noun.dep_ in SUBJECTS else []
+    own += [t for t in noun.children if t.dep_ in CLAUSES]
+    if noun.dep_ == "conj":
+        own += _verbs(noun.head)
+    return [verb for first in own for verb in _joined(first)]
+
+
+def _relations(doc: Any) -> Iterator[tuple[Any, list[str], Any]]:
+    """Yield (noun, forms of what relates them, noun)."""
+    for noun in (t for t in doc if t.pos_ in ("NOUN", "PROPN")):
+        for words, other in _behind(noun):
+            yield noun, words, other
+        for verb in _verbs(noun):
+            idle = verb.lemma_ == "be"
+            for child in verb.children:
+                if child.dep_ in OBJECTS and not idle:
+                    yield from ((noun, [verb.lower_, verb.lemma_.lower()], other) for other in _joined(child))
+            for words, other in _behind(verb):
+                forms = [] if idle else [f"{form} {words[0]}" for form in (verb.lower_, verb.lemma_.lower())]
+                yield noun, [*forms, *words], other
+
+
+def _behind(token: Any) -> Iterator[tuple[list[str], Any]]:
+    """Yield the prepositions of a word with what stands behind each."""
+    for first in (t for t in token.children if t.dep_ == "prep"):
+        for noun in (t for t in first.children if t.dep_ == "pobj"):
+            if _is_part(noun):
+                of = next(t for t in noun.children if t.lower_ == "of")
+                words = " ".join(t.lower_ for t in token.doc[first.i : of.i + 1])
+                ends = [t for t in of.children if t.dep_ == "pobj"]
+            else:
+                words, ends = first.lower_, [noun]
+            yield from (([words], other) for end in ends for other in _joined(end))
+        for later, other in _behind(first):  # "next to", "on top of" where it is read as two prepositions
+            yield [f"{first.lower_} {later[0]}"], other
+    for first in (t for t in token.children if t.dep_ == "advmod"):
+        for later, other in _behind(first):
+            yield [f"{first.lower_} {later[0]}"], other

@@ -1,0 +1,82 @@
+"""Captions -> scene graphs by a sequence-to-sequence model that writes them: "( man , on , horse ) , ( horse , is , brown )".
+
+The form is that of FACTUAL's flan-T5 models (Li et al. 2023): three parts in brackets, of which "is" gives an attribute. Things of
+one name are one object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from caramel.errors import BackendError
+from caramel.kinds.scene_graph import Atom, Edge, GraphParser, Node, SceneGraph
+
+TASK = "Generate Scene Graph: "  # what these models were trained with
+BATCH = 32  # captions
+LENGTH = 512  # tokens of a caption that are read
+MOST = 256  # tokens of a graph
+ATTRIBUTE = "is"
+_BRACKETS = re.compile(r"\(([^()]*)\)")
+
+
+def seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
+    """Return a parser by the model of a folder; ``atoms`` are not needed.
+
+    Raises:
+        BackendError: there is no such folder, or the model in it is broken or of another kind.
+        ResourceError: it does not fit into memory.
+    """
+    import torch
+    from transformers import AutoModelForSeq2SeqLM
+
+    from caramel.models.devices import resolve_device
+    from caramel.models.families.transformers_files import load_pretrained, load_tokenizer
+    from caramel.models.loading import explained
+
+    if not Path(target).is_dir():
+        raise BackendError(
+            f"seq2seq:{target}: give the folder of a sequence-to-sequence model of transformers."
+        )
+    with explained(target):
+        model = load_pretrained(AutoModelForSeq2SeqLM, target, device=resolve_device("auto"))
+        tokenizer = load_tokenizer(target)
+
+    def parse(texts: Sequence[str]) -> list[SceneGraph]:
+        found: list[SceneGraph] = []
+        for start in range(0, len(texts), BATCH):
+            asked = [TASK + text for text in texts[start : start + BATCH]]
+            inputs = tokenizer(asked, return_tensors="pt", padding=True, truncation=True, max_length=LENGTH)
+            with torch.inference_mode():
+                said = model.generate(
+                    **{name: inputs[name].to(model.device) for name in ("input_ids", "attention_mask")},
+                    max_new_tokens=MOST,
+                    do_sample=False,
+                    num_beams=1,
+                )
+            found += [read_graph(text) for text in tokenizer.batch_decode(said, skip_special_tokens=True)]
+        return found
+
+    return parse
+
+
+def read_graph(text: str) -> SceneGraph:
+    """Return the graph that a model wrote; what is not of the form is left out, and so is a relation of a thing to itself."""
+    looks: dict[str, dict[str, None]] = {}
+    related: dict[tuple[str, str, str], None] = {}
+    for inner in _BRACKETS.findall(text.lower()):
+        parts = [" ".join(part.split()) for part in inner.split(",")]
+        if not all(parts) or len(parts) not in (1, 3):
+            continue
+        if len(parts) == 1:
+            looks.setdefault(parts[0], {})
+        elif parts[1] == ATTRIBUTE:
+            looks.setdefault(parts[0], {})[parts[2]] = None
+        elif parts[0] != parts[2]:
+            looks.setdefault(parts[0], {})
+            looks.setdefault(parts[2], {})
+            related[parts[0], parts[1], parts[2]] = None
+    names = list(looks)
+    edges = (Edge(names.index(a), name, names.index(b)) for a, name, b in related)
+    return SceneGraph(tuple(Node(name, tuple(of)) for name, of in looks.items()), tuple(edges))

@@ -1,0 +1,103 @@
+"""Rules over dependencies give the scene graph of a caption; the models are made here, and say what a trained one would."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from caramel.crepe.parsers.dependency_parser import graph_of
+from caramel.errors import BackendError
+from caramel.kinds.scene_graph import Atom, Edge, Node, SceneGraph
+from caramel.registry import GRAPH_PARSERS
+
+spacy = pytest.importorskip("spacy")
+
+# caption -> its words as WORD/LEMMA/POS/DEP/HEAD, as en_core_web_sm labels them; the head by its place.
+PARSED = {
+    "A black and wet dog is on the grass .": "a/a/DET/det/4 black/black/ADJ/amod/4 and/and/CCONJ/cc/1 wet/wet/ADJ/conj/1 "
+    "dog/dog/NOUN/nsubj/5 is/be/AUX/ROOT/5 on/on/ADP/prep/5 the/the/DET/det/8 grass/grass/NOUN/pobj/6 ././PUNCT/punct/5",
+    "Two dogs chase a red fire hydrant": "two/two/NUM/nummod/1 dogs/dog/NOUN/nsubj/2 chase/chase/VERB/ROOT/2 "
+    "a/a/DET/det/6 red/red/ADJ/amod/6 fire/fire/NOUN/compound/6 hydrant/hydrant/NOUN/dobj/2",
+    "a car that is old in front of a bus": "a/a/DET/det/1 car/car/NOUN/ROOT/1 that/that/PRON/nsubj/3 is/be/AUX/relcl/1 "
+    "old/old/ADJ/acomp/3 in/in/ADP/prep/1 front/front/NOUN/pobj/5 of/of/ADP/prep/6 a/a/DET/det/9 bus/bus/NOUN/pobj/7",
+    "a man standing on a box next to a cup": "a/a/DET/det/1 man/man/NOUN/ROOT/1 standing/stand/VERB/acl/1 on/on/ADP/prep/2 "
+    "a/a/DET/det/5 box/box/NOUN/pobj/3 next/next/ADV/advmod/5 to/to/ADP/prep/6 a/a/DET/det/9 cup/cup/NOUN/pobj/7",
+    "σκυλί 🐕": "σκυλί/σκυλί/X/ROOT/0 🐕/🐕/SYM/dep/0",
+}
+GRAPHS = {
+    "A black and wet dog is on the grass .": SceneGraph(
+        (Node("dog", ("black", "wet")), Node("grass")), (Edge(0, "on", 1),)
+    ),
+    "Two dogs chase a red fire hydrant": SceneGraph(
+        (Node("dog"), Node("fire hydrant", ("red",))), (Edge(0, "chase", 1),)
+    ),
+    "a car that is old in front of a bus": SceneGraph(
+        (Node("car", ("old",)), Node("bus")), (Edge(0, "in front of", 1),)
+    ),
+    "a man standing on a box next to a cup": SceneGraph(
+        (Node("man"), Node("box"), Node("cup")), (Edge(1, "next to", 2), Edge(0, "standing on", 1))
+    ),
+    "σκυλί 🐕": SceneGraph(()),
+}
+
+
+def parsed(vocabulary: Any, text: str) -> Any:
+    """Return a text as a model parses it; one that is not of the table has no noun."""
+    from spacy.tokens import Doc
+
+    rows = PARSED.get(text) or " ".join(f"{word}/{word}/X/dep/0" for word in text.split())
+    words, lemmas, pos, deps, heads = zip(*(row.rsplit("/", 4) for row in rows.split()), strict=True)
+    return Doc(
+        vocabulary,
+        words=list(words),
+        lemmas=list(lemmas),
+        pos=list(pos),
+        deps=list(deps),
+        heads=[int(head) for head in heads],
+    )
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a pipeline that parses the captions of the table."""
+    from spacy.language import Language
+
+    @Language.component("parses_of_a_table")
+    def parse(doc: Any) -> Any:
+        return parsed(doc.vocab, doc.text)
+
+    pipeline = spacy.blank("en")
+    pipeline.add_pipe("parses_of_a_table")
+    folder = tmp_path_factory.mktemp("spacy") / "model"
+    pipeline.to_disk(folder)
+    return folder
+
+
+def test_the_model_of_a_folder_gives_the_graphs_of_captions_in_their_order(model: Path) -> None:
+    parse = GRAPH_PARSERS["spacy"](str(model), frozenset())
+    assert parse(list(GRAPHS)) == list(GRAPHS.values())
+    assert parse(["word", "many words " * 250]) == [SceneGraph(())] * 2
+
+
+@pytest.mark.parametrize(
+    ("atoms", "name"),
+    [([], "standing on"), ([("rel", "on")], "on"), ([("rel", "stand on"), ("rel", "on")], "stand on")],
+)
+def test_of_the_forms_of_a_word_the_one_that_is_looked_for_is_taken(atoms: list[Atom], name: str) -> None:
+    doc = parsed(spacy.blank("en").vocab, "a man standing on a box next to a cup")
+    graph = graph_of(doc, frozenset(atoms))
+    assert (graph.edges[1].name, len(graph.edges)) == (name, 2)
+
+
+def test_a_model_that_is_missing_or_finds_no_dependencies_is_an_error_that_says_so(tmp_path: Path) -> None:
+    spacy.blank("en").to_disk(tmp_path / "blank")
+    (tmp_path / "empty").mkdir()
+    for target, said in (
+        ("no_such_model", "'no_such_model'"),
+        (str(tmp_path / "empty"), "cannot be loaded"),
+        (str(tmp_path / "blank"), "finds no dependencies: it is empty"),
+    ):
+        with pytest.raises(BackendError, match=said):
+            GRAPH_PARSERS["spacy"](target, frozenset())
