@@ -25,7 +25,7 @@ ROWS = pd.DataFrame(
 def figures(rows: pd.DataFrame) -> pd.Series:
     found = set_statistics(rows)
     assert tuple(found.columns) == COLUMNS
-    return found.set_index(["subtype", "text", "about", "name"])["value"]
+    return found.set_index(["subtype", "text", "about", "name"])["value"].sort_index()
 
 
 def test_figures_of_a_small_set_are_those_that_are_counted_by_hand() -> None:
@@ -61,4 +61,4 @@ def test_the_counts_of_sugarcrepe_pp_are_those_of_its_table_1() -> None:
     }
     assert {subtype: found[subtype, "", "rows", "rows"] for subtype in published} == published
     low, high = (found[ALL, "P1-P2", "lexical", name] for name in ("low", "high"))
-    assert 0.2 < low < high < 0.6 < found[ALL, "P1-N", "lexical", "low"]
+    assert 0.15 < low < high < 0.6 < found[ALL, "P1-N", "lexical", "low"]

@@ -62,7 +62,7 @@ def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataF
     facts = {text: facts_of(text) for text in sorted(texts)}
     similar = sls(rows, parser=parser)
     lines: list[Line] = []
-    for subtype in (*dict.fromkeys(rows["subtype"]), ALL):
+    for subtype in dict.fromkeys((*rows["subtype"], ALL)):
         mine = rows if subtype == ALL else rows[rows["subtype"] == subtype]
         lines += [
             (subtype, "", ROWS, "rows", len(mine)),

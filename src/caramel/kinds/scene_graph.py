@@ -83,9 +83,20 @@ class GraphParser(Protocol):
         ...
 
 
-GraphParserMaker = Callable[
-    [str, frozenset[Atom]], GraphParser
-]  # of the target of a spec, NAME:TARGET, and the words that are looked for
+class GraphParserMaker(Protocol):
+    """Makes a parser."""
+
+    def __call__(self, target: str, atoms: frozenset[Atom]) -> GraphParser:
+        """Return the parser.
+
+        Args:
+            target: of a spec, NAME:TARGET.
+            atoms: words that are looked for.
+
+        Raises:
+            BackendError: its model is missing or broken.
+        """
+        ...
 
 
 class Thesaurus(Protocol):

@@ -35,13 +35,13 @@ Make = Callable[[], Sequence[Block]]
 
 @dataclass(frozen=True)
 class Report:
-    """The rendered page, the figures (name -> PNG), the key numbers, the claim where it was tested, and the texts' statistics."""
+    """The rendered page, the figures (name -> PNG), the key numbers, the claim where it was tested, and the texts' statistics as CSV."""
 
     html: str
     plots: Mapping[str, bytes]
     numbers: Mapping[str, float]
     claim: Mapping[str, Any] | None
-    statistics: pd.DataFrame
+    statistics: str
 
 
 def build_report(
@@ -96,7 +96,7 @@ def build_report(
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
         claim=claim,
-        statistics=statistics,
+        statistics=statistics.to_csv(index=False),
     )
 
 
@@ -258,7 +258,7 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
     for name, png in report.plots.items():
         (plots / f"{name}.png").write_bytes(png)
     (folder / "report.html").write_text(report.html, encoding="utf-8")
-    report.statistics.to_csv(folder / "statistics.csv", index=False)
+    (folder / "statistics.csv").write_text(report.statistics, encoding="utf-8")
     summary = {"profile": profile, "numbers": dict(report.numbers)}
     shown = {"contrast": report.claim and dict(report.claim), **summary}
     text = json.dumps(shown, indent=2, sort_keys=True) + "\n"

@@ -54,7 +54,7 @@ def statistics_blocks(found: pd.DataFrame) -> list[Block]:
     """
     if found["text"].eq("").all():
         raise Skipped("there are no texts")
-    figures = found.set_index(["subtype", "text", "about", "name"])["value"]
+    figures = found.set_index(["subtype", "text", "about", "name"])["value"].sort_index()
     subtypes = list(dict.fromkeys(found["subtype"]))
     sides = [name for name in SIDES.values() if name in set(found["text"])]
     blocks: list[Block] = [_counts(figures, subtypes, sides)]
