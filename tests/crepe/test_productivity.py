@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
 import numpy as np
+import pytest
 
 from caramel.crepe.crops import CropRules
-from caramel.crepe.productivity import drafts
+from caramel.crepe.example_files import WEIGHED
+from caramel.crepe.productivity import drafts, make
+from caramel.crepe.realised import by_template
 from caramel.crepe.visual_genome_graphs import Picture
-from caramel.crepe.world_graphs import PIXELS, graph_of, sample
+from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, sample
 
 ANY = CropRules(area=0, share=0, narrow=0.01, overlap=2)
+
+
+@pytest.mark.parametrize("certainty", [0.4, 0.6])
+def test_a_swap_that_follows_from_its_caption_is_left_out_and_no_other_type_is_asked_about(
+    certainty: float, tmp_path: Path
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def entailed(rows: Sequence[tuple[str, ...]]) -> list[float]:
+        asked.extend(rows)
+        return [certainty] * len(rows)
+
+    shown = [Picture("1", PIXELS, PIXELS, graph_of(sample(np.random.default_rng(1), 4)))]
+    made: dict[str, Any] = {"seed": 0, "reject": lambda reject: None}
+    found = drafts(shown, complexities=[9], tries=2, most=2, rules=ANY, **made)
+    counts = make(found, WorldWords(), tmp_path, entailed=entailed, **made)
+    assert (counts["swap", 9] > 0, counts["atom", 9] > 0) == (certainty < 0.5, True)
+    assert {premise for premise, _ in asked} == {by_template(draft.graph).text for draft in found[9]}
+    assert len(set(asked)) == len(asked) <= 2 * WEIGHED
 
 
 def test_no_complexity_has_more_captions_than_are_wanted() -> None:

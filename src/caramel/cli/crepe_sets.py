@@ -180,6 +180,11 @@ def systematicity(
     help="Language model that writes captions of more than four atoms: chat:MODEL@URL or local:FOLDER. [default: the template]",
 )
 @click.option(
+    "--entailment",
+    type=EXISTING,
+    help="Folder of a model of natural language inference: swaps that follow from their caption are left out. [default: none]",
+)
+@click.option(
     "--at-once", default=16, show_default=True, type=click.IntRange(1), help="Requests to it under way."
 )
 def productivity(
@@ -192,6 +197,7 @@ def productivity(
     each: int,
     walks: int,
     writer: str | None,
+    entailment: Path | None,
     at_once: int,
 ) -> None:
     """Make the set on productivity: captions of 4 to 12 atoms, by random walks through scene graphs.
@@ -206,10 +212,13 @@ def productivity(
     from caramel.crepe.example_files import rejected
     from caramel.crepe.productivity import COMPLEXITIES, FOILS, drafts, file_of, make
     from caramel.crepe.visual_genome_graphs import pictures
+    from caramel.registry import TEXT_JUDGES
     from caramel.storage.files import keep_inputs
 
     written = [file_of(out, kind, n) for kind in FOILS for n in COMPLEXITIES]
-    keep_inputs([out / REJECTS, *written], _read(graphs, words, sensible))
+    keep_inputs(
+        [out / REJECTS, *written], [*_read(graphs, words, sensible), *([entailment] if entailment else [])]
+    )
     known, rules = _thesaurus(words), _rules(min_area)
     with rejected(out / REJECTS) as (reject, reasons):
         drafted = drafts(
@@ -229,6 +238,9 @@ def productivity(
             reject=reject,
             plausible=_plausible(sensible),
             tell=_teller(writer, seed, at_once),
+            entailed=None
+            if entailment is None
+            else TEXT_JUDGES["entailment"].load(str(entailment)).probabilities,
         )
     _told({f"{kind}, {n} atoms": count for (kind, n), count in counts.items()}, reasons, out)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from caramel.captions.asked.asking import Asking, Manner, canonical
+from caramel.captions.asked.asking import Asking, Manner
 from caramel.captions.asked.conversation import Ask, Outcome, Script, answered, field
+from caramel.captions.asked.named_models import Named, canonical
 from caramel.captions.asked.reply_store import open_replies
 from caramel.captions.asked.spending import Budget, Spent
 from caramel.captions.prompts.prompt_files import Failed
@@ -73,7 +74,8 @@ def told_by(model: LanguageModel, store: Path, *, seed: int, at_once: int) -> Te
     Raises:
         BackendError: when it is called: the model refuses, or does not answer; what came is kept.
     """
-    manner = Manner(canonical(model.identity), seed, SHOWN, MAX_TOKENS, False, at_once)
+    own = Named(canonical(model.identity), lambda: model)
+    manner = Manner(own.name, seed, SHOWN, MAX_TOKENS, False, at_once)
 
     def tell(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
         asked = [graph for graph in graphs if len(graph.places()) > TEMPLATE]
@@ -82,10 +84,11 @@ def told_by(model: LanguageModel, store: Path, *, seed: int, at_once: int) -> Te
                 (say(graph) for graph in asked),
                 len(asked),
                 manner=manner,
+                judges={},
                 store=replies,
                 spent=Spent(FREE),
                 title="captions",
-            ).run(model)
+            ).run(own)
         said = (outcomes[place] for place in range(len(asked)))
         return [
             _caption(next(said), graph) if len(graph.places()) > TEMPLATE else by_template(graph)

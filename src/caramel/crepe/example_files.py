@@ -20,7 +20,11 @@ from caramel.kinds.scene_graph import Box
 from caramel.storage.files import write_atomically
 
 Plausible = Callable[[Sequence[str]], Sequence[float]]
-WEIGHED = 40  # negatives of a caption that are given to a model of what is sensible
+Entailed = Callable[
+    [Sequence[tuple[str, ...]]], Sequence[float]
+]  # (caption, text) -> how surely it follows, in [0, 1]
+WEIGHED = 40  # negatives of a caption that are given to a model of what is sensible, or of what follows
+FOLLOWS = 0.5  # from which on a text counts as one that follows from its caption
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,7 @@ def chosen(
     number: int,
     rng: np.random.Generator,
     plausible: Plausible | None = None,
+    entailed: Entailed | None = None,
 ) -> list[str]:
     """Return so many different texts, fewer where there are fewer: drawn, or the most sensible of those that are drawn.
 
@@ -48,9 +53,14 @@ def chosen(
         number: of texts that are wanted.
         rng: of the draw.
         plausible: scores by how sensible texts are, the higher the more.
+        entailed: says of texts whether they follow from the caption; those that do are left out.
     """
     different = sorted(set(texts) - {caption})
     drawn = [different[i] for i in rng.permutation(len(different)).tolist()]
+    if entailed is not None and drawn:
+        drawn = drawn[:WEIGHED]
+        sure = entailed([(caption, text) for text in drawn])
+        drawn = [text for text, follows in zip(drawn, sure, strict=True) if follows < FOLLOWS]
     if plausible is None or len(drawn) <= number:
         return drawn[:number]
     drawn = drawn[:WEIGHED]

@@ -14,7 +14,7 @@ import numpy as np
 
 from caramel.crepe.asked_captions import Tell, templates
 from caramel.crepe.crops import CropRules, overlap, unfit
-from caramel.crepe.example_files import Example, Plausible, chosen, write
+from caramel.crepe.example_files import Entailed, Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
 from caramel.crepe.systematicity import FEW, SAME
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
@@ -104,6 +104,7 @@ def make(
     reject: OnReject,
     plausible: Plausible | None = None,
     tell: Tell = templates,
+    entailed: Entailed | None = None,
 ) -> dict[tuple[str, int], int]:
     """Write the set's files into a folder; return (type, complexity) -> how many examples it has.
 
@@ -115,6 +116,7 @@ def make(
         reject: is called with each.
         plausible: picks the most sensible negatives; None: any.
         tell: writes the captions.
+        entailed: says which swaps still follow from their caption, so that they are left out; None: the graph alone says it.
 
     Raises:
         DataError: nothing is left.
@@ -130,7 +132,8 @@ def make(
             told = Told(caption, draft.graph, draft.whole)
             rng = np.random.default_rng(int(stable_keys([f"{draft.image_id} {caption.text}"], seed)[0]))
             for kind, foils in FOILS.items():
-                negatives = chosen(foils(told, words), caption.text, NUMBER, rng, plausible)
+                judge = entailed if kind == "swap" else None
+                negatives = chosen(foils(told, words), caption.text, NUMBER, rng, plausible, judge)
                 if len(negatives) < NUMBER:
                     reject(Reject(f"{where}, {kind}", FEW, caption.text))
                 else:
