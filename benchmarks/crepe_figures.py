@@ -83,7 +83,7 @@ def draw(found: pd.DataFrame, path: Path) -> None:
     for shift, (kind, chance) in enumerate(SETS.items()):
         _curve(left, found, [f"world/{split}/{kind}" for split in SPLITS], kind, chance, (shift - 1) / 12)
     left.set_xticks(range(len(SPLITS)), [name.replace(" ", "\n") for name in SPLITS.values()])
-    left.set(ylabel="recall at 1, per cent", ylim=(0, 100), title="systematicity")
+    left.set(ylabel="recall at 1, per cent", ylim=(0, 75), title="systematicity")
     for shift, (kind, chance) in enumerate(FOILS.items()):
         _curve(right, found, [f"{kind}/n{n}" for n in COMPLEXITIES], kind, chance, (shift - 1.5) / 8)
     right.set_xticks(range(len(COMPLEXITIES)), [str(n) for n in COMPLEXITIES])
