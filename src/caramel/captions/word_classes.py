@@ -14,7 +14,15 @@ from caramel.captions import words as lists
 from caramel.sources.world.scenes import COLOURS, SIZES
 
 WordClass = Literal[
-    *("noun", "verb", "adjective", "adverb", "preposition", "determiner", "pronoun", "conjunction", "number")
+    "noun",
+    "verb",
+    "adjective",
+    "adverb",
+    "preposition",
+    "determiner",
+    "pronoun",
+    "conjunction",
+    "number",
 ]
 WORD_CLASSES: tuple[WordClass, ...] = get_args(WordClass)
 _CLOSED: dict[WordClass, str] = {
