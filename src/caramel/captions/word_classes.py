@@ -36,7 +36,7 @@ _CLOSED: dict[WordClass, str] = {
     "underneath beneath between among amongst along across around against through toward towards without within upon off out "
     "up down like past beyond about during after before",
     "adverb": "not very too also just only together apart away back here now next close far still nearby alongside outdoors "
-    "indoors upside ahead almost already again forward sideways well",
+    "indoors upside ahead almost already again forward sideways well else",
     "verb": "is are was were be been being am has have had having do does did can could will would may might should must "
     "sit sits sat stand stands stood lie lies lay lays hold holds held wear wears wore ride rides rode eat eats ate walk "
     "walks run runs look looks play plays fly flies drive drives sleep sleeps hang hangs hung go goes get gets take takes "

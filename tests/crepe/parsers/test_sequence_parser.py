@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_language_models import saved, seeded
 
+from caramel.crepe.parsers import sequence_parser
 from caramel.crepe.parsers.sequence_parser import TASK, read_graph
 from caramel.errors import BackendError
 from caramel.kinds.scene_graph import Edge, Node, SceneGraph
@@ -68,7 +69,9 @@ def test_any_text_is_a_graph_without_loops_whose_words_are_no_brackets(text: str
     assert all(word and not set("(),") & set(word) for word in graph.places().values())
 
 
-def test_the_model_of_a_folder_is_asked_with_its_task_and_what_it_writes_is_read(tmp_path: Path) -> None:
+def test_the_model_of_a_folder_is_asked_with_its_task_and_what_it_writes_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
 
@@ -79,6 +82,7 @@ def test_the_model_of_a_folder_is_asked_with_its_task_and_what_it_writes_is_read
         tokenizer_object=inner, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
     )
     seeded()
+    monkeypatch.setattr(sequence_parser, "MOST", 16)
     config = T5Config(
         vocab_size=len(words),
         d_model=16,
