@@ -36,7 +36,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 def teller(server: ChatServer, folder: Path) -> Tell:
     return told_by(
-        LANGUAGE_MODELS["chat"].load(f"m@{server.url}", at_once=2), folder / "r.sqlite", seed=0, at_once=2
+        LANGUAGE_MODELS["chat"].load(f"m@{server.url}", at_once=2, workers=0),
+        folder / "r.sqlite",
+        seed=0,
+        at_once=2,
     )
 
 

@@ -297,7 +297,9 @@ def _teller(spec: str | None, seed: int, at_once: int) -> Tell:
     if spec is None:
         return templates
     kind, _, target = spec.partition(":")
-    return told_by(LANGUAGE_MODELS[kind].load(target, at_once=at_once), STORE, seed=seed, at_once=at_once)
+    return told_by(
+        LANGUAGE_MODELS[kind].load(target, at_once=at_once, workers=0), STORE, seed=seed, at_once=at_once
+    )
 
 
 def _told(counts: dict[str, int], reasons: dict[str, int], out: Path) -> None:
