@@ -101,8 +101,12 @@ def test_trials_on_hosts_leave_the_same_files_with_the_driver_and_go_on_where_a_
     machines: Hosts,
 ) -> None:
     alone = last(machines[0].run(work("trials", 0, "inline")))
-    process = machines[0].start(work("trials", 4), **SHARED)
-    time.sleep(30)
+    did(machines[1]), did(machines[2])  # of the tests before
+    process = machines[0].start(work("trials", 3), **SHARED)
+    while not did(machines[2]):
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        time.sleep(0.2)
+    time.sleep(11)  # what a trial keeps is sent to the driver every ten seconds
     machines[2].kill()
     said, _ = process.communicate(timeout=300)
     assert process.returncode == 0, said
