@@ -23,7 +23,7 @@ from typing import Literal
 from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
 from caramel.names import is_there, unmet
-from caramel.running import dvc_cache, dvc_remote, dvc_state
+from caramel.running import dvc_cache, dvc_remote, dvc_state, own_code
 from caramel.running.on_ray.cluster import named_cluster, unreachable
 from caramel.running.tracking_server import named_server, require_server
 from caramel.running.tracking_store import counted_runs
@@ -69,6 +69,8 @@ def examine(root: Path) -> Iterator[Finding]:
             yield backends(config)
             yield inputs(root, config)
             yield methods(root, config)
+        if (root / own_code.CODE).is_dir():
+            yield code(root)
         yield gpu(config)
         yield ray(config)
         yield hub(config)
@@ -253,6 +255,19 @@ def methods(root: Path, config: Config) -> Finding:
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is there")
+
+
+def code(root: Path) -> Finding:
+    """Whether the files of ``code/``, in a project of one's own, list the sources of the installed caramel."""
+    version = metadata.version("caramel")
+    try:
+        other = own_code.apart(root)
+    except CaramelError as error:
+        return Finding(FAIL, "code", str(error))
+    if other:
+        text = f"caramel {version} has other sources than code/ lists for {', '.join(other)}"
+        return Finding(FAIL, "code", text, "caramel upgrade")
+    return Finding(OK, "code", f"that of caramel {version}, as code/ lists it")
 
 
 def gpu(config: Config | None) -> Finding:

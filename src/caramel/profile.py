@@ -38,7 +38,8 @@ def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, C
     choices = sorted(p.stem for p in (root / "params").glob("*.yaml"))
     if not choices:
         raise ConfigError(
-            f"{root.resolve()} holds no profile (params/*.yaml): it is no caramel project. Run this in the project's folder."
+            f"{root.resolve()} holds no profile (params/*.yaml): it is no caramel project. "
+            f"Run this in the project's folder, or make one: `caramel new DIR`."
         )
     if name not in choices:
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")

@@ -89,7 +89,7 @@ def test_outside_of_a_project_the_error_names_the_folder_and_says_what_to_do(
     assert (code, out) == (1, "")
     assert err == (
         f"Error: {Path.cwd()} holds no profile (params/*.yaml): it is no caramel project. "
-        "Run this in the project's folder.\n"
+        "Run this in the project's folder, or make one: `caramel new DIR`.\n"
     )
     assert not list(Path.cwd().iterdir())
 

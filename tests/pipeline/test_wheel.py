@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from caramel.own_project.contents import template
+
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import sys
@@ -35,9 +37,11 @@ print(len(published_rows()), "published rows")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from a copy of the sources by the pinned tools, without a network."""
     copy = tmp_path_factory.mktemp("sources")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy / name)
-    shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        if not name.startswith(("tests/", "docs/", "benchmarks/")):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy / name)
     out = tmp_path_factory.mktemp("wheel")
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--wheel-dir", str(out)]
     done = _ran([sys.executable, "-m", "pip", "wheel", *options, str(copy)], cwd=out)
@@ -64,8 +68,9 @@ def bin_folder(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _ran(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    """Run a command without any trace of the sources in its environment."""
+    """Run a command without any trace of the sources in its environment, its own folder first in the path."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    kept["PATH"] = f"{Path(command[0]).parent}{os.pathsep}{kept['PATH']}"
     return subprocess.run(command, cwd=cwd, env=kept, capture_output=True, text=True, check=False)
 
 
@@ -77,6 +82,7 @@ def test_the_wheel_holds_what_the_package_reads_beside_its_modules(wheel: Path) 
         for path in (ROOT / "src" / "caramel").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+    sources |= {f"caramel/own_project/template/{name}" for name in template()}
     assert sources <= names, sources - names
     assert {name for name in names if name.startswith("caramel/")} == sources
     assert {"caramel/py.typed", "caramel/report/published.csv"} <= names
@@ -102,3 +108,29 @@ def test_the_wheel_gives_the_command_and_the_library_anywhere(bin_folder: Path, 
     said = _ran([str(bin_folder / "python"), "script.py", "rows.csv", "zero_shot"], cwd=tmp_path)
     assert said.returncode == 0, said.stderr
     assert "published rows" in said.stdout
+
+
+@pytest.mark.slow
+def test_a_project_of_ones_own_runs_on_the_wheel_alone(bin_folder: Path, tmp_path: Path) -> None:
+    def called(command: str, cwd: Path) -> str:
+        words = command.split()
+        done = _ran([str(bin_folder / words[0]), *words[1:]], cwd=cwd)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    called("caramel new mine", tmp_path)
+    project = tmp_path / "mine"
+    called("caramel profile smoke", project)
+    said = called("python -m dvc repro --single-item scenes", project)
+    assert "Running stage 'scenes'" in said
+    assert (project / "data" / "scenes" / "pairs.parquet").is_file()
+    assert "code/scenes.txt" in (project / "dvc.lock").read_text()
+    installed = next(bin_folder.parent.rglob("own_project")).parent / "sources" / "world" / "drawing.py"
+    with installed.open("a") as stream:  # as another caramel would be
+        stream.write("\n")
+    said = called("caramel upgrade", project)
+    assert "will run again: scenes (caramel/sources/world/drawing.py)" in said
+    assert "where what these make has changed: " in said
+    assert "again: scores" not in said
+    said = called("python -m dvc status scenes", project)
+    assert "code/scenes.txt" in said

@@ -214,7 +214,7 @@ def test_two_studies_at_once_and_a_folder_that_is_no_project_are_refused(tmp_pat
         held(tmp_path / "work" / "study"),
     ):
         raise AssertionError
-    with pytest.raises(ConfigError, match="has no src"):
+    with pytest.raises(ConfigError, match="has no pipelines"):
         prepare(tmp_path, tmp_path / "work" / "study")
 
 

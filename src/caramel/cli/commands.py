@@ -17,6 +17,7 @@ from caramel.cli import (
     comparing,
     crepe_sets,
     evaluation,
+    new_projects,
     nodes,
     project,
     refinement,
@@ -68,6 +69,8 @@ def cli() -> None:
 
 
 for _command in (
+    new_projects.new,
+    new_projects.upgrade,
     project.profile,
     project.doctor,
     budgeting.budget,

@@ -99,7 +99,18 @@ def _params(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[An
 def _code(old: str, new: str, root: Path) -> list[str] | None:
     """Return the files of code and story that differ between two commits."""
     commits = [commit.removesuffix("-dirty") for commit in (old, new)]
-    command = ["git", "diff", "--name-only", *commits, "--", "src", "pipelines", "expectations", "dvc.yaml"]
+    command = [
+        "git",
+        "diff",
+        "--name-only",
+        *commits,
+        "--",
+        "src",
+        "code",
+        "pipelines",
+        "expectations",
+        "dvc.yaml",
+    ]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     return None if done.returncode else done.stdout.splitlines()
 

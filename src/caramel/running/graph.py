@@ -7,6 +7,7 @@ there as its folder. All else in ``dvc.yaml``, comments too, stays as it is.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
 from caramel.running.closures import CARAMEL, Package, reached
+from caramel.storage.plain_yaml import read_yaml
 
 SOURCES = "src/"
 
@@ -26,7 +28,7 @@ def sources(script: Path, root: Path, package: Package = CARAMEL) -> list[str]:
     for module in modules:
         file = package.file(module)
         assert file is not None
-        found |= {_widest(file, modules, package), *_data(file.parent)}
+        found |= {_widest(file, modules, package), *data_beside(file)}
     whole = {path for path in found if path.is_dir()}
     names = {path for path in found if not whole.intersection(path.parents)}
     return sorted(path.relative_to(root).as_posix() for path in names)
@@ -42,9 +44,10 @@ def _widest(file: Path, modules: set[str], package: Package) -> Path:
     return best
 
 
-def _data(folder: Path) -> set[Path]:
-    """Return the files in a package's folder that are not code: templates and tables that its modules read."""
-    return {path for path in folder.iterdir() if path.is_file() and path.suffix in (".csv", ".html", ".yaml")}
+def data_beside(module: Path) -> set[Path]:
+    """Return the files in a module's folder that are not code: templates and tables that the modules there read."""
+    beside = module.parent.iterdir()
+    return {path for path in beside if path.is_file() and path.suffix in (".csv", ".html", ".yaml")}
 
 
 def rewritten(graph: dict[str, Any], root: Path) -> dict[str, list[str]]:
@@ -57,22 +60,30 @@ def rewritten(graph: dict[str, Any], root: Path) -> dict[str, list[str]]:
     return found
 
 
-def main() -> None:
-    """Write the source dependencies into the ``dvc.yaml`` of this folder."""
-    yaml, path = YAML(), Path("dvc.yaml")
+def with_deps(text: str, deps: Mapping[str, list[str]]) -> str:
+    """Return the text of a ``dvc.yaml`` with other dependencies of its stages, all else as it is, comments too."""
+    yaml = YAML()
     yaml.width, yaml.preserve_quotes = 100, True
     yaml.indent(mapping=2, sequence=4, offset=2)
-    graph = yaml.load(path)
-    changed = []
-    for name, deps in rewritten(graph, Path.cwd()).items():
-        if list(graph["stages"][name]["deps"]) != deps:
-            changed.append(name)
-            graph["stages"][name]["deps"] = flow = CommentedSeq(deps)
-            flow.fa.set_flow_style()  # else four in five lines would be these
-    text = StringIO()
-    yaml.dump(graph, text)
-    lines = [line.rstrip() for line in text.getvalue().splitlines()]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    graph = yaml.load(text)
+    for name, wanted in deps.items():
+        graph["stages"][name]["deps"] = flow = CommentedSeq(wanted)
+        flow.fa.set_flow_style()  # else four in five lines would be these
+    written = StringIO()
+    yaml.dump(graph, written)
+    return "\n".join(line.rstrip() for line in written.getvalue().splitlines()) + "\n"
+
+
+def main() -> None:
+    """Write the source dependencies into the ``dvc.yaml`` of this folder."""
+    path = Path("dvc.yaml")
+    graph = read_yaml(path, "")
+    changed = {
+        name: deps
+        for name, deps in rewritten(graph, Path.cwd()).items()
+        if graph["stages"][name]["deps"] != deps
+    }
+    path.write_text(with_deps(path.read_text(encoding="utf-8"), changed), encoding="utf-8")
     print(f"dvc.yaml: {', '.join(changed) or 'nothing'} changed.", file=sys.stderr)
 
 

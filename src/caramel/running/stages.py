@@ -24,6 +24,7 @@ from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
 from caramel.running.on_ray.cluster import named_cluster, one_session
+from caramel.running.own_code import require_listed
 from caramel.running.quiet import be_quiet
 from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
@@ -73,6 +74,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     name = main.__name__
     try:
         config = load()
+        require_listed(name, Path())
         check_names(config)
         require(places(config))
         require_server()

@@ -32,7 +32,8 @@ LAST = "evaluate"  # the last stage that a study needs
 LOG = "study.log"
 POLL = 0.2  # seconds between looks at what DVC says
 SAID = 25  # lines of it that are shown when a cell fails
-_COPIED = ("src", "pipelines", "expectations", "params")
+_COPIED = ("pipelines", "expectations", "params")
+_CODE = ("src", "code")  # caramel's own sources, or what a project of one's own lists of the installed ones
 _FILES = ("dvc.yaml", ".dvcignore", ".dvc/config")
 _STAGE = re.compile(r"(?:Running stage|Stage) '(\w+)'(:| is cached| didn't change)")
 
@@ -68,7 +69,7 @@ def prepare(root: Path, folder: Path) -> None:
     for name in (*_COPIED, *_FILES):
         if not (root / name).exists():
             raise ConfigError(f"{root.resolve()} has no {name}. Run `caramel study` in the project's folder.")
-    for name in _COPIED:
+    for name in (*_COPIED, *(name for name in _CODE if (root / name).exists())):
         shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / ".dvc").mkdir(exist_ok=True)

@@ -1,0 +1,81 @@
+"""``caramel new``: a project of one's own, a git repository that uses caramel as an installed package."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.own_project.contents import contents
+from caramel.running.own_code import CODE, as_sums, listed, stages
+from caramel.storage.files import write_atomically
+
+SUMS = f"{CODE}/project.sums"  # what caramel wrote of what it will bring up to date
+OWN = (
+    "params.yaml",
+    "README.md",
+    ".gitignore",
+    ".dvc/",
+    "inputs/",
+    "mlruns/",
+)  # these are the user's from then on
+
+
+def new(folder: Path) -> None:
+    """Make a project in a folder that is new or empty, as a git repository without a commit yet.
+
+    Raises:
+        ConfigError: the folder holds something, or is a file.
+        ResourceError: git is missing or fails, or the disk is full; nothing stays.
+        OSError: the folder cannot be written.
+    """
+    there = folder.exists()
+    if there and (not folder.is_dir() or any(folder.iterdir())):
+        what = "holds files" if folder.is_dir() else "is a file"
+        raise ConfigError(
+            f"{str(folder)!r} {what}: a project is made in a new or an empty folder. Give another one."
+        )
+    if shutil.which("git") is None:
+        raise ResourceError("git is not installed, and a project is a git repository. Install git first.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made = contents()
+        write(made, folder)
+        for stage in stages(folder):
+            sums = listed(folder / "pipelines" / f"{stage}.py")
+            write({f"{CODE}/{stage}.txt": as_sums(sums).encode()}, folder)
+        write({SUMS: as_sums(sums_of(made)).encode()}, folder)
+        done = subprocess.run(
+            ["git", "init", "--quiet"], cwd=folder, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise ResourceError(f"`git init` failed in {str(folder)!r}: {done.stderr.strip()[:300]}")
+    except BaseException:
+        _clear(folder, whole=not there)
+        raise
+
+
+def write(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files into a folder, each whole or not at all."""
+    for name, content in files.items():
+        write_atomically(folder / name, lambda temporary, content=content: temporary.write_bytes(content))  # type: ignore[misc]
+
+
+def sums_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return path -> SHA-256 of those files that an upgrade brings up to date."""
+    return {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in files.items()
+        if not name.startswith(OWN)
+    }
+
+
+def _clear(folder: Path, *, whole: bool) -> None:
+    """Remove what was made in a folder that was empty before, and the folder if it was not there."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if whole and folder.is_dir():
+        folder.rmdir()

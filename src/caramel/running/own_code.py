@@ -1,0 +1,107 @@
+"""What of the installed caramel the stages of a project of one's own depend on, as files of that project.
+
+Such a project (``caramel new``) holds no sources of caramel, and DVC looks at files of the project alone. So each stage
+depends on ``code/STAGE.txt``, which has a line for each source file that the stage's script reaches: its SHA-256 and
+its name, as in SHA256SUMS. A new caramel in which these are as they were leaves the file as it is, and the stage's
+outputs stand.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import ConfigError, DataError, shown
+from caramel.running.closures import CARAMEL, Package, reached
+from caramel.running.graph import data_beside
+from caramel.storage.files import file_hash
+from caramel.storage.plain_yaml import read_yaml
+
+CODE = "code"
+
+
+def listed(script: Path, package: Package = CARAMEL) -> dict[str, str]:
+    """Return name -> SHA-256 of all source files of the package that a stage's script depends on.
+
+    Raises:
+        DataError: the script is missing, or no Python.
+    """
+    try:
+        modules = [package.file(name) for name in reached([script], package)]
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
+    files = {file for module in filter(None, modules) for file in (module, *data_beside(module))}
+    return {file.relative_to(package.folder.parent).as_posix(): file_hash(file) for file in sorted(files)}
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """Return name -> SHA-256 of a file of sums; nothing where there is none.
+
+    Raises:
+        DataError: a line is none of sum and name.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except ValueError as error:
+        raise DataError(f"{path} is no text: {error}. Take it back from git.") from error
+    found = {}
+    for line in lines:
+        digest, gap, name = line.partition("  ")
+        if not (len(digest) == 64 and gap and name):
+            raise DataError(
+                f"{path} has the line {line[:80]!r}, which is no sum and name. Take it back from git."
+            )
+        found[name] = digest
+    return found
+
+
+def as_sums(sums: dict[str, str]) -> str:
+    """Return the text of a file of sums."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+
+
+def stages(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the stages of a project's ``dvc.yaml``; those of ``code/`` depend on a file there.
+
+    Raises:
+        ConfigError: there is none, or it is no graph of stages.
+    """
+    graph = read_yaml(root / "dvc.yaml", "Run this in the project's folder.")
+    found = graph.get("stages") if isinstance(graph, dict) else None
+    if not isinstance(found, dict) or not all(isinstance(stage, dict) for stage in found.values()):
+        raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Take it back from git.")
+    return found
+
+
+def apart(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:
+    """Return stage -> what its file in ``code/`` should list, of the stages where it lists other sources.
+
+    Raises:
+        ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
+    """
+    found = {}
+    for name, stage in stages(root).items():
+        if f"{CODE}/{name}.txt" in stage.get("deps", ()):
+            wanted = listed(root / "pipelines" / f"{name}.py", package)
+            if wanted != read_sums(root / CODE / f"{name}.txt"):
+                found[name] = wanted
+    return found
+
+
+def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
+    """Raise if the installed caramel is not the one that a stage's file in ``code/`` lists; one without a file passes.
+
+    What the stage made would stand in ``dvc.lock`` as made by other code.
+
+    Raises:
+        ConfigError: sources differ or are missing.
+        DataError: the file is broken.
+    """
+    sums = read_sums(root / CODE / f"{stage}.txt")
+    files = {name: package.folder.parent / name for name in sums}
+    other = [name for name, file in files.items() if not file.is_file() or file_hash(file) != sums[name]]
+    if other:
+        raise ConfigError(
+            f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{shown(other)}\n"
+            f"Run `caramel upgrade`, which says what will be run again, or install the version of requirements.txt."
+        )

@@ -1,0 +1,137 @@
+"""`caramel new` makes a project whose graph needs no sources of caramel; what it cannot do leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from caramel.config import load
+from caramel.doctor import FAIL, OK, code
+from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.own_project import contents as parts
+from caramel.own_project.making import new
+from caramel.profile import write_profile
+from caramel.running.own_code import require_listed
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("projects") / "mine"
+    new(folder)
+    return folder
+
+
+def test_the_graph_is_that_of_this_repository_with_one_file_for_the_sources_of_each_stage(made: Path) -> None:
+    graph = yaml.safe_load((made / "dvc.yaml").read_text())["stages"]
+    ours = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
+    assert list(graph) == list(ours)
+    for name, stage in graph.items():
+        others = [dep for dep in ours[name]["deps"] if not dep.startswith("src/")]
+        assert stage == {**ours[name], "deps": [*others, f"code/{name}.txt"]}
+        lines = (made / "code" / f"{name}.txt").read_text().splitlines()
+        assert all((ROOT / "src" / line.split("  ")[1]).is_file() for line in lines)
+
+
+def test_it_is_a_repository_with_params_profiles_and_what_the_readme_calls(made: Path) -> None:
+    ignored = subprocess.run(
+        ["git", "check-ignore", "data", "work", "params.yaml"], cwd=made, capture_output=True, text=True
+    )
+    assert ignored.stdout.split() == []  # folders are ignored with their stroke
+    listed = subprocess.run(
+        ["git", "ls-files", "--others", "--exclude-standard"], cwd=made, capture_output=True, text=True
+    )
+    assert {".dvc/config", "code/scores.txt", "requirements.txt", "mlruns/README.md"} <= {
+        *listed.stdout.split()
+    }
+    assert load(made / "params.yaml").profile == "default"
+    assert "caramel" in (made / "requirements.txt").read_text()
+    readme = (made / "README.md").read_text()
+    assert all(command in readme for command in ("dvc repro", "caramel ui", "caramel upgrade"))
+
+
+def test_every_profile_is_there(made: Path) -> None:
+    for profile in (ROOT / "params").glob("*.yaml"):
+        assert (made / "params" / profile.name).read_bytes() == profile.read_bytes()
+
+
+def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: Path, tmp_path: Path) -> None:
+    require_listed("scenes", made)
+    require_listed("of_ones_own", made)  # which lists none
+    assert code(made).state == OK
+    sums = made / "code" / "scenes.txt"
+    whole = sums.read_text()
+    try:
+        sums.write_text(whole.replace(whole[:64], "0" * 64))
+        with pytest.raises(ConfigError, match=r"(?s)code/scenes.txt lists; .*contracts.py.*caramel upgrade"):
+            require_listed("scenes", made)
+        assert (code(made).state, code(made).cure) == (FAIL, "caramel upgrade")
+        assert code(made).text.endswith("lists for scenes")
+        sums.write_text("nonsense\n")
+        with pytest.raises(CaramelError, match="no sum and name"):
+            require_listed("scenes", made)
+        assert code(made).state == FAIL
+    finally:
+        sums.write_text(whole)
+
+
+@pytest.mark.parametrize(("there", "said"), [("file", "is a file"), ("mine/file", "holds files")])
+def test_what_is_there_already_stays_as_it_is(there: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / there
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("x")
+    with pytest.raises(ConfigError, match=said):
+        new(tmp_path / there.partition("/")[0])
+    assert path.read_text() == "x"
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_fails_leaves_nothing(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "mine"
+    if there:
+        folder.mkdir()
+    (tmp_path / "git").write_text("#!/bin/sh\necho no >&2; exit 1\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ResourceError, match=r"git init.* no"):
+        new(folder)
+    assert list(folder.iterdir()) == [] if there else not folder.exists()
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(ResourceError, match="git is not installed"):
+        new(folder)
+
+
+@pytest.mark.parametrize(
+    ("origin", "line"),
+    [
+        (None, "caramel==1.2"),
+        (
+            {"url": "https://me:secret@h/c.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
+            "caramel @ git+https://h/c.git@abc",
+        ),
+        ({"url": "file:///a/caramel-1.2.whl", "archive_info": {}}, "caramel @ file:///a/caramel-1.2.whl"),
+    ],
+)
+def test_requirements_name_where_caramel_was_installed_from(
+    origin: dict[str, Any] | None, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Installed:
+        version = "1.2"
+
+        def read_text(self, name: str) -> str | None:
+            return json.dumps(origin) if origin else None
+
+    monkeypatch.setattr(parts.metadata, "distribution", lambda name: Installed())
+    assert parts.requirement() == line
+
+
+def test_outside_of_a_project_a_profile_is_told_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"params/.*caramel new DIR"):
+        write_profile("smoke", {}, tmp_path)

@@ -1,0 +1,115 @@
+"""`caramel upgrade` names exactly the stages whose code or files another caramel has changed, and leaves the user's edits."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from caramel.errors import ConfigError, DataError
+from caramel.own_project.contents import contents
+from caramel.own_project.making import new
+from caramel.own_project.upgrading import ASIDE, upgrade
+from caramel.running.closures import CARAMEL, Package
+from caramel.running.own_code import apart
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("projects") / "mine"
+    new(folder)
+    return folder
+
+
+@pytest.fixture
+def project(fresh: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(fresh, tmp_path / "mine"))
+
+
+@pytest.fixture(scope="module")
+def edited(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Package]:
+    """Return a function that gives caramel with one more line in a module."""
+
+    def make(module: str) -> Package:
+        folder = tmp_path_factory.mktemp("installed") / "caramel"
+        shutil.copytree(CARAMEL.folder, folder, ignore=shutil.ignore_patterns("__pycache__"))
+        with (folder / module).open("a") as stream:
+            stream.write("# another line\n")
+        return replace(CARAMEL, folder=folder)
+
+    return make
+
+
+def test_the_same_caramel_changes_nothing(project: Path) -> None:
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    done = upgrade(project)
+    assert (done.written, done.kept, done.rerun, done.after) == ((), (), {}, ())
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+
+
+def test_exactly_the_stages_that_reach_a_changed_module_are_named_and_then_current(
+    project: Path, edited: Callable[[str], Package]
+) -> None:
+    package = edited("refine/balance.py")
+    reach = {
+        name
+        for name in yaml.safe_load((project / "dvc.yaml").read_text())["stages"]
+        if "caramel/refine/balance.py" in (project / "code" / f"{name}.txt").read_text()
+    }
+    assert {*apart(project, package)} == reach
+    done = upgrade(project, package)
+    assert dict(done.rerun) == dict.fromkeys(reach, ("caramel/refine/balance.py",))
+    assert "refine" in reach
+    assert {"synthesize", "report"} <= {*done.after} | reach
+    assert not {"scenes", "negatives", "scores"} & {*done.after}
+    assert upgrade(project, package).rerun == {}
+
+
+def test_what_carries_the_work_but_does_not_shape_it_reruns_nothing(
+    project: Path, edited: Callable[[str], Package]
+) -> None:
+    assert upgrade(project, edited("running/tracking.py")).rerun == {}
+
+
+def test_new_files_of_caramel_are_written_but_never_over_the_users(project: Path) -> None:
+    files = contents()
+    for name in ("pipelines/scores.py", "pipelines/refine.py", "params/smoke.yaml", "README.md"):
+        files[name] += b"# new\n"
+    own = (project / "pipelines" / "refine.py").read_text() + "# mine\n"
+    (project / "pipelines" / "refine.py").write_text(own)
+    (project / "pipelines" / "report.py").open("a").write("# mine alone\n")
+    done = upgrade(project, files=files)
+    assert done.written == ("params/smoke.yaml", "pipelines/scores.py")
+    assert done.kept == ("pipelines/refine.py",)
+    assert (project / "pipelines" / "refine.py").read_text() == own
+    assert (project / ASIDE / "pipelines" / "refine.py").read_bytes() == files["pipelines/refine.py"]
+    assert dict(done.rerun) == {"scores": ("pipelines/scores.py",)}
+    assert done.after[0] == "refine"
+    assert "caramel" in (project / "README.md").read_text()
+    again = upgrade(project, files=files)
+    assert (again.written, again.kept, again.rerun) == ((), (), {}), "it is told once"
+
+
+def test_a_stage_whose_story_changed_is_named(project: Path) -> None:
+    files = contents()
+    files["dvc.yaml"] = files["dvc.yaml"].replace(b"params: [refine, scores]", b"params: [refine]")
+    assert dict(upgrade(project, files=files).rerun) == {"refine": ("dvc.yaml",)}
+
+
+def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"dvc\.yaml is missing"):
+        upgrade(tmp_path)
+    (project / "pipelines" / "scores.py").write_text("def (")
+    with pytest.raises(DataError, match=r"scores\.py cannot be read as a stage's script"):
+        upgrade(project)
+    (project / "dvc.yaml").write_text("stages: 3\n")
+    with pytest.raises(ConfigError, match="has no stages"):
+        upgrade(project)
+    shutil.rmtree(project / "code")
+    (project / "dvc.yaml").write_text("stages: {}\n")
+    with pytest.raises(ConfigError, match="no project that `caramel new` made"):
+        upgrade(project)
