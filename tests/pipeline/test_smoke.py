@@ -112,11 +112,15 @@ def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
 def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(smoke) -> None:
     import mlflow
 
-    from caramel.running.tracking import EXPERIMENT, tracking_uri
+    from caramel.running.tracking import EXPERIMENT, PARENT, tracking_uri
 
     client = mlflow.MlflowClient(tracking_uri(smoke.folder))
     experiment = client.get_experiment_by_name(EXPERIMENT)
-    runs = client.search_runs([experiment.experiment_id], max_results=100)
+    found = client.search_runs([experiment.experiment_id], max_results=100)
+    parents = {run.info.run_id: run.data.tags["parent_of"] for run in found if "parent_of" in run.data.tags}
+    assert sorted(parents.values()) == ["evaluate", "finetune", "pretrain", "train_generator"]
+    runs = [run for run in found if run.info.run_id not in parents]
+    assert all(run.data.tags["stage"] == parents[run.data.tags[PARENT]] for run in runs)
     names = sorted(run.info.run_name for run in runs)
     models = ["base", "infonce-11", "trohn_text-11", "trohn_img-11"]
     tuned = [f"finetune {m}" for m in models[1:]]

@@ -63,6 +63,30 @@ def test_a_run_of_an_experiment_of_dvc_says_its_name(project, monkeypatch) -> No
     assert runs(project)[0].data.tags["dvc.experiment"] == "bulky-otter"
 
 
+def test_runs_of_a_stage_in_one_experiment_have_one_parent(project, monkeypatch) -> None:
+    monkeypatch.setenv("DVC_STAGE", "finetune")
+    for name in ("", "bulky-otter"):
+        monkeypatch.setenv("DVC_EXP_NAME", name)
+        for key in ("a", "b"):
+            with tracking.run(key, key=f"{key} {name}", params={}, workspace=project):
+                pass
+    other = tracking.plan("c", key="c", params={}, tags={tracking.PARENT: "mine"}, workspace=project)
+    found = {run.info.run_id: run for run in runs(project)}
+    parents = {i: run for i, run in found.items() if run.data.tags.get("parent_of") == "finetune"}
+    assert {run.info.run_name for run in parents.values()} == {
+        "finetune at unknown",
+        "finetune of bulky-otter",
+    }
+    assert {run.info.status for run in parents.values()} == {"FINISHED"}
+    of = {
+        (run.info.run_name, parents[run.data.tags[tracking.PARENT]].data.tags.get("dvc.experiment"))
+        for i, run in found.items()
+        if i not in parents and i != other.run_id
+    }
+    assert of == {(name, exp) for name in "ab" for exp in (None, "bulky-otter")}
+    assert found[other.run_id].data.tags[tracking.PARENT] == "mine"
+
+
 def test_a_killed_run_is_reopened_not_doubled(project) -> None:
     import mlflow
 

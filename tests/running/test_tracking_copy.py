@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -26,8 +28,8 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("CARAMEL_TRACKING_URI", raising=False)
-        for name in ("done", "failed"):
-            write(root, name)
+        parent = write(root, "done")
+        write(root, "failed", {tracking.PARENT: parent})
         tracking.plan("waiting", key="waiting", params={"a": "é"}, root=root)
     return root
 
@@ -41,13 +43,19 @@ def history(logged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     return mlruns
 
 
-def write(root: Path, name: str) -> None:
-    """Log a run with all that a run can have."""
+def write(root: Path, name: str, tags: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Log a run with all that a run can have; return its id."""
     import mlflow
     from mlflow.entities import Metric
 
     with tracking.run(
-        name, key=name, params={"lr": 0.1}, data=["data/s"], tags={"stage": "x"}, root=root, workspace=root
+        name,
+        key=name,
+        params={"lr": 0.1},
+        data=["data/s"],
+        tags={"stage": "x", **tags},
+        root=root,
+        workspace=root,
     ) as run:
         client = mlflow.MlflowClient()
         points = [Metric("loss/train", 1.0 / (n + 1), 1000 + n, n) for n in range(1200)]
@@ -57,6 +65,7 @@ def write(root: Path, name: str) -> None:
         mlflow.log_text(name, "note.txt")
     if name == "failed":
         client.set_terminated(run.info.run_id, "FAILED")
+    return str(run.info.run_id)
 
 
 def told(place: str, run_id: str | None = None) -> dict[str, Any]:
@@ -66,7 +75,9 @@ def told(place: str, run_id: str | None = None) -> dict[str, Any]:
     client = mlflow.MlflowClient(place if "://" in place else store_in(Path(place)))
     found = {}
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
-    for run in client.search_runs([experiment.experiment_id]):
+    runs = client.search_runs([experiment.experiment_id])
+    names = {run.info.run_id: run.info.run_name for run in runs}
+    for run in runs:
         files = {
             path: Path(client.download_artifacts(run.info.run_id, path)).read_bytes()
             for path, _ in tracking_copy._files(client, run.info.run_id)
@@ -82,6 +93,7 @@ def told(place: str, run_id: str | None = None) -> dict[str, Any]:
             for i in run.inputs.dataset_inputs
         ]
         tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE)}
+        tags |= {tracking.PARENT: names[tags[tracking.PARENT]]} if tracking.PARENT in tags else {}
         info = (run.info.status, run.info.start_time, run.info.end_time)
         found[run.info.run_name] = (info, run.data.params, tags, history, inputs, files)
     return found
@@ -91,6 +103,7 @@ def test_a_history_is_copied_whole_and_a_second_call_copies_nothing(history: Pat
     target = tmp_path / "second"
     assert copy_history(str(history), str(target)) == (3, 3, 0, [])
     assert told(str(target)) == told(str(history))
+    assert told(str(target))["failed"][2][tracking.PARENT] == "done"
     assert len(told(str(target))["done"][3]["loss/train"]) == 1200
     assert copy_history(str(history), str(target)) == (3, 0, 0, [])
     shutil.rmtree(history)

@@ -8,6 +8,7 @@ made by the process that drives (``plan``), one after the other; workers open th
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Asked = ParamSpec("Asked")  # the arguments of ``plan``
 KEY = "caramel.key"  # tag: the hash of all that determines a run
+PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow's pages show it
 # MLflow's pages show trainings and evaluations side by side of such an experiment; of one that does not say, traces of chats.
 KIND = ("mlflow.experimentKind", "custom_model_development")
 
@@ -99,7 +101,8 @@ def plan(
         key: hash of all that determines the run; one run per key.
         params: parameters to log; nested values are logged as text.
         data: DVC paths that the run reads; logged as inputs with their DVC hash.
-        tags: further tags.
+        tags: further tags. Of a stage that DVC runs, a run without a parent belongs to that of the stage in this experiment of
+            DVC, or at this commit.
         root: folder that holds ``mlruns/``; None: that of this project.
         workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
             one of its own, so that it is not always ``root``.
@@ -131,6 +134,8 @@ def plan(
             def create() -> None:
                 client.create_run(experiment, tags={**resolve_tags({"mlflow.runName": name}), KEY: key})
 
+            if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
+                known.setdefault(PARENT, _parent(client, experiment, stage, known))
             run_id = one_run(client, experiment, KEY, key, create)
             client.log_batch(
                 run_id,
@@ -172,6 +177,22 @@ def _experiment(client: mlflow.MlflowClient) -> str:
     if KIND[0] not in found.tags:
         client.set_experiment_tag(found.experiment_id, *KIND)
     return str(found.experiment_id)
+
+
+def _parent(client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str]) -> str:
+    """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
+    from mlflow.tracking.context.registry import resolve_tags
+
+    name, commit = known.get("dvc.experiment", ""), known["git.commit"]
+    short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
+    key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
+    tags = resolve_tags({"mlflow.runName": f"{stage} of {name}" if name else f"{stage} at {short}"})
+    told = {"parent_of": stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
+    found = one_run(
+        client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
+    )
+    client.set_terminated(found)  # it does nothing itself, and ends with the last of its runs that begins
+    return found
 
 
 def _input(path: str, digest: str, commit: str) -> Any:

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 from tqdm import tqdm
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.running.tracking import PARENT
 from caramel.running.tracking_calls import again, clearly, one_run
 from caramel.running.tracking_server import meaning, require_server, server_at
 from caramel.running.tracking_store import DATABASE, EXPERIMENT, store_in
@@ -84,12 +85,18 @@ def _copy(source: str, target: str, folder: Path | None) -> Copied:
             place = _experiment(ours, experiment) if found else ""
             there = {_origin(run): run for run in _runs(ours, place)} if found else {}
             whole = _has_artifacts(experiment.artifact_location, folder)
+            ids: dict[
+                str, str
+            ] = {}  # of a run in the source -> in the target; parents are older than their runs
             for run in found:
                 known = there.get(_origin(run))
                 if known is None or not _is_copied(run, known):
                     made, mended = made + (known is None), mended + (known is not None)
                     here = whole and _is_inside(run.info.artifact_uri, folder)
-                    _copy_run(theirs, ours, run, known, place, whole=here)
+                    parent = ids.get(run.data.tags.get(PARENT, ""))
+                    ids[run.info.run_id] = _copy_run(theirs, ours, run, known, place, parent, whole=here)
+                else:
+                    ids[run.info.run_id] = known.info.run_id
                 bar.update()
             runs += len(found)
             if found and not whole:
@@ -132,7 +139,7 @@ def _origin(run: Run) -> str:
 def _state(run: Run) -> str:
     """Return a hash of what a search tells of a run: what is logged to it later changes that."""
     metrics = sorted((m.key, m.value, m.timestamp, m.step) for m in run.data._metric_objs)
-    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE)}
+    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
     said = [
         run.info.status,
         run.info.end_time,
@@ -201,12 +208,20 @@ def _place(client: MlflowClient) -> str | None:
 
 
 def _copy_run(
-    theirs: MlflowClient, ours: MlflowClient, run: Run, known: Run | None, experiment: str, *, whole: bool
-) -> None:
-    """Copy a run, or what its copy lacks; that it is whole is written last."""
+    theirs: MlflowClient,
+    ours: MlflowClient,
+    run: Run,
+    known: Run | None,
+    experiment: str,
+    parent: str | None,
+    *,
+    whole: bool,
+) -> str:
+    """Copy a run, under the parent that is given, or what its copy lacks; that it is whole is written last. Return its id."""
     from mlflow.entities import Metric, Param, RunTag
 
-    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE)}
+    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
+    tags |= {PARENT: parent} if parent else {}
     if known is None:
         origin, (start, title) = _origin(run), (run.info.start_time, run.info.run_name)
 
@@ -241,6 +256,7 @@ def _copy_run(
         ours.update_run(name, status=run.info.status)
     if whole:
         ours.set_tag(name, STATE, _state(run))
+    return str(name)
 
 
 def _copy_artifacts(theirs: MlflowClient, ours: MlflowClient, run: str, copy: str) -> None:

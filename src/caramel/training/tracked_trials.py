@@ -90,7 +90,7 @@ class Trials:
             key=fingerprint(__name__, name, trial),
             params=params,
             data=self.data,
-            tags={**tags, **({"mlflow.parentRunId": self.parent} if self.parent else {})},
+            tags={**tags, **({tracking.PARENT: self.parent} if self.parent else {})},
             root=self.root,
         )
 
