@@ -68,7 +68,8 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
 def _renewed(root: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
     """Write what nobody changed since caramel wrote it; return what was written, and what both changed."""
     old, new = read_sums(root / SUMS), sums_of(files)
-    written, kept = [], []
+    written: list[str] = []
+    kept: list[str] = []
     for name, digest in new.items():
         path = root / name
         here = file_hash(path) if path.is_file() else None
