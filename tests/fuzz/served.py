@@ -80,6 +80,28 @@ def stage_negatives() -> None:
     write(tables.PAIRS, pairs, "data/scenes/pairs.parquet")
 
 
+def replies() -> None:
+    """Captions, params that ask a language model for more, and its replies, kept and published, that answer all of it."""
+    from obliging_writer import MODEL, obliging
+    from obliging_writer import write as asked
+
+    common = {"scene": None, "split": "test", "source": "files"}
+    rows = [{"pair_id": f"p{n}", "image_id": f"i{n}", "caption": caption(n), **common} for n in range(2)]
+    write(tables.PAIRS, rows, "data/scenes/pairs.parquet")
+    server = chat_server.ChatServer(obliging)
+    try:
+        pairs = tables.frame(tables.PAIRS, rows)
+        out = asked(server.url, Path("work/replies"), pairs, attempts=1)
+    finally:
+        server.close()
+    Path("inputs/replies").mkdir(parents=True)
+    shutil.copy(out / "replies.parquet", "inputs/replies")
+    Path("work/replies/r.sqlite").rename("work/replies/replies.sqlite")
+    shutil.rmtree(out)
+    model = {**MODEL, "target": "chat:m@http://127.0.0.1:9/v1", "name": "m"}
+    params_file(negatives={"backend": "language_model", "attempts": 2, "language_model": model})
+
+
 def synthetic_project() -> None:
     """What all stages would have written."""
     synthetic.write_all(Path("data"), per_subtype=2, seeds=1)

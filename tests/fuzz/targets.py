@@ -38,6 +38,7 @@ NOT_AUDITED = ("crepe_retrieval", "zero_shot", "svo_probes", "coco_retrieval", "
 NOT_AUDITED += ("negbench_retrieval",)
 JOINED = ("conme", "natural_bench_questions")  # a caption is made of two fields
 TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "parquet", "txt"))
+REPLIES = ("inputs/replies/replies.parquet", "work/replies/replies.sqlite", "params.yaml")
 NOTHING = ("nothing",)  # no file is mutated
 
 BLIND = "--out out --scorer length --folds 2"
@@ -257,6 +258,7 @@ def _projects() -> list[Target]:
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),
         _target("tracking options", projects.tracked, COPY, files=NOTHING, options=True, **copied),
+        _target("budget", served.replies, "budget", files=REPLIES, rewrites=REPLIES[1:2], weight=2),
         _target("timings", projects.timings, "timings", files=("work/timings.jsonl",), weight=2),
     ]
 
