@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from caramel.audit.files.inputs_of_audit import read_rows
-from caramel.audit.set_statistics import ALL, COLUMNS, NO_TOPIC, set_statistics
+from caramel.audit.set_statistics import ALL, BOX, COLUMNS, NO_TOPIC, set_statistics
 
 DATA = os.environ.get("CARAMEL_DATA")
 ROWS = pd.DataFrame(
@@ -44,6 +44,8 @@ def test_figures_of_a_small_set_are_those_that_are_counted_by_hand() -> None:
     }
     assert of["noun"].to_dict() == {"bed": 0.5, "car": 0.5, "dog": 0.5}
     assert found["replace_obj", "P1-N", "lexical", "median"] == pytest.approx((2 / 3 + 4 / 5) / 2, abs=1e-6)
+    box = [found["replace_obj", "P1-N", "lexical", name] for name in BOX]
+    assert box == sorted(box)
     assert found["swap_att", "P1", "topic", NO_TOPIC] == 1
     assert ("swap_att", "P2", "words", "mean") not in found.index
 

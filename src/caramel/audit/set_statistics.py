@@ -25,6 +25,7 @@ SIDES = {"caption": "P1", "caption2": "P2", "negative_caption": "N"}
 ALL, NO_TOPIC = "all", "none of these"
 ROWS, LENGTH, SPEECH, TOPIC, NOUN = "rows", "words", "part of speech", "topic", "noun"
 SHARES = {"low": 0.25, "median": 0.5, "high": 0.75}  # quantiles
+BOX = {"least": 0.05, **SHARES, "most": 0.95}  # of a box plot: ends of the whiskers, of the box, and between
 MOST = 10  # nouns that are named
 # What the lists leave out, since it names what their words name as well.
 WIDER = dict.fromkeys(("person", "persons", "people", "crowd"), "person")
@@ -49,7 +50,7 @@ def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataF
     part of speech   share of the words in [0, 1]; see ``word_classes``
     topic            share of the texts in [0, 1] that name a noun of the group; a text may be of several
     noun             share of the texts that name it, of the most frequent
-    lexical …        quartiles of the similarity of two texts, such as P1-N: lexical, and with a parser syntactic and sls
+    lexical …        quantiles (``BOX``) of the similarity of two texts, such as P1-N: lexical, and with a parser syntactic and sls
 
     Args:
         rows: columns pair_id, image_id, subtype, caption, caption2 (or None) and negative_caption.
@@ -120,6 +121,6 @@ def _similarities(similar: pd.DataFrame) -> Iterator[tuple[str, str, str, float]
     for pair, of_pair in similar.groupby("pair", sort=False):
         for measure in ("lexical", "syntactic", "sls"):
             values = of_pair[measure].dropna()
-            for name, share in SHARES.items():
+            for name, share in BOX.items():
                 if len(values):
                     yield str(pair), measure, name, float(values.quantile(share))

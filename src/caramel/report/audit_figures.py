@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -88,6 +88,46 @@ def _edges(values: npt.NDArray[np.float64]) -> list[float]:
     return edges
 
 
+def quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
+    """Return box plots by their quantiles.
+
+    Args:
+        panels_of: title -> pair of texts -> five similarities in [0, 1]: ends of the whiskers and of the box, the median third.
+    """
+
+    def draw(theme: Theme) -> Figure:
+        figure, panels = panel_grid(len(panels_of), columns=4, width=2.4 * min(4, len(panels_of)), height=2)
+        for axes, (title, boxes) in zip(panels, panels_of.items(), strict=True):
+            ends = ("whislo", "q1", "med", "q3", "whishi")
+            stats = [
+                {"label": name, **dict(zip(ends, values, strict=True))} for name, values in boxes.items()
+            ]
+            drawn = axes.bxp(stats, widths=0.55, patch_artist=True, showfliers=False, **_strokes(theme))
+            _filled(drawn["boxes"], theme)
+            axes.set(title=title, ylim=(-0.02, 1.02))
+            axes.grid(axis="y", alpha=0.5)
+        return figure
+
+    return picture(draw)
+
+
+def _strokes(theme: Theme) -> dict[str, dict[str, Any]]:
+    """Return how the lines of a box plot look."""
+    line = {"color": theme.ink, "linewidth": 1}
+    return {
+        "boxprops": {"edgecolor": theme.ink},
+        "medianprops": {**line, "linewidth": 2},
+        "whiskerprops": line,
+        "capprops": line,
+    }
+
+
+def _filled(boxes: Sequence[Any], theme: Theme) -> None:
+    """Give each box its colour."""
+    for box, colour in zip(boxes, theme.series[1:], strict=False):
+        box.set_facecolor(colour)
+
+
 def similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> Picture:
     """Return box plots as Figure 6 of SugarCrepe++ (Dumpala et al. 2024); whiskers reach 1.5 × the box.
 
@@ -97,17 +137,13 @@ def similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> 
 
     def draw(theme: Theme) -> Figure:
         figure, panels = panel_grid(len(panels_of), columns=3, width=3 * min(3, len(panels_of)), height=2.8)
-        line = {"color": theme.ink, "linewidth": 1}
         for axes, (title, boxes) in zip(panels, panels_of.items(), strict=True):
             drawn = axes.boxplot(
                 [list(values) for values in boxes.values()],
                 tick_labels=list(boxes),
                 widths=0.55,
                 patch_artist=True,
-                boxprops={"edgecolor": theme.ink},
-                medianprops={**line, "linewidth": 2},
-                whiskerprops=line,
-                capprops=line,
+                **_strokes(theme),
                 flierprops={
                     "marker": ".",
                     "markersize": 3,
@@ -115,8 +151,7 @@ def similarity_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> 
                     "markerfacecolor": theme.series[0],
                 },
             )
-            for box, colour in zip(drawn["boxes"], theme.series[1:], strict=False):
-                box.set_facecolor(colour)
+            _filled(drawn["boxes"], theme)
             axes.set(title=title, ylim=(-0.02, 1.02))
             axes.grid(axis="y", alpha=0.5)
         return figure

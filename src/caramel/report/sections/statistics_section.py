@@ -10,6 +10,7 @@ import pandas as pd
 from caramel import tables
 from caramel.audit.set_statistics import (
     ALL,
+    BOX,
     LENGTH,
     NOUN,
     ROWS,
@@ -21,11 +22,13 @@ from caramel.audit.set_statistics import (
 )
 from caramel.audit.similarity.lexical import PAIRS
 from caramel.draws import stable_keys
-from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, percent
+from caramel.report.audit_figures import quantile_boxes
+from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, count, percent
 from caramel.report.inputs import Skipped
 
 NOTE = "P1: caption; P2: paraphrase; N: negative."
 MOST = 20_000  # rows that are looked at where there are no instances
+PANELS = 12  # subtypes of which each has a panel of the figure
 LEAST = 0.005  # share of the texts from which on a topic is shown
 
 
@@ -67,7 +70,7 @@ def statistics_blocks(found: pd.DataFrame) -> list[Block]:
     blocks.append(
         TableBlock("Most frequent nouns", ("Subtype", *sides), nouns, labels=1 + len(sides), folded=True)
     )
-    blocks.append(_similar(found, figures, subtypes))
+    blocks += _similar(found, figures, subtypes)
     return blocks
 
 
@@ -114,19 +117,31 @@ def _nouns(found: pd.DataFrame, subtype: str, side: str) -> str:
     )
 
 
-def _similar(found: pd.DataFrame, figures: pd.Series, subtypes: list[str]) -> TableBlock:
-    """Return medians and quartiles of the similarity of two texts by subtype, SLS where a parser was given."""
+def _similar(found: pd.DataFrame, figures: pd.Series, subtypes: list[str]) -> list[Block]:
+    """Return box plots and quartiles of the similarity of two texts by subtype, SLS where a parser was given."""
     measure = "sls" if "sls" in set(found["about"]) else "lexical"
-    pairs = [pair for pair in PAIRS if pair in set(found["text"])]
-    rows = []
-    for subtype in subtypes:
-        cells = []
-        for pair in pairs:
-            there = (subtype, pair, measure, "median") in figures.index
-            low, median, high = (
-                figures[subtype, pair, measure, n] if there else float("nan") for n in SHARES
-            )
-            cells.append(Cell(f"{median:.2f}", f"{low:.2f} to {high:.2f}") if there else Cell(MISSING))
-        rows.append([Cell(subtype), *cells])
     title = "SLS" if measure == "sls" else "Lexical similarity over words, the first factor of SLS"
-    return TableBlock(f"{title}: median and quartiles", ("Subtype", *pairs), rows)
+    pairs = [pair for pair in PAIRS if pair in set(found["text"])]
+    boxes = {
+        subtype: {
+            pair: [float(figures[subtype, pair, measure, name]) for name in BOX]
+            for pair in pairs
+            if (subtype, pair, measure, "median") in figures.index
+        }
+        for subtype in subtypes
+    }
+    rows = [
+        [Cell(subtype), *(_quartiles(of[pair]) if pair in of else Cell(MISSING) for pair in pairs)]
+        for subtype, of in boxes.items()
+    ]
+    drawn = boxes if len(boxes) <= PANELS else {ALL: boxes[ALL]}
+    caption = f"{title}, by subtype: median, quartiles, and 90 % between the whiskers. {NOTE}"
+    return [
+        FigureBlock("statistics", quantile_boxes(drawn), caption, "Box plots of similarity by subtype."),
+        TableBlock(f"{title}: median and quartiles", ("Subtype", *pairs), rows),
+    ]
+
+
+def _quartiles(box: list[float]) -> Cell:
+    _, low, median, high, _ = box
+    return Cell(f"{median:.2f}", f"{low:.2f} to {high:.2f}")
