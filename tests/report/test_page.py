@@ -259,9 +259,11 @@ def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) ->
         "curves_generator",
         "curves_writer",
         "gain_against_loss",
+        "statistics",
         "subtypes",
         "yield",
     ]
+    assert (out / "statistics.csv").read_text().startswith("subtype,text,about,name,value\n")
     numbers = json.loads((out / "summary.json").read_text())["numbers"]
     assert 0 < numbers["Group/base"] < 1
     assert 0 < numbers["I→T R@1/trohn_img"] < 1
