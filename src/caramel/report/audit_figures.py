@@ -111,7 +111,7 @@ def quantile_boxes(panels_of: Mapping[str, Mapping[str, Sequence[float]]]) -> Pi
     return picture(draw)
 
 
-def _strokes(theme: Theme) -> dict[str, dict[str, Any]]:
+def _strokes(theme: Theme) -> Any:  # keywords of Axes.boxplot and bxp
     """Return how the lines of a box plot look."""
     line = {"color": theme.ink, "linewidth": 1}
     return {
