@@ -18,6 +18,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +54,9 @@ def read_lock(root: Path) -> dict[str, Any]:
         raise DataError(f"{error} Run `caramel doctor --fix`.") from error
 
 
+@lru_cache(maxsize=2)  # half a second for the lock of all stages, which every tracked run asks for
 def parse_lock(content: bytes, where: str) -> dict[str, Any]:
-    """Return what a lock file holds if DVC would take it and every output has its hash.
+    """Return what a lock file holds, not to be changed, if DVC would take it and every output has its hash.
 
     An output that a version-aware remote keeps is listed file by file; it gets the hash of that listing.
 
