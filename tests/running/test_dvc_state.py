@@ -255,8 +255,8 @@ def test_a_broken_lock_is_kept_where_dvcs_folder_is_a_volume_of_its_own(
 
 def test_a_lock_that_did_not_change_is_parsed_once_and_one_that_did_anew(tmp_path: Path) -> None:
     lock = tmp_path / "dvc.lock"
-    lock.write_text(WHOLE.format(md5="0" * 32), encoding="utf-8")
+    lock.write_text(WHOLE.format(md5="a" * 32), encoding="utf-8")
     first = dvc_state.read_lock(tmp_path)
     assert dvc_state.read_lock(tmp_path) is first
-    lock.write_text(WHOLE.format(md5="1" * 32), encoding="utf-8")
-    assert dvc_state.read_lock(tmp_path)["stages"]["b"]["outs"][0]["md5"] == "1" * 32
+    lock.write_text(WHOLE.format(md5="b" * 32), encoding="utf-8")
+    assert dvc_state.read_lock(tmp_path)["stages"]["b"]["outs"][0]["md5"] == "b" * 32
