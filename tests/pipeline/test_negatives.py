@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import runpy
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,20 @@ def test_word_lists_write_negatives_and_a_model_paraphrases(server: ChatServer) 
     paraphrases = tables.read(tables.PARAPHRASES, "data/negatives/paraphrases.parquet")
     assert paraphrases["generator"].tolist() == ["language_model"] * len(CAPTIONS)
     assert len(server.requests) == 2 * len(CAPTIONS)
+
+
+def test_replies_in_their_folder_make_the_tables_again_without_a_server_and_without_what_was_kept(
+    server: ChatServer,
+) -> None:
+    run(server, backend="language_model")
+    first = {path.name: path.read_bytes() for path in Path("data/negatives").iterdir()}
+    asked = len(server.requests)
+    shutil.rmtree("work")
+    Path("inputs/replies").mkdir(parents=True)
+    shutil.move("data/negatives/replies.parquet", "inputs/replies/published.parquet")
+    run(server, backend="language_model")
+    assert {path.name: path.read_bytes() for path in Path("data/negatives").iterdir()} == first
+    assert len(server.requests) == asked
 
 
 def test_without_a_model_there_are_neither_replies_nor_verdicts(server: ChatServer) -> None:
