@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from chat_server import ChatServer
+from obliging_writer import obliging
 from small_visual_genome import item, region, wordnet, write
 
 from caramel import cli
@@ -99,6 +101,24 @@ def test_productivity_has_five_negatives_a_type_and_is_read_back(
     assert [path.read_bytes() for path in files] == [
         path.read_bytes() for path in sorted(again.rglob("prod_*.csv"))
     ]
+
+
+def test_a_language_model_writes_captions_of_more_than_four_atoms(
+    call: Call, graphs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = ChatServer(obliging)
+    made = ["--graphs", graphs, "--words", "lists", "--walks", 1, "--each", 3]
+    code, said = call("productivity", *made, "--out", tmp_path / "set", "--writer", f"chat:m@{server.url}")
+    server.close()
+    assert code == 0, said
+    files = {path.stem.rpartition("_")[2]: path for path in (tmp_path / "set" / "atom").iterdir()}
+    for n, path in files.items():
+        for row in regions(path, {"": "hard_negs"}).kept:
+            assert row.caption.startswith("There is") == (int(n) > 4), row.caption
+    assert {"4", "7"} <= set(files)
+    assert (tmp_path / "work" / "replies" / "replies.sqlite").is_file()
 
 
 def test_nothing_is_written_over_what_is_read(call: Call, graphs: Path, tmp_path: Path) -> None:

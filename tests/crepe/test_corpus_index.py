@@ -12,7 +12,7 @@ import pytest
 from caramel.crepe import corpus_index
 from caramel.crepe.corpus_index import build, items_of, seen, split_of
 from caramel.crepe.parsers.phrase_parser import phrase_parser
-from caramel.errors import DataError
+from caramel.errors import BackendError, DataError
 from caramel.kinds.scene_graph import Atom, Edge, Node, SceneGraph
 
 ATOMS: frozenset[Atom] = frozenset(
@@ -84,6 +84,26 @@ def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
         assert dict(zip(found["item"], found["count"], strict=True)) == wanted
         assert found["item"].is_monotonic_increasing
     assert calls == ["ray", "inline"]
+
+
+def test_of_what_another_parser_finds_words_that_are_looked_for_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("one\ntwo")
+    said = SceneGraph(
+        (Node("cat"), Node("dog", ("old", "wet")), Node("grass")),
+        (Edge(1, "on", 2), Edge(1, "near", 2), Edge(0, "on", 2)),
+    )
+    monkeypatch.setattr(
+        corpus_index, "GRAPH_PARSERS", {"made": lambda target, atoms: lambda texts: [said] * len(texts)}
+    )
+    found = pd.read_parquet(build(corpus, ATOMS, column="", folder=tmp_path, parser="made"))
+    known = SceneGraph((Node("dog", ("wet",)), Node("grass")), (Edge(0, "on", 1),))
+    assert dict(zip(found["item"], found["count"], strict=True)) == dict.fromkeys(items_of(known), 2)
+    monkeypatch.undo()
+    with pytest.raises(BackendError, match="Did you mean 'phrases'"):
+        build(corpus, ATOMS, column="", folder=tmp_path, parser="phrase")
 
 
 def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_path: Path) -> None:
