@@ -91,6 +91,7 @@ for _command in (
     versions.diff,
     releases.release,
     releases.release_model,
+    releases.register,
     project.ui,
     project.timings,
     tracked_runs.tracking,

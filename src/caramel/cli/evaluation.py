@@ -103,7 +103,8 @@ def evaluate(
     encoded again, and a broken run goes on where it stopped.
 
     \b
-    SPEC is FAMILY:TARGET, or LABEL=FAMILY:TARGET to name the model in tables:
+    SPEC is FAMILY:TARGET, or LABEL=FAMILY:TARGET to name the model in tables; models:/NAME/VERSION or models:/NAME@ALIAS
+    is one that `caramel register` put into MLflow's registry:
       LINES
 
     \b
@@ -115,8 +116,10 @@ def evaluate(
     from caramel.evaluation import evaluate as library
     from caramel.evaluation.before_scoring import missing
     from caramel.evaluation.results import run_files
+    from caramel.release.publishing_models.registering import resolved
     from caramel.report.terminal import metrics_text
 
+    models = tuple(map(resolved, models))
     sources = _sources(benchmarks, data, images)
     if dry_run:
         lines = missing(models, sources, limit)

@@ -115,3 +115,26 @@ def release_model(run: str, out: Path, pin: str | None, about: Path | None) -> N
     made = write(run, Path(), out=out, pin=pin, about=about)
     also = "and transformers" if made.transformers else f"; not transformers: {made.why_not}"
     say(f"Model {run}: {len(made.files)} files in {str(out)!r}, for open_clip {also}.".replace(" ;", ";"))
+
+
+@click.command()
+@click.argument("run")
+@click.option("--name", required=True, help="Of the model in the registry.")
+@click.option("--pin", help="Version that it was trained on, where several pins name its weights.")
+def register(run: str, name: str, pin: str | None) -> None:
+    """Put the model of RUN, as the tables of results call it, into MLflow's registry, under its tracked run.
+
+    Its version has the pin of its data as an alias, and is loaded by that: `caramel eval --model models:/NAME@ALIAS`, or
+    mlflow.pyfunc.load_model. Called again, it says the version that there is.
+
+    \b
+    Example:
+      caramel register trohn_img-11 --name trohn
+      caramel eval --model models:/trohn/1 --benchmark sugarcrepe --data benchmarks/ --out results/trohn
+    """
+    from caramel.release.publishing_models.registering import register as put
+
+    made = put(run, Path(), name=name, pin=pin)
+    say(
+        f"Model {run} is version {made.version} of {name!r}: models:/{name}/{made.version}, models:/{name}@{made.alias}"
+    )

@@ -30,7 +30,7 @@ def runs_of(pinned: Pin, root: Path) -> pd.DataFrame:
     Raises:
         ConfigError, DataError, ResourceError: the store cannot be read; see ``tracking.plan``.
     """
-    return pd.DataFrame([_row(run) for run in _found(pinned, root)], columns=list(COLUMNS))
+    return pd.DataFrame([_row(run) for run in tracked(pinned, root)], columns=list(COLUMNS))
 
 
 def tag_runs(pinned: Pin, root: Path) -> int:
@@ -39,7 +39,7 @@ def tag_runs(pinned: Pin, root: Path) -> int:
     Raises:
         ConfigError, DataError, ResourceError: as in ``runs_of``.
     """
-    if not (found := _found(pinned, root)):
+    if not (found := tracked(pinned, root)):
         return 0
     with opened_store(root) as (client, _):
         for run in found:
@@ -47,7 +47,7 @@ def tag_runs(pinned: Pin, root: Path) -> int:
     return len(found)
 
 
-def _found(pinned: Pin, root: Path) -> list[Run]:
+def tracked(pinned: Pin, root: Path) -> list[Run]:
     """Return the runs all of whose inputs are outputs of the version; where none was ever tracked, no store is made."""
     if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
         return []

@@ -69,8 +69,8 @@ def release_model(
         ConfigError: there is no such run, or the folder is not empty or is a link.
         DataError: no pin names this model, or several do and none is given.
     """
-    folder, output = _checkpoint(run, root)
-    pinned = _pin_of(output, pin, root)
+    folder, output = checkpoint_of(run, root)
+    pinned = pin_of(output, pin, root)
     clip = load_checkpoint(folder)
     place = about or (root / "release.yaml")
     said = read_about(place) if about or place.exists() else About()
@@ -84,7 +84,7 @@ def release_model(
     return ReleasedModel(files, not why_not, why_not)
 
 
-def _checkpoint(run: str, root: Path) -> tuple[Path, str]:
+def checkpoint_of(run: str, root: Path) -> tuple[Path, str]:
     """Return the folder of a run's model, and the output that it belongs to."""
     base, tuned = root / "data" / "base", root / "data" / "finetune"
     names = sorted(path.parent.name for path in tuned.glob(f"*/{WEIGHTS}"))
@@ -107,7 +107,7 @@ def _inside(path: Path, root: Path) -> bool:
     return path.resolve().is_relative_to(root.resolve())
 
 
-def _pin_of(output: str, pin: str | None, root: Path) -> Pin:
+def pin_of(output: str, pin: str | None, root: Path) -> Pin:
     """Return the pin whose models are those on disk."""
     names = sorted(path.stem for path in (root / "pins").glob("*.json")) if pin is None else [pin]
     digest = dvc_hash(root / output)
