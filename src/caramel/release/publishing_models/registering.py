@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import warnings
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,13 +96,15 @@ def _version(client: MlflowClient, name: str, weights: str) -> str | None:
 
 def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     """Log the checkpoint to its run, and make a version of it."""
-    import mlflow
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own classes, when it is imported
+        from mlflow import pyfunc
 
     logging.getLogger("mlflow.models.model").setLevel(logging.ERROR)  # that there is no signature
     with TemporaryDirectory() as scratch:
         model = Path(scratch, ARTIFACT)
         needed = [f"caramel=={metadata.version('caramel')}"]
-        mlflow.pyfunc.save_model(
+        pyfunc.save_model(
             model, loader_module=as_mlflow.__name__, data_path=str(folder), pip_requirements=needed
         )
         client.log_artifacts(run_id, str(model), ARTIFACT)
