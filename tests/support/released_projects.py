@@ -17,6 +17,7 @@ from caramel.release.publishing.questions import QUESTIONS
 from caramel.storage.image_store import referred
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'
+COMPOUNDS = {0: "unseen", 3: "seen"}  # of instances; of the others it is not known
 ODD = "../../odd: name#1+"  # of an image
 ABOUT = {
     "title": "Small: a <b>set</b>",
@@ -50,7 +51,7 @@ def instances() -> pd.DataFrame:
         caption2 = None if n == 2 else f"Also {n}."
         negative = None if n == 3 else f"n{n}"
         texts = (NASTY if n == 1 else f"A caption {n}.", caption2, f"Not {n}.", negative)
-        rows.append((f"p{n}:{kind}", image, *texts, kind.split("_")[0], kind, split, None))
+        rows.append((f"p{n}:{kind}", image, *texts, kind.split("_")[0], kind, split, COMPOUNDS.get(n)))
     return tables.frame(tables.INSTANCES, rows)
 
 

@@ -21,9 +21,11 @@ from ruamel.yaml import YAML
 
 from caramel import tables
 from caramel.benchmarks.readers.bivlc import BENCHMARK as BIVLC
+from caramel.benchmarks.readers.crepe_systematicity import BENCHMARK as CREPE
 from caramel.benchmarks.readers.sugarcrepe import BENCHMARK as SUGARCREPE
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK as SUGARCREPE_PP
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.kinds.benchmark import Rankings
 from caramel.release.publishing import picture_tables, tars
 from caramel.release.publishing.releasing import STAGING, SUMS, release
 from caramel.storage.image_store import Pictures
@@ -114,7 +116,10 @@ def test_public_formats_are_read_back_to_the_same_instances(
     images = tmp_path / "images"
     with tarfile.open(formats / "images.tar") as tar:
         tar.extractall(images, filter="data")
-    assert all(path.parent == images for path in images.rglob("*")), "no name leads into another folder"
+    of_crepe = images / "VG_100K"
+    assert all(path.parent in (images, of_crepe) for path in images.rglob("*")), (
+        "no name leads into another folder"
+    )
     pinned = released_projects.instances()
     pinned = pinned[pinned["split"] == "test"].sort_values(
         "subtype", key=lambda s: s.map(tables.SUBTYPES.index), kind="stable"
@@ -141,6 +146,25 @@ def test_public_formats_are_read_back_to_the_same_instances(
         for column, name in sides.items():
             shown = [Path(task.images[place].path).read_bytes() for place in rows[column]]
             assert shown == [pictures[image] for image in expected[name]]
+
+
+def test_a_csv_of_crepe_is_read_back_to_the_instances_whose_compounds_are_known(
+    released: Path, pictures: Pictures, tmp_path: Path
+) -> None:
+    formats = released / "formats" / "test"
+    with tarfile.open(formats / "images.tar") as tar:
+        tar.extractall(tmp_path, filter="data")
+    task = CREPE.read(formats / "crepe_systematicity", tmp_path)
+    assert isinstance(task, Rankings)
+    pinned = released_projects.instances().set_index("compounds")
+    assert list(task.rows["subsets"]) == [["train/sc/atom"], ["train/uc/atom"]]
+    for known, query in zip(("seen", "unseen"), task.rows.to_dict("records"), strict=True):
+        row = pinned.loc[known]
+        texts = [task.texts[place] for place in task.pools[query["pool"]]]
+        assert texts == [(row["caption"],), (row["negative_caption"],)]
+        shown = task.images[query["query"]]
+        assert Path(shown.path).read_bytes() == pictures[row["image_id"]]
+        assert shown.box == (0, 0, 6, 6)
 
 
 def test_webdataset_has_each_training_row_with_the_pictures_of_its_negatives(

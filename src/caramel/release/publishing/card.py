@@ -156,7 +156,7 @@ def _loading(facts: Facts) -> str:
     names = [part.name for part in parts]
     if "instances" in names:
         said.append(
-            "`formats/SPLIT/` has the instances in the files of SugarCrepe, SugarCrepe++ and BiVLC, and their images in "
+            "`formats/SPLIT/` has the instances in the files of SugarCrepe, SugarCrepe++, BiVLC and CREPE, and their images in "
             "`images.tar`: `tar -xf images.tar -C images`."
         )
     if "training" in names:

@@ -1,28 +1,41 @@
-"""Instances in the formats in which the field publishes: SugarCrepe, SugarCrepe++ and BiVLC, with the files of their images.
+"""Instances in the formats in which the field publishes: SugarCrepe, SugarCrepe++, BiVLC and CREPE, with the files of their images.
 
-``formats/SPLIT/sugarcrepe/replace_obj.json`` …, ``sugarcrepe_pp/``, ``bivlc/test.jsonl``, and ``images.tar`` with the
-files that they name. Rows have an ``instance_id`` of their own, which readers of these formats leave out.
+``formats/SPLIT/sugarcrepe/replace_obj.json`` …, ``sugarcrepe_pp/``, ``bivlc/test.jsonl``, ``crepe_systematicity/``, and
+``images.tar`` with the files that they name. Rows have an ``instance_id`` of their own, which readers of these formats leave
+out; CREPE's have none, since a row is a caption with all its negatives.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from caramel.benchmarks.readers.crepe_systematicity import NEGATIVES
+from caramel.benchmarks.visual_genome import FOLDERS
+from caramel.crepe.examples import Example, write
 from caramel.release.publishing.contents import shown_images
 from caramel.release.publishing.tars import write_images
 from caramel.storage.image_store import Pictures
 from caramel.tables import SUBTYPES
 
 
-def write_formats(rows: pd.DataFrame, pictures: Pictures, folder: Path) -> list[Path]:
+def write_formats(
+    rows: pd.DataFrame, pictures: Pictures, sizes: Mapping[str, tuple[int, int]], folder: Path
+) -> list[Path]:
     """Write instances split by split; return the files.
 
-    A format takes the rows that have what it asks for: a paraphrase (SugarCrepe++), a negative image (BiVLC).
+    A format takes the rows that have what it asks for: a paraphrase (SugarCrepe++), a negative image (BiVLC); one replaced
+    atom, and whether its compounds were seen in training (CREPE's systematicity).
+
+    Args:
+        rows: table ``instances``.
+        pictures: its images.
+        sizes: image_id -> width and height.
+        folder: to write to.
 
     Raises:
         DataError: an image is missing, or is not what the index says.
@@ -32,8 +45,14 @@ def write_formats(rows: pd.DataFrame, pictures: Pictures, folder: Path) -> list[
         of_split = rows[rows["split"] == split]
         place = folder / str(split)
         place.mkdir(parents=True)
-        files = write_images(shown_images(of_split), pictures, place / "images.tar")
+        crepe = _of_crepe(of_split)
+        numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(crepe["image_id"]))}
+        also = {
+            name: f"{FOLDERS[0]}/{n}.jpg" for name, n in numbers.items()
+        }  # as CREPE's readers look for them
+        files = write_images(shown_images(of_split), pictures, place / "images.tar", also)
         written.append(place / "images.tar")
+        written += _write_crepe(crepe, numbers, sizes, place / "crepe_systematicity")
         instances = [{str(k): v for k, v in row.items()} for row in of_split.to_dict("records")]
         for name, content in _texts(instances, files):
             (place / name).parent.mkdir(exist_ok=True)
@@ -59,6 +78,32 @@ def _texts(rows: Sequence[dict[str, Any]], files: dict[str, str]) -> Iterator[tu
     lines = [_bivlc(row, files) for row in rows if isinstance(row["negative_image_id"], str)]
     if lines:
         yield "bivlc/test.jsonl", "".join(f"{json.dumps(row)}\n" for row in lines)
+
+
+def _of_crepe(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that CREPE's systematicity asks: of which a caption with one atom replaced is told, by what was trained on."""
+    return rows[(rows["type"] == "replace") & rows["compounds"].notna()]
+
+
+def _write_crepe(
+    rows: pd.DataFrame, numbers: Mapping[str, str], sizes: Mapping[str, tuple[int, int]], folder: Path
+) -> list[Path]:
+    """Write a file for each of seen and unseen compounds, a row for each picture and caption; return the files.
+
+    Of the negatives of two compounds, which CREPE has in a second column, there are none.
+    """
+    written = []
+    for known, of in rows.groupby("compounds", sort=True):
+        examples = []
+        for (image, caption), same in of.groupby(["image_id", "caption"], sort=False):
+            negatives = {
+                NEGATIVES["atom"]: list(dict.fromkeys(same["negative_caption"])),
+                NEGATIVES["comp"]: [],
+            }
+            examples.append(Example(numbers[image], (0, 0, *sizes[image]), str(caption), negatives))
+        written.append(folder / f"syst_vg_hard_negs_{known}_compounds_in_train.csv")
+        write(written[-1], examples)
+    return written
 
 
 def _crepe(row: dict[str, Any], files: dict[str, str]) -> dict[str, Any]:

@@ -155,7 +155,9 @@ def _write_data(
     for key, rows in frames.items():
         write_pictured(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
     if "instances" in frames:
-        write_formats(frames["instances"], pictures, folder / "formats")
+        sides = zip(index["width"].tolist(), index["height"].tolist(), strict=True)
+        sizes = dict(zip(index["image_id"], sides, strict=True))
+        write_formats(frames["instances"], pictures, sizes, folder / "formats")
     if "training" in frames:
         write_webdataset(frames["training"], pictures, folder / "webdataset")
 

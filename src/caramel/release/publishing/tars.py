@@ -10,6 +10,7 @@ import tarfile
 from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
@@ -43,6 +44,12 @@ class Tar:
         about.size = len(data)
         self._file.addfile(about, io.BytesIO(data))
         self.bytes += len(data)
+
+    def link(self, name: str, to: str) -> None:
+        """Add another name of a member, which takes no room."""
+        about = tarfile.TarInfo(name)
+        about.type, about.linkname = tarfile.LNKTYPE, to
+        self._file.addfile(about)
 
     def close(self) -> None:
         """End the file."""
@@ -87,8 +94,13 @@ def file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
     return f"{plain}.{hashlib.sha256(image_id.encode()).hexdigest()[:12]}.{ending}"
 
 
-def write_images(names: list[str], pictures: Pictures, path: Path) -> dict[str, str]:
-    """Write images to a tar file, each compared with its SHA-256; return image_id -> name of its file there."""
+def write_images(
+    names: list[str], pictures: Pictures, path: Path, also: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, str]:
+    """Write images to a tar file, each compared with its SHA-256; return image_id -> name of its file there.
+
+    ``also``: image_id -> a further name of some.
+    """
     files: dict[str, str] = {}
     taken: set[str] = set()
     with tar(path) as to:
@@ -97,6 +109,8 @@ def write_images(names: list[str], pictures: Pictures, path: Path) -> dict[str, 
             files[name] = file_name(name, suffix(data, name), taken)
             taken.add(files[name].lower())
             to.add(files[name], data)
+            if name in also:
+                to.link(also[name], files[name])
     return files
 
 
