@@ -127,6 +127,46 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {p.relative_to(folder).as_posix(): p.read_bytes() for p in files}
 
 
+def test_a_pin_is_found_on_a_branch_and_by_a_tag_that_are_not_the_default(
+    pushed: str, tmp_path: Path, reader: None
+) -> None:
+    work = tmp_path / "work"
+    run("git", "clone", "-q", pushed, str(work), root=tmp_path)
+
+    def pinned(name: str, created: str) -> None:
+        kept = json.loads((work / "pins" / "v1.json").read_text(encoding="utf-8"))
+        path = work / "pins" / f"{name}.json"
+        path.write_text(json.dumps({**kept, "name": name, "created": created}), encoding="utf-8")
+        run("git", "add", "-A", root=work)
+        run("git", "commit", "-qm", name, root=work)
+
+    run("git", "checkout", "-q", "-b", "camera-ready", root=work)
+    pinned("v2", "2026-01-01")
+    run("git", "checkout", "-q", "--detach", root=work)
+    pinned("v3", "2026-01-01")
+    run("git", "tag", "third", root=work)
+    run("git", "checkout", "-q", "-B", "other", "camera-ready~1", root=work)
+    pinned("v4", "2026-01-01")
+    run("git", "checkout", "-q", "-B", "another", "camera-ready~1", root=work)
+    pinned("v4", "2026-02-02")
+    bare = tmp_path / "bare.git"
+    shutil.copytree(pushed.removeprefix("file://"), bare)
+    run("git", "push", "-q", f"file://{bare}", "camera-ready", "other", "another", "third", root=work)
+    for name in ("v2", "v3"):
+        with opened(f"file://{bare}@{name}") as origin:
+            assert origin.pinned.name == name
+    assert get(f"file://{bare}@v2", ["rejects"], out=tmp_path / "out").files
+    with opened(f"file://{bare}") as origin:
+        assert origin.pinned.name == "v1", "of the default branch"
+    with (
+        pytest.raises(DataError, match=r"several pins 'v4'.*refs/heads/another and refs/heads/other"),
+        opened(f"file://{bare}@v4"),
+    ):
+        pass
+    with pytest.raises(DataError, match=r"no pin 'v9'. Pins: v1, v2, v3, v4\."), opened(f"file://{bare}@v9"):
+        pass
+
+
 def test_a_version_comes_back_byte_for_byte_from_a_git_url_alone(
     pushed: str, made: Path, tmp_path: Path, reader: None
 ) -> None:

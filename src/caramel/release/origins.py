@@ -94,7 +94,12 @@ def opened(source: str) -> Iterator[Origin]:
     with TemporaryDirectory(prefix="caramel-get-") as temporary:
         at_hand = (Path(place) / ".dvc").is_dir()
         root = Path(place) if at_hand else Path(temporary)
-        names = sorted(p.stem for p in (root / "pins").glob("*.json")) if at_hand else _cloned(place, root)
+        kept = (
+            {p.stem: "" for p in sorted((root / "pins").glob("*.json"))}
+            if at_hand
+            else _cloned(place, root, name)
+        )
+        names = [*kept]
         if name is None and len(names) > 1:
             raise ConfigError(
                 f"{called!r} has several versions. Name one: {called}@{names[-1]}; {', '.join(names)}."
@@ -104,8 +109,8 @@ def opened(source: str) -> Iterator[Origin]:
             raise DataError(f"{called!r} has {asked}. Pins: {', '.join(names) or 'none'}.")
         name = name or names[0]
         if not at_hand:
-            _take(root, f"pins/{name}.json", pin_path(name, root))
-            _take(root, ".dvc/config", root / ".dvc" / "config")
+            _take(root, kept[name], f"pins/{name}.json", pin_path(name, root))
+            _take(root, kept[name], ".dvc/config", root / ".dvc" / "config")
         yield Origin(place, root, read_pin(name, root), at_hand=at_hand)
 
 
@@ -118,19 +123,47 @@ def _parted(source: str) -> tuple[str, str | None]:
     return (place, name) if NAME.fullmatch(name) else (source, None)
 
 
-def _cloned(url: str, folder: Path) -> list[str]:
-    """Fetch the newest commit of a repository, no files of it; return the names of its pins."""
+def _cloned(url: str, folder: Path, name: str | None) -> dict[str, str]:
+    """Fetch the newest commit of a repository; return name of each pin in it -> the revision that has it.
+
+    Where the default branch has no such pin, those of all branches and tags are fetched and named.
+
+    Raises:
+        DataError: the pin is on several of these, and they differ.
+    """
+    git = ("-C", str(folder / "git"))
     _git("clone", "--quiet", "--bare", "--depth", "1", "--", url, str(folder / "git"), url=url)
-    listed = _git("-C", str(folder / "git"), "ls-tree", "--name-only", "-z", "HEAD", "pins/", url=url)
-    paths = [Path(path) for path in listed.decode(errors="replace").split("\0") if path.endswith(".json")]
-    return sorted(path.stem for path in paths if NAME.fullmatch(path.stem))
+    found = dict.fromkeys(_pins(folder, "HEAD", url), "HEAD")
+    if name in found or (name is None and found):
+        return found
+    every = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    _git(*git, "fetch", "--quiet", "--depth", "1", "origin", *every, url=url)
+    refs = _git(*git, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", url=url)
+    contents: dict[str, str] = {}
+    for ref in refs.decode(errors="replace").split():
+        for pin, content in _pins(folder, ref, url).items():
+            if contents.setdefault(pin, content) != content and pin == name:
+                raise DataError(
+                    f"{shown_address(url)!r} has several pins {name!r}, of other data: on {found[pin]} and {ref}. Whoever made "
+                    f"it has to say which is meant."
+                )
+            found.setdefault(pin, ref)
+    return dict(sorted(found.items()))
 
 
-def _take(folder: Path, name: str, to: Path) -> None:
-    """Write one file of the commit; a link is what it says, and leads nowhere."""
-    listed = _git("-C", str(folder / "git"), "ls-tree", "--name-only", "HEAD", name, url=name)
+def _pins(folder: Path, revision: str, url: str) -> dict[str, str]:
+    """Return name -> git's hash of the pins of a revision."""
+    listed = _git("-C", str(folder / "git"), "ls-tree", "-z", revision, "pins/", url=url)
+    lines = [line.partition("\t") for line in listed.decode(errors="replace").split("\0")]
+    files = {Path(path): about.split()[2] for about, _, path in lines if path.endswith(".json")}
+    return {path.stem: digest for path, digest in sorted(files.items()) if NAME.fullmatch(path.stem)}
+
+
+def _take(folder: Path, revision: str, name: str, to: Path) -> None:
+    """Write one file of a revision; a link is what it says, and leads nowhere."""
+    listed = _git("-C", str(folder / "git"), "ls-tree", "--name-only", revision, name, url=name)
     to.parent.mkdir(parents=True, exist_ok=True)
-    shown = ("-C", str(folder / "git"), "show", f"HEAD:{name}")
+    shown = ("-C", str(folder / "git"), "show", f"{revision}:{name}")
     to.write_bytes(_git(*shown, url=name) if listed else b"")
 
 
