@@ -3,7 +3,10 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
+import datasets
+import mlcroissant
 import pandas as pd
 import pytest
 from project import Project
@@ -186,6 +189,16 @@ def test_who_has_the_git_url_alone_gets_the_data_and_the_figures(smoke, tmp_path
     said = got.run("caramel", "verify", "v1", "--deep").stdout
     assert "The data set on disk is version v1." in said
     assert "comes out of its similarities to the last digit" in said
+    got.run("caramel", "release", "v1", "--out", "release", "--no-audit")
+    made = Path(got.folder, "release")
+    rows = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
+    rows = rows[rows["split"] == "test"].reset_index(drop=True)
+    released = datasets.load_dataset(str(made), "instances", split="test", cache_dir=str(tmp_path / "cache"))
+    texts = ["instance_id", "caption", "negative_caption"]
+    pd.testing.assert_frame_equal(released.to_pandas()[texts], rows[texts], check_dtype=False)
+    records = mlcroissant.Dataset(str(made / "croissant.json")).records("instances")
+    told = {record["instances/instance_id"]: record["instances/caption"] for record in records}
+    assert {told[name.encode()].decode() for name in rows["instance_id"]} == {*rows["caption"]}
 
 
 def test_text_tables_are_rebuilt_to_the_same_bytes(smoke, tmp_path) -> None:

@@ -134,9 +134,8 @@ def test_a_pin_is_found_on_a_branch_and_by_a_tag_that_are_not_the_default(
     run("git", "clone", "-q", pushed, str(work), root=tmp_path)
 
     def pinned(name: str, created: str) -> None:
-        kept = json.loads((work / "pins" / "v1.json").read_text(encoding="utf-8"))
-        path = work / "pins" / f"{name}.json"
-        path.write_text(json.dumps({**kept, "name": name, "created": created}), encoding="utf-8")
+        made = pin_file.read_pin("v1", work).model_copy(update={"name": name, "created": created})
+        pin_file.write_pin(made, work / "pins" / f"{name}.json")
         run("git", "add", "-A", root=work)
         run("git", "commit", "-qm", name, root=work)
 

@@ -141,13 +141,13 @@ def _noise(facts: Facts, contents: Contents) -> str:
     found, images = [], contents.figures("data/filter_images/metrics.json")
     if drawn := images.get("candidates"):
         found.append(
-            f"Of {drawn['n']:,} candidate pictures {drawn['faithful']:.1%} were faithful to their caption by the judge "
+            f"Of {drawn['n']:,} candidate pictures {_percent(drawn['faithful'])} were faithful to their caption by the judge "
             f"{code(str(param(facts.pinned.params, 'filter_images.judge')))}; what was not is left out"
         )
     if (second := images.get("second_judge")) and "precision" in second:
         found.append(
-            f"A second judge, {code(str(second['name']))}, is right on {second['precision']:.1%} of what it takes and "
-            f"takes {second['recall']:.1%} of what is right, measured against the first"
+            f"A second judge, {code(str(second['name']))}, is right on {_percent(second['precision'])} of what it takes and "
+            f"takes {_percent(second['recall'])} of what is right, measured against the first"
         )
     blind = contents.figures("data/refine/blind.json")
     best = max((f["all"]["accuracy"], n) for n, f in blind.items()) if blind else None
@@ -159,6 +159,11 @@ def _noise(facts: Facts, contents: Contents) -> str:
         again = int(facts.instances.duplicated(["image_id", "caption", "negative_caption"]).sum())
         found.append(f"{again:,} instances repeat image and both captions of another")
     return ". ".join(found) + "." if found else "None was measured."
+
+
+def _percent(share: float | None) -> str:
+    """Return a share as text; of nothing there is none."""
+    return "none (there are none)" if share is None else f"{share:.1%}"
 
 
 def _acquired(facts: Facts, contents: Contents) -> str:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from caramel.benchmarks.readers.crepe_systematicity import NEGATIVES
 from caramel.benchmarks.visual_genome import FOLDERS
-from caramel.crepe.examples import Example, write
+from caramel.crepe.example_files import Example, write
 from caramel.release.publishing.contents import shown_images
 from caramel.release.publishing.tars import write_images
 from caramel.storage.image_store import Pictures

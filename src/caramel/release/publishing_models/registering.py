@@ -1,6 +1,6 @@
 """A run's model in MLflow's registry: ``caramel register``, and ``models:/…`` as the spec of a model.
 
-The registered model is the checkpoint as an artifact of the run that trained it, loaded by ``models.clip.as_mlflow``. Its
+The registered model is the checkpoint as an artifact of the run that trained it, loaded by ``as_mlflow``. Its
 source is said by the run's id, so that a store that is moved finds it.
 """
 
@@ -15,9 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from caramel.errors import BackendError, ConfigError, DataError
-from caramel.models.clip import as_mlflow
 from caramel.models.clip.checkpoints import WEIGHTS
 from caramel.release.pin_file import Pin
+from caramel.release.publishing_models import as_mlflow
 from caramel.release.publishing_models.model_release import checkpoint_of, pin_of
 from caramel.release.runs import tracked
 from caramel.running.tracking import opened_store
@@ -98,15 +98,13 @@ def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     """Log the checkpoint to its run, and make a version of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of its own classes, when it is imported
-        from mlflow import pyfunc
+        from mlflow.pyfunc import save_model
 
     logging.getLogger("mlflow.models.model").setLevel(logging.ERROR)  # that there is no signature
     with TemporaryDirectory() as scratch:
         model = Path(scratch, ARTIFACT)
         needed = [f"caramel=={metadata.version('caramel')}"]
-        pyfunc.save_model(
-            model, loader_module=as_mlflow.__name__, data_path=str(folder), pip_requirements=needed
-        )
+        save_model(model, loader_module=as_mlflow.__name__, data_path=str(folder), pip_requirements=needed)
         client.log_artifacts(run_id, str(model), ARTIFACT)
     if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)
