@@ -100,7 +100,7 @@ def _write_crepe(
                 NEGATIVES["atom"]: list(dict.fromkeys(same["negative_caption"])),
                 NEGATIVES["comp"]: [],
             }
-            examples.append(Example(numbers[image], (0, 0, *sizes[image]), str(caption), negatives))
+            examples.append(Example(numbers[str(image)], (0, 0, *sizes[str(image)]), str(caption), negatives))
         written.append(folder / f"syst_vg_hard_negs_{known}_compounds_in_train.csv")
         write(written[-1], examples)
     return written
