@@ -1,8 +1,13 @@
-"""Takes the pictures of docs/comparing.md from MLflow's pages, in a real browser, of a project in which the default profile ran:
+"""Takes the pictures of the documentation in a real browser: of MLflow's pages of a project in which the default profile ran,
 
-    uv run --no-project --with playwright --with pillow python docs/screenshots.py PROJECT --tag pin.v1.0
+    uv run --no-project --with playwright --with pillow --with markdown python docs/screenshots.py PROJECT --tag pin.v1.0
 
-Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; nothing is fetched but playwright.
+or, where one is named, of the page of differences of two versions, and of the datasheet of a release:
+
+    … docs/screenshots.py PROJECT --diff ONE TWO
+    … docs/screenshots.py PROJECT --datasheet PIN
+
+Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; nothing is fetched but playwright and markdown.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import json
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from urllib.parse import quote
@@ -25,6 +31,7 @@ PORT = 5077
 UI = f"http://127.0.0.1:{PORT}"
 TO = Path(__file__).parent / "pictures"
 WAIT = 15.0  # seconds until all figures of a page are drawn
+STYLE = "<style>body {font: 15px/1.5 sans-serif} main {max-width: 900px; margin: 2em auto}</style>"
 SIZE = {"width": 1500, "height": 900}
 
 
@@ -39,7 +46,14 @@ def taken(page: Page, name: str, url: str) -> None:
     page.goto("about:blank")
     page.goto(url)
     page.wait_for_load_state("load")
-    time.sleep(WAIT)  # the page goes on asking for new runs, so that no end of its requests can be waited for
+    time.sleep(
+        WAIT if url.startswith(UI) else 1
+    )  # MLflow's page goes on asking for new runs, so that no end of its requests can be waited for
+    saved(page, name)
+
+
+def saved(page: Page, name: str) -> None:
+    """Write a picture of what a page shows now."""
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB").resize((1200, 720))
     picture.quantize(96).save(TO / f"{name}.png", optimize=True)
 
@@ -78,6 +92,32 @@ def pictures(page: Page, tag: str) -> None:
     taken(page, "pin", runs_url(f'tags.`{tag}` != ""'))
 
 
+def difference(page: Page, project: Path, one: str, two: str) -> None:
+    """Take the page of the differences of two versions: its head, and pictures that came and went."""
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch, "difference.html")
+        subprocess.run(["caramel", "diff", one, two, "--page", str(place)], cwd=project, check=True)
+        taken(page, "difference", place.as_uri())
+        for picture in page.locator("img").all()[:1]:
+            picture.evaluate(
+                "it => window.scrollTo(0, it.getBoundingClientRect().top + window.scrollY - 150)"
+            )
+            saved(page, "difference_pictures")
+
+
+def datasheet(page: Page, project: Path, pin: str) -> None:
+    """Take the datasheet of a release, as pages that render Markdown show it."""
+    from markdown import markdown
+
+    with tempfile.TemporaryDirectory() as scratch:
+        out = Path(scratch, "release")
+        subprocess.run(["caramel", "release", pin, "--out", str(out), "--no-audit"], cwd=project, check=True)
+        text = markdown((out / "DATASHEET.md").read_text(encoding="utf-8"), extensions=["tables"])
+        place = Path(scratch, "datasheet.html")
+        place.write_text(f"<meta charset='utf-8'>{STYLE}<main>{text}</main>", encoding="utf-8")
+        taken(page, "datasheet", place.as_uri())
+
+
 def main() -> None:
     """Serve the pages for as long as the pictures are taken."""
     parser = argparse.ArgumentParser(
@@ -85,8 +125,22 @@ def main() -> None:
     )
     parser.add_argument("project", type=Path)
     parser.add_argument("--tag", default="pin.v1.0")
+    parser.add_argument("--diff", nargs=2, metavar=("ONE", "TWO"))
+    parser.add_argument("--datasheet", metavar="PIN")
     asked = parser.parse_args()
     TO.mkdir(exist_ok=True)
+    if asked.diff or asked.datasheet:
+        with sync_playwright() as browsers:
+            browser = browsers.chromium.launch(
+                executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+            )
+            page = browser.new_page(viewport=SIZE)
+            if asked.diff:
+                difference(page, asked.project, *asked.diff)
+            if asked.datasheet:
+                datasheet(page, asked.project, asked.datasheet)
+            browser.close()
+        return
     server = subprocess.Popen(["caramel", "ui", "--port", str(PORT)], cwd=asked.project)
     try:
         for _ in range(120):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import warnings
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +23,8 @@ from caramel.release.publishing_models.model_release import checkpoint_of, pin_o
 from caramel.release.runs import tracked
 from caramel.running.tracking import opened_store
 from caramel.running.tracking_store import store_root, tracking_uri
-from caramel.storage.files import file_hash
+from caramel.running.work_folder import WORK
+from caramel.storage.files import empty_folder, file_hash
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -31,6 +33,7 @@ REGISTERED = "models:/"
 ARTIFACT = "model"  # folder of the run
 CONTENT = "caramel.weights"  # tag of a version: SHA-256 of its weights
 _NAME = re.compile(r"[\w.-]{1,200}")
+_PARTS = re.compile(r"([/@])")
 _LABELLED = re.compile(rf"(?:(?P<label>[\w.+ -]+)=)?{REGISTERED}(?P<rest>[\w.-]+[/@][\w-]+)")
 
 
@@ -123,16 +126,37 @@ def resolved(spec: str) -> str:
     named = _LABELLED.fullmatch(spec)
     if named is None:
         return spec
-    uri = tracking_uri(store_root())
+    root = store_root()
+    uri, (name, mark, which) = tracking_uri(root), _PARTS.split(named["rest"])
     import mlflow
     from mlflow.exceptions import MlflowException
 
     try:
-        place = mlflow.artifacts.download_artifacts(f"{REGISTERED}{named['rest']}", tracking_uri=uri)
+        client = mlflow.MlflowClient(uri)
+        version = (
+            client.get_model_version_by_alias(name, which)
+            if mark == "@"
+            else client.get_model_version(name, which)
+        )
+        # At a place of its own: what was scored before is found again.
+        place = root / WORK / "registered" / f"{name}-{version.version}"
+        folder = _whole(place, version.tags)
+        if folder is None:
+            empty_folder(place)
+            mlflow.artifacts.download_artifacts(
+                f"{REGISTERED}{name}/{version.version}", dst_path=str(place), tracking_uri=uri
+            )
+            folder = _whole(place, version.tags)
     except (MlflowException, OSError) as error:
         raise BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}") from error
-    found = sorted(Path(place, "data").glob(f"*/{WEIGHTS}"))
-    if len(found) != 1:
-        raise BackendError(f"Model {spec!r} holds no checkpoint as `caramel register` puts it there.")
-    label = named["label"] or re.sub(r"[/@]", " ", named["rest"])
-    return f"{label}=open_clip:{found[0].parent}"
+    if folder is None:
+        raise BackendError(
+            f"Model {spec!r} holds no checkpoint as `caramel register` put it there, or other weights."
+        )
+    return f"{named['label'] or f'{name} {which}'}=open_clip:{folder}"
+
+
+def _whole(place: Path, tags: Mapping[str, str]) -> Path | None:
+    """Return the folder of the one checkpoint below a place whose weights are those that were registered."""
+    found = [path for path in sorted(place.rglob(WEIGHTS)) if file_hash(path) == tags.get(CONTENT)]
+    return found[0].parent if len(found) == 1 else None
