@@ -15,7 +15,8 @@ import pandas as pd
 
 from caramel.captions.asked.asking import Manner, keyed
 from caramel.captions.asked.conversation import Ask, Script
-from caramel.captions.asked.language_writer import STORE, Settings, adopt, texts, writer_of
+from caramel.captions.asked.language_writer import STORE, texts
+from caramel.captions.asked.model_settings import Settings, adopt, writer_of
 from caramel.captions.asked.reply_store import ReplyStore, open_replies
 from caramel.captions.asked.spending import Spent
 from caramel.captions.asked.text_verdicts import folded

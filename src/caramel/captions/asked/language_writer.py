@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,76 +14,17 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.captions.asked.asking import Asking, Manner
+from caramel.captions.asked.asking import Asking
 from caramel.captions.asked.conversation import Outcome, Rules, Script
-from caramel.captions.asked.named_models import Named, named
+from caramel.captions.asked.model_settings import Settings, adopt, judges_of, writer_of
 from caramel.captions.asked.reply_store import ReplyStore, open_replies
 from caramel.captions.asked.scripts import SUBTYPES, write_negative, write_paraphrase
-from caramel.captions.asked.spending import Budget, Spent
-from caramel.captions.asked.text_verdicts import JUDGES, Bounds
-from caramel.captions.prompts import prompt_files
+from caramel.captions.asked.spending import Spent
 from caramel.captions.scanning import sentence
-from caramel.kinds.language_model import LanguageModel
-from caramel.kinds.text_judge import TextJudge
 from caramel.kinds.writer import Part, Written
-from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 
 STORE = Path("work/replies/replies.sqlite")
 NAME = "language_model"
-OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # prompts
-
-
-@dataclass(frozen=True)
-class Settings:
-    """``negatives.language_model`` of the params; what each means stands in params/default.yaml."""
-
-    target: str
-    paraphraser: str | None
-    name: str | None
-    replies: str
-    subtypes: int
-    examples: int
-    structured: bool
-    validate_texts: bool
-    at_once: int
-    workers: int
-    max_tokens: int
-    required: tuple[str, ...]
-    longest: float
-    similar: float
-    slack: int
-    overlap: float
-    entailment: str | None
-    entailed: float
-    grammar: str | None
-    grammatical: float
-    price_in: float
-    price_out: float
-    max_requests: int | None
-    max_total_tokens: int | None
-    max_cost: float | None
-
-    @property
-    def budget(self) -> Budget:
-        """Prices and caps."""
-        return Budget(self.price_in, self.price_out, self.max_requests, self.max_total_tokens, self.max_cost)
-
-    def rules(self, attempts: int) -> Rules:
-        """Return what scripts go by."""
-        bounds = Bounds(self.longest, self.similar, self.slack, self.overlap, self.entailed, self.grammatical)
-        judges = tuple(name for name in JUDGES if getattr(self, name) is not None)
-        return Rules(attempts, self.required, bounds, self.validate_texts, judges)
-
-    def manner(self, model: str, seed: int) -> Manner:
-        """Return how the model of a name is asked."""
-        return Manner(
-            model,
-            seed,
-            self.examples,
-            self.max_tokens,
-            self.structured,
-            self.at_once * max(1, self.workers),
-        )
 
 
 def language_negatives(
@@ -127,38 +68,6 @@ def _used(replies: ReplyStore, still_open: ExitStack) -> Iterator[pd.DataFrame]:
     """Yield the parts of table ``replies``, and let go of the file after the last."""
     with still_open:
         yield from replies.used()
-
-
-def adopt(replies: ReplyStore, path: str) -> None:
-    """Take over the tables of replies of a file, or of a folder: all that end in .parquet; errors as in ``ReplyStore``."""
-    for file in [Path(path)] if path.endswith(".parquet") else sorted(Path(path).glob("*.parquet")):
-        replies.adopt(file)
-
-
-def writer_of(settings: Settings, part: Part, replies: ReplyStore) -> Named[LanguageModel]:
-    """Return the model that writes a part."""
-    spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
-    kind, _, target = spec.partition(":")
-    prompts = OF_PARAPHRASES if part == "paraphrases" else {*prompt_files.names()} - OF_PARAPHRASES
-    opens = partial(LANGUAGE_MODELS[kind].load, target, at_once=settings.at_once, workers=settings.workers)
-    return named(opens, settings.name, _published(replies, prompts), f"writer of {part}")
-
-
-def judges_of(settings: Settings, replies: ReplyStore) -> dict[str, Named[TextJudge]]:
-    """Return name -> model of those that judge texts."""
-    found = {}
-    for name in JUDGES:
-        target = getattr(settings, name)
-        if target is not None:
-            opens = partial(TEXT_JUDGES[name].load, target)
-            found[name] = named(opens, None, _published(replies, {name}), f"judge of {name}")
-    return found
-
-
-def _published(replies: ReplyStore, prompts: Collection[str]) -> str | None:
-    """Return the one model whose replies to some prompts were adopted; None if there are none, or several."""
-    models = {model for prompt, by in replies.published().items() if prompt in prompts for model in by}
-    return models.pop() if len(models) == 1 else None
 
 
 def _asked(

@@ -21,7 +21,7 @@ ARTICLES = frozenset(("a", "the"))
 KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
 # A sentence that ends with one of them broke off.
 DANGLING = frozenset(
-    (
+    [
         "a",
         "an",
         "the",
@@ -39,7 +39,7 @@ DANGLING = frozenset(
         "is",
         "are",
         "its",
-    )
+    ]
 )
 LITTLE = (
     lists.FUNCTION_WORDS | lists.DETERMINERS | {"there", "it", "who", "which", "while", "as", "be", "been"}
