@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from caramel.audit import set_statistics as set_statistics_module
 from caramel.audit.files.inputs_of_audit import read_rows
 from caramel.audit.set_statistics import ALL, BOX, COLUMNS, NO_TOPIC, set_statistics
+from caramel.report.sections.statistics_section import statistics_blocks
 
 DATA = os.environ.get("CARAMEL_DATA")
 ROWS = pd.DataFrame(
@@ -48,6 +50,14 @@ def test_figures_of_a_small_set_are_those_that_are_counted_by_hand() -> None:
     assert box == sorted(box)
     assert found["swap_att", "P1", "topic", NO_TOPIC] == 1
     assert ("swap_att", "P2", "words", "mean") not in found.index
+
+
+def test_of_many_rows_some_are_looked_at_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(set_statistics_module, "LOOKED_AT", 2)
+    found = figures(ROWS)
+    assert [found[ALL, "", "rows", name] for name in ("rows", "images", "looked at")] == [3, 2, 2]
+    assert found[ALL, "P1", "rows", "texts"] == 3
+    assert "2 rows that were drawn" in statistics_blocks(set_statistics(ROWS))[0].note
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA names no folder with the public files")

@@ -17,6 +17,7 @@ from caramel.audit.similarity.lexical import sls
 from caramel.captions.scanning import scan
 from caramel.captions.word_classes import WORD_CLASSES, WordClass, word_classes
 from caramel.captions.words import NOUNS
+from caramel.draws import stable_keys
 from caramel.kinds.parser import Parser
 from caramel.texts import words_only
 
@@ -27,6 +28,7 @@ ROWS, LENGTH, SPEECH, TOPIC, NOUN = "rows", "words", "part of speech", "topic", 
 SHARES = {"low": 0.25, "median": 0.5, "high": 0.75}  # quantiles
 BOX = {"least": 0.05, **SHARES, "most": 0.95}  # of a box plot: ends of the whiskers, of the box, and between
 MOST = 10  # nouns that are named
+LOOKED_AT = 50_000  # rows whose texts are looked at; of more, that many drawn ones
 # What the lists leave out, since it names what their words name as well.
 WIDER = dict.fromkeys(("person", "persons", "people", "crowd"), "person")
 WIDER |= dict.fromkeys(("child", "children", "kid", "kids", "baby"), "child")
@@ -45,7 +47,7 @@ class Facts(NamedTuple):
 def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataFrame:
     """Return ``COLUMNS``: a figure of each subtype, and of all, by text, what it is about, and its name.
 
-    rows             rows; images, and texts, which differ
+    rows             rows; images, and texts, which differ; "looked at", of which all that follows is
     words            words of a text: mean, quartiles and the most
     part of speech   share of the words in [0, 1]; see ``word_classes``
     topic            share of the texts in [0, 1] that name a noun of the group; a text may be of several
@@ -59,9 +61,12 @@ def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataF
     Raises:
         DataError: the parser has no parse for a text.
     """
-    texts = {text for side in SIDES for text in rows[side].dropna()}
+    looked_at = rows
+    if len(rows) > LOOKED_AT:
+        looked_at = rows.iloc[np.sort(np.argsort(stable_keys(rows["pair_id"], 0))[:LOOKED_AT])]
+    texts = {text for side in SIDES for text in looked_at[side].dropna()}
     facts = {text: facts_of(text) for text in sorted(texts)}
-    similar = sls(rows, parser=parser)
+    similar = sls(looked_at, parser=parser)
     lines: list[Line] = []
     for subtype in dict.fromkeys((*rows["subtype"], ALL)):
         mine = rows if subtype == ALL else rows[rows["subtype"] == subtype]
@@ -69,11 +74,13 @@ def set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> pd.DataF
             (subtype, "", ROWS, "rows", len(mine)),
             (subtype, "", ROWS, "images", mine["image_id"].nunique()),
         ]
+        seen = looked_at if subtype == ALL else looked_at[looked_at["subtype"] == subtype]
+        lines.append((subtype, "", ROWS, "looked at", len(seen)))
         for side, name in SIDES.items():
-            said = mine[side].dropna().tolist()
+            said = seen[side].dropna().tolist()
             if said:
                 lines += [(subtype, name, *line) for line in _of_texts([facts[text] for text in said])]
-                lines.append((subtype, name, ROWS, "texts", len(set(said))))
+                lines.append((subtype, name, ROWS, "texts", mine[side].nunique()))
         own = similar if subtype == ALL else similar[similar["subtype"] == subtype]
         lines += [(subtype, *line) for line in _similarities(own)]
     return pd.DataFrame(lines, columns=list(COLUMNS))

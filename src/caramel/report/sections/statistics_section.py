@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from caramel import tables
@@ -21,19 +20,17 @@ from caramel.audit.set_statistics import (
     set_statistics,
 )
 from caramel.audit.similarity.lexical import PAIRS
-from caramel.draws import stable_keys
 from caramel.report.audit_figures import quantile_boxes
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, count, percent
 from caramel.report.inputs import Skipped
 
 NOTE = "P1: caption; P2: paraphrase; N: negative."
-MOST = 20_000  # rows that are looked at where there are no instances
 PANELS = 12  # subtypes of which each has a panel of the figure
 LEAST = 0.005  # share of the texts from which on a topic is shown
 
 
 def text_statistics(data: Path) -> pd.DataFrame:
-    """Return ``set_statistics`` of the instances; where there are none, of the refined negatives, of ``MOST`` drawn ones."""
+    """Return ``set_statistics`` of the instances; where there are none, of the refined negatives."""
     columns = ["instance_id", "image_id", "subtype", "caption", "caption2", "negative_caption"]
     instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet", columns)
     if len(instances):
@@ -43,10 +40,10 @@ def text_statistics(data: Path) -> pd.DataFrame:
         data / "refine/negatives.parquet",
         ["negative_id", "pair_id", "subtype", "negative_caption"],
     )
-    drawn = refined.iloc[np.sort(np.argsort(stable_keys(refined["negative_id"], 0))[:MOST])]
     pairs = tables.read(tables.PAIRS, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
     second = tables.read(tables.PARAPHRASES, data / "refine/paraphrases.parquet", ["pair_id", "caption2"])
-    return set_statistics(drawn.merge(pairs, on="pair_id").merge(second, "left", "pair_id"))
+    whole = refined.merge(pairs, on="pair_id").merge(second, "left", "pair_id")
+    return set_statistics(whole.assign(pair_id=whole["negative_id"]))
 
 
 def statistics_blocks(found: pd.DataFrame) -> list[Block]:
@@ -94,7 +91,15 @@ def _counts(figures: pd.Series, subtypes: list[str], sides: list[str]) -> TableB
         "images",
         *(h for side in sides for h in (f"{side}, different", f"{side}, words")),
     )
-    return TableBlock("Counts and lengths", head, rows, note=f"{NOTE} Words: median; small: quartiles.")
+    return TableBlock(
+        "Counts and lengths", head, rows, note=f"{NOTE} Words: median; small: quartiles.{_drawn(figures)}"
+    )
+
+
+def _drawn(figures: pd.Series) -> str:
+    """Return that not all texts were looked at, where that is so."""
+    whole, some = (figures[ALL, "", ROWS, name] for name in ("rows", "looked at"))
+    return "" if some == whole else f" All but the counts are of {count(some)} rows that were drawn."
 
 
 def _shares(figures: pd.Series, about: str, title: str, sides: list[str]) -> TableBlock:
