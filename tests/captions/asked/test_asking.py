@@ -10,7 +10,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chat_server import CLOSE, Behaviour, ChatServer, Request, Response, always, in_turn, refuses, says
+from chat_server import (
+    CLOSE,
+    DRIP,
+    HANG,
+    Behaviour,
+    ChatServer,
+    Request,
+    Response,
+    always,
+    in_turn,
+    refuses,
+    says,
+)
 from obliging_writer import asked, completion
 
 from caramel.captions.asked.asking import PATIENCE, Asking, Manner, keyed
@@ -73,10 +85,12 @@ def run(
     spent: Spent | None = None,
     workers: int = 4,
     attempts: int = 2,
+    timeout: float = 5,
+    max_tokens: int = MANNER.max_tokens,
 ) -> list[Outcome]:
     server.behave = behave
-    endpoint = Endpoint("m", server.url, pause=0.001, attempts=attempts, timeout=5, workers=workers)
-    manner = replace(MANNER, at_once=workers)
+    endpoint = Endpoint("m", server.url, pause=0.001, attempts=attempts, timeout=timeout, workers=workers)
+    manner = replace(MANNER, at_once=workers, max_tokens=max_tokens)
     scripts = (script(text, tries) for text in texts)
     with open_replies(store) as replies:
         asking = Asking(
@@ -116,6 +130,20 @@ def test_bad_replies_are_asked_again_and_then_a_reject_with_its_reason(
     assert len(server.requests) == 2
     assert run(server, lambda *_: trouble, store, ["C."], tries=2)[0] == Outcome(None, 1, reason, ())
     assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("slow", [HANG, DRIP])
+def test_a_server_that_does_not_end_is_left_and_what_others_said_is_kept(
+    server: ChatServer, store: Path, slow: str
+) -> None:
+    def behave(request: Request, number: int) -> Response | str:
+        return slow if "A." in request.body["messages"][-1]["content"] else GOOD
+
+    quick = {"timeout": 0.2, "max_tokens": 1}
+    found = run(server, behave, store, ["A.", "C."], attempts=1, **quick)  # type: ignore[arg-type]
+    assert [outcome.reason for outcome in found] == [NO_REPLY, ""]
+    assert run(server, lambda *_: GOOD, store, ["A.", "C."], max_tokens=1)[0].text == "no"
+    assert len(server.requests) == 3
 
 
 def test_an_answer_that_is_not_of_the_form_is_shown_to_the_model_with_what_is_wrong(
