@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from caramel.captions.prompts.prompt_files import Answer, Failed, names
+from caramel.captions.prompts.prompt_files import OF_GRAPHS, Answer, Failed, names
 from caramel.captions.rules import ATTRIBUTES, RULES, Rng
 from caramel.sources.world.language import (
     ADDED,
@@ -62,7 +62,7 @@ def lesson(rng: Rng) -> Lesson:
     """Return a lesson on a drawn caption of the world; all prompts that can be asked of it are as frequent."""
     while True:
         said = _said(rng)
-        name = _pick(rng, names())
+        name = _pick(rng, [name for name in names() if name != OF_GRAPHS])
         made = _made(name, said, rng)
         if made is not None:
             return made

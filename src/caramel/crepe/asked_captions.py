@@ -14,12 +14,11 @@ from caramel.captions.asked.conversation import Ask, Outcome, Script, answered, 
 from caramel.captions.asked.named_models import Named, canonical
 from caramel.captions.asked.reply_store import open_replies
 from caramel.captions.asked.spending import Budget, Spent
-from caramel.captions.prompts.prompt_files import Failed
+from caramel.captions.prompts.prompt_files import OF_GRAPHS, Failed
 from caramel.crepe.realised import Caption, by_template, located
 from caramel.kinds.language_model import LanguageModel
 from caramel.kinds.scene_graph import SceneGraph
 
-PROMPT = "say_graph"
 TEMPLATE = 4  # atoms that the template says
 SHOWN = 5  # examples
 ATTEMPTS = 3
@@ -40,7 +39,7 @@ def say(graph: SceneGraph) -> Script:
     """Ask for a caption of a graph until one says all of its atoms."""
     failed: tuple[Failed, ...] = ()
     for attempt in range(1, ATTEMPTS + 1):
-        ask = Ask(PROMPT, listed(graph), attempt, AGAIN if failed else 0.0, failed)
+        ask = Ask(OF_GRAPHS, listed(graph), attempt, AGAIN if failed else 0.0, failed)
         answer = yield from answered(ask)
         if isinstance(answer, str):
             return Outcome(None, attempt, answer, ())

@@ -85,7 +85,11 @@ def writer_of(settings: Settings, part: Part, replies: ReplyStore) -> Named[Lang
     """Return the model that writes a part."""
     spec = (settings.paraphraser if part == "paraphrases" else None) or settings.target
     kind, _, target = spec.partition(":")
-    prompts = OF_PARAPHRASES if part == "paraphrases" else {*prompt_files.names()} - OF_PARAPHRASES
+    prompts = (
+        OF_PARAPHRASES
+        if part == "paraphrases"
+        else {*prompt_files.names()} - OF_PARAPHRASES - {prompt_files.OF_GRAPHS}
+    )
     opens = partial(LANGUAGE_MODELS[kind].load, target, at_once=settings.at_once, workers=settings.workers)
     return named(opens, settings.name, _published(replies, prompts), f"writer of {part}")
 

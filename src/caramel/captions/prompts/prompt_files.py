@@ -31,6 +31,7 @@ TYPES: Mapping[Kind, object] = {
 LEAST = 7  # examples of a prompt
 SHOWN = 300  # characters of a failed answer that are repeated
 AGAIN = "That does not do: "  # how the answer to one that did not do begins
+OF_GRAPHS = "say_graph"  # the one prompt that writes a caption of a scene graph; all others write negatives and paraphrases
 DIGITS = 12  # of the hash of a prompt's words
 
 
