@@ -84,7 +84,9 @@ def counts(shard: str, *, vocabulary: str, parser: str) -> pa.Table:
     name, _, target = parser.partition(":")
     parse = GRAPH_PARSERS[name](target, known)
     found: Counter[str] = Counter()
-    for graph in parse(pq.read_table(shard)["caption"].to_pylist()):
+    with parquet(Path(shard), ["caption"]) as file:  # read_table takes a folder such as "a:b" for a URL
+        texts = file.read(["caption"])["caption"].to_pylist()
+    for graph in parse(texts):
         found.update(items_of(_part(graph, known)))
     names = sorted(found)
     return pa.table(
