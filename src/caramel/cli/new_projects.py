@@ -50,7 +50,9 @@ def upgrade() -> None:
             f"kept {name}, which you changed and caramel did too; its new form is {ASIDE / name}: take what you want"
         )
     if any(name.startswith("params/") for name in (*done.written, *done.kept)):
-        say("params.yaml stays as it is until you call `caramel profile NAME`, with the --set that you use.")
+        say(
+            "params.yaml stays as it is: call `caramel profile NAME`, with the --set that you use, before `dvc repro`."
+        )
     for name, why in done.rerun.items():
         more = f" and {len(why) - 3} more" if len(why) > 3 else ""
         say(f"will run again: {name} ({', '.join(why[:3])}{more})")

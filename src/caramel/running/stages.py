@@ -73,8 +73,8 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     be_quiet()
     name = main.__name__
     try:
+        require_listed(name, Path())  # first: after an upgrade the params may lack what it asks for
         config = load()
-        require_listed(name, Path())
         check_names(config)
         require(places(config))
         require_server()
