@@ -106,6 +106,10 @@ def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -
     (project / "pipelines" / "scores.py").write_text("def (")
     with pytest.raises(DataError, match=r"scores\.py cannot be read as a stage's script"):
         upgrade(project)
+    for broken in ("{a: 3}", "{a: {deps: 3}}", "{a: {outs: [3]}}", "{a: {metrics: null}}"):
+        (project / "dvc.yaml").write_text(f"stages: {broken}\n")
+        with pytest.raises(ConfigError, match="stage 'a' is not as DVC wants it"):
+            upgrade(project)
     (project / "dvc.yaml").write_text("stages: 3\n")
     with pytest.raises(ConfigError, match="has no stages"):
         upgrade(project)

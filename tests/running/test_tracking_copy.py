@@ -110,6 +110,15 @@ def test_a_history_is_copied_whole_and_a_second_call_copies_nothing(history: Pat
     assert told(str(target))["done"][5]["note.txt"] == b"done"
 
 
+def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_the_copy_as_well(
+    history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DVC_STAGE", "x")
+    tracking.plan("done", key="done", params={"lr": 0.1}, root=history.parent, workspace=history.parent)
+    assert copy_history(str(history), str(tmp_path / "second")).made == 4
+    assert told(str(tmp_path / "second"))["done"][2][tracking.PARENT] == "x at unknown"
+
+
 def test_a_copy_that_was_stopped_goes_on_and_what_was_logged_since_is_added(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

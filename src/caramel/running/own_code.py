@@ -18,6 +18,7 @@ from caramel.storage.files import file_hash
 from caramel.storage.plain_yaml import read_yaml
 
 CODE = "code"
+LISTED = ("deps", "outs", "metrics", "plots")  # of a stage
 
 
 def listed(script: Path, package: Package = CARAMEL) -> dict[str, str]:
@@ -68,8 +69,13 @@ def stages(root: Path) -> dict[str, dict[str, Any]]:
     """
     graph = read_yaml(root / "dvc.yaml", "Run this in the project's folder.")
     found = graph.get("stages") if isinstance(graph, dict) else None
-    if not isinstance(found, dict) or not all(isinstance(stage, dict) for stage in found.values()):
+    if not isinstance(found, dict):
         raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Take it back from git.")
+    for name, stage in found.items():
+        kinds = [stage.get(kind, []) for kind in LISTED] if isinstance(stage, dict) else [None]
+        if not all(isinstance(kind, list) and all(isinstance(e, str | dict) for e in kind) for kind in kinds):
+            said = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"
+            raise ConfigError(f"{root / 'dvc.yaml'}: {said}. Take it back from git.")
     return found
 
 

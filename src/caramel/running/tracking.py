@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 Asked = ParamSpec("Asked")  # the arguments of ``plan``
 KEY = "caramel.key"  # tag: the hash of all that determines a run
 PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow's pages show it
+PARENT_OF = "parent_of"  # tag of such a run: the stage whose runs stand under it
 # MLflow's pages show trainings and evaluations side by side of such an experiment; of one that does not say, traces of chats.
 KIND = ("mlflow.experimentKind", "custom_model_development")
 
@@ -102,7 +103,7 @@ def plan(
         params: parameters to log; nested values are logged as text.
         data: DVC paths that the run reads; logged as inputs with their DVC hash.
         tags: further tags. Of a stage that DVC runs, a run without a parent belongs to that of the stage in this experiment of
-            DVC, or at this commit.
+            DVC, or at this commit: one that is taken up at a later commit moves there.
         root: folder that holds ``mlruns/``; None: that of this project.
         workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
             one of its own, so that it is not always ``root``.
@@ -187,7 +188,7 @@ def _parent(client: mlflow.MlflowClient, experiment: str, stage: str, known: Map
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
     tags = resolve_tags({"mlflow.runName": f"{stage} of {name}" if name else f"{stage} at {short}"})
-    told = {"parent_of": stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
+    told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
     found = one_run(
         client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
     )

@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 from tqdm import tqdm
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
-from caramel.running.tracking import PARENT
+from caramel.running.tracking import PARENT, PARENT_OF
 from caramel.running.tracking_calls import again, clearly, one_run
 from caramel.running.tracking_server import meaning, require_server, server_at
 from caramel.running.tracking_store import DATABASE, EXPERIMENT, store_in
@@ -80,14 +80,15 @@ def _copy(source: str, target: str, folder: Path | None) -> Copied:
     lost: list[str] = []
     with tqdm(desc="copy", unit="run", disable=None) as bar:
         for experiment in _all(theirs.search_experiments):
-            found = list(_runs(theirs, experiment.experiment_id))
+            # A run that was taken up at a later commit has a parent that is younger than itself.
+            found = sorted(
+                _runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
+            )
             bar.total = (bar.total or 0) + len(found)
             place = _experiment(ours, experiment) if found else ""
             there = {_origin(run): run for run in _runs(ours, place)} if found else {}
             whole = _has_artifacts(experiment.artifact_location, folder)
-            ids: dict[
-                str, str
-            ] = {}  # of a run in the source -> in the target; parents are older than their runs
+            ids: dict[str, str] = {}  # of a run in the source -> in the target
             for run in found:
                 known = there.get(_origin(run))
                 if known is None or not _is_copied(run, known):
