@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from caramel.own_project import contents as parts
 from caramel.own_project.making import new
 from caramel.profile import write_profile
 from caramel.running.own_code import require_listed
+from caramel.storage.plain_yaml import flat, read_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,6 +57,14 @@ def test_it_is_a_repository_with_params_profiles_and_what_the_readme_calls(made:
     assert "caramel" in (made / "requirements.txt").read_text()
     readme = (made / "README.md").read_text()
     assert all(command in readme for command in ("dvc repro", "caramel ui", "caramel upgrade"))
+
+
+def test_whatever_the_stages_depend_on_and_do_not_make_is_there(made: Path) -> None:
+    values = flat(read_yaml(made / "params.yaml", ""))
+    stages = yaml.safe_load((made / "dvc.yaml").read_text())["stages"].values()
+    named = {re.sub(r"\$\{(.+?)\}", lambda key: values[key[1]], d) for stage in stages for d in stage["deps"]}
+    assert {"inputs", "inputs/replies", "params/clip.json"} <= named
+    assert [dep for dep in sorted(named) if not dep.startswith("data/") and not (made / dep).exists()] == []
 
 
 def test_every_profile_is_there(made: Path) -> None:

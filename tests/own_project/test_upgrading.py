@@ -94,6 +94,14 @@ def test_new_files_of_caramel_are_written_but_never_over_the_users(project: Path
     assert (again.written, again.kept, again.rerun) == ((), (), {}), "it is told once"
 
 
+def test_a_folder_of_inputs_that_is_new_is_made_and_what_lies_in_one_stays(project: Path) -> None:
+    shutil.rmtree(project / "inputs" / "replies")
+    (project / "inputs" / "zero_shot" / "README.md").unlink()
+    assert upgrade(project).written == ("inputs/replies/README.md",)
+    assert [*(project / "inputs" / "zero_shot").iterdir()] == []
+    assert upgrade(project).written == ()
+
+
 def test_a_stage_whose_story_changed_is_named(project: Path) -> None:
     files = contents()
     files["dvc.yaml"] = files["dvc.yaml"].replace(b"params: [refine, scores]", b"params: [refine]")

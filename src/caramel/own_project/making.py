@@ -14,14 +14,8 @@ from caramel.running.own_code import CODE, as_sums, listed, stages
 from caramel.storage.files import write_atomically
 
 SUMS = f"{CODE}/project.sums"  # what caramel wrote of what it will bring up to date
-OWN = (
-    "params.yaml",
-    "README.md",
-    ".gitignore",
-    ".dvc/",
-    "inputs/",
-    "mlruns/",
-)  # these are the user's from then on
+INPUTS = "inputs/"
+OWN = ("params.yaml", "README.md", ".gitignore", ".dvc/", INPUTS, "mlruns/")  # the user's from then on
 
 
 def new(folder: Path) -> None:

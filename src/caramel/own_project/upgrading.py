@@ -13,7 +13,7 @@ from typing import Any
 
 from caramel.errors import ConfigError
 from caramel.own_project.contents import contents
-from caramel.own_project.making import SUMS, sums_of, write
+from caramel.own_project.making import INPUTS, SUMS, sums_of, write
 from caramel.running.closures import CARAMEL, Package
 from caramel.running.own_code import CODE, apart, as_sums, read_sums, stages
 from caramel.running.work_folder import WORK
@@ -78,6 +78,9 @@ def _renewed(root: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[st
         changed = here != old.get(name)
         (kept if changed else written).append(name)
         write({name: files[name]}, root / ASIDE if changed else root)
+    lacking = [name for name in files if name.startswith(INPUTS) and not (root / name).parent.is_dir()]
+    written += lacking  # a folder that stages read has to be there; what is in it is the user's
+    write({name: files[name] for name in lacking}, root)
     write({SUMS: as_sums(new).encode()}, root)
     return written, kept
 
