@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,7 +13,6 @@ import yaml
 from caramel.config import load
 from caramel.doctor import FAIL, OK, code
 from caramel.errors import CaramelError, ConfigError, ResourceError
-from caramel.own_project import contents as parts
 from caramel.own_project.making import new
 from caramel.profile import write_profile
 from caramel.running.own_code import require_listed
@@ -102,9 +99,11 @@ def test_what_is_there_already_stays_as_it_is(there: str, said: str, tmp_path: P
     assert path.read_text() == "x"
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_what_fails_leaves_nothing(there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "mine"
+@pytest.mark.parametrize(("name", "there"), [("mine", True), ("mine", False), ("all/of/mine", False)])
+def test_what_fails_leaves_nothing(
+    name: str, there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
     if there:
         folder.mkdir()
     (tmp_path / "git").write_text("#!/bin/sh\necho no >&2; exit 1\n")
@@ -112,34 +111,10 @@ def test_what_fails_leaves_nothing(there: bool, tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ResourceError, match=r"git init.* no"):
         new(folder)
-    assert list(folder.iterdir()) == [] if there else not folder.exists()
+    assert list(folder.iterdir()) == [] if there else not (tmp_path / name.partition("/")[0]).exists()
     monkeypatch.setenv("PATH", os.devnull)
     with pytest.raises(ResourceError, match="git is not installed"):
         new(folder)
-
-
-@pytest.mark.parametrize(
-    ("origin", "line"),
-    [
-        (None, "caramel==1.2"),
-        (
-            {"url": "https://me:secret@h/c.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}},
-            "caramel @ git+https://h/c.git@abc",
-        ),
-        ({"url": "file:///a/caramel-1.2.whl", "archive_info": {}}, "caramel @ file:///a/caramel-1.2.whl"),
-    ],
-)
-def test_requirements_name_where_caramel_was_installed_from(
-    origin: dict[str, Any] | None, line: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Installed:
-        version = "1.2"
-
-        def read_text(self, name: str) -> str | None:
-            return json.dumps(origin) if origin else None
-
-    monkeypatch.setattr(parts.metadata, "distribution", lambda name: Installed())
-    assert parts.requirement() == line
 
 
 def test_outside_of_a_project_a_profile_is_told_how_to_make_one(tmp_path: Path) -> None:

@@ -11,11 +11,13 @@ import pytest
 import yaml
 
 from caramel.errors import ConfigError, DataError
+from caramel.own_project import making
 from caramel.own_project.contents import contents
 from caramel.own_project.making import new
 from caramel.own_project.upgrading import ASIDE, upgrade
 from caramel.running.closures import CARAMEL, Package
 from caramel.running.own_code import apart
+from caramel.storage.files import write_atomically
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +108,43 @@ def test_a_stage_whose_story_changed_is_named(project: Path) -> None:
     files = contents()
     files["dvc.yaml"] = files["dvc.yaml"].replace(b"params: [refine, scores]", b"params: [refine]")
     assert dict(upgrade(project, files=files).rerun) == {"refine": ("dvc.yaml",)}
+
+
+def test_what_is_no_longer_part_of_caramel_is_named_once_and_stays(project: Path) -> None:
+    files = contents()
+    del files["pipelines/scores.py"], files["params/smoke.yaml"]
+    graph = yaml.safe_load(files["dvc.yaml"])
+    del graph["stages"]["scores"]
+    files["dvc.yaml"] = yaml.safe_dump(graph, sort_keys=False).encode()
+    gone = ("code/scores.txt", "params/smoke.yaml", "pipelines/scores.py")
+    assert upgrade(project, files=files).dropped == gone
+    assert all((project / name).is_file() for name in gone)
+    assert upgrade(project, files=files).dropped == ()
+
+
+@pytest.mark.parametrize("writes", [1, 4])
+def test_an_upgrade_that_was_cut_off_is_told_whole_by_the_next_one(
+    writes: int, project: Path, edited: Callable[[str], Package], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = contents()
+    files["pipelines/scores.py"] += b"# new\n"
+    files["dvc.yaml"] = files["dvc.yaml"].replace(b"params: [refine, scores]", b"params: [refine]")
+    package = edited("refine/balance.py")
+    other = Path(shutil.copytree(project, project.with_name("other")))
+    left = [writes]
+
+    def cut_off(path: Path, put: Callable[[Path], object]) -> None:
+        if not left[0]:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        write_atomically(path, put)
+
+    monkeypatch.setattr(making, "write_atomically", cut_off)
+    with pytest.raises(KeyboardInterrupt):
+        upgrade(project, package, files)
+    monkeypatch.undo()
+    assert upgrade(project, package, files) == upgrade(other, package, files)
+    assert upgrade(project, package, files).rerun == {}
 
 
 def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -> None:

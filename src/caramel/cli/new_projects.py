@@ -19,9 +19,13 @@ def new(folder: Path) -> None:
     Example:
       caramel new my_benchmark
     """
+    from caramel.own_project.contents import LATEST
     from caramel.own_project.making import new as make
+    from caramel.running.installed import of_this_machine_alone
 
     make(folder)
+    if told := of_this_machine_alone():
+        say(f"{LATEST}: {told}")
     say(f"Made a project in {folder}, for caramel {metadata.version('caramel')}. Next:")
     say(f"  cd {folder}")
     say("  git add -A && git commit -m 'A project of caramel'")
@@ -39,16 +43,22 @@ def upgrade() -> None:
     Example:
       caramel upgrade
     """
+    from caramel.own_project.contents import LATEST
     from caramel.own_project.upgrading import ASIDE
     from caramel.own_project.upgrading import upgrade as bring
+    from caramel.running.installed import of_this_machine_alone
 
     done = bring(Path())
     for name in done.written:
         say(f"wrote {name}")
+    if LATEST in done.written and (told := of_this_machine_alone()):
+        say(f"{LATEST}: {told}")
     for name in done.kept:
         say(
             f"kept {name}, which you changed and caramel did too; its new form is {ASIDE / name}: take what you want"
         )
+    for name in done.dropped:
+        say(f"{name} is no longer part of caramel: delete it, unless you use it")
     if any(name.startswith("params/") for name in (*done.written, *done.kept)):
         say(
             "params.yaml stays as it is: call `caramel profile NAME`, with the --set that you use, before `dvc repro`."

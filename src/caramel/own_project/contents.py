@@ -6,12 +6,11 @@ them into the wheel.
 
 from __future__ import annotations
 
-import json
 from importlib import metadata
 from pathlib import Path
 
-from caramel.errors import shown_address
 from caramel.running.graph import SOURCES, with_deps
+from caramel.running.installed import requirement
 from caramel.running.own_code import CODE
 from caramel.storage.plain_yaml import parse_yaml
 
@@ -51,16 +50,3 @@ def _graph(text: str) -> str:
         for name, stage in stages.items()
     }
     return with_deps(text, deps)
-
-
-def requirement() -> str:
-    """Return the line by which pip installs this caramel again: its version, or the address it was installed from.
-
-    An installer keeps that address in ``direct_url.json`` (PEP 610); of a git repository with the commit.
-    """
-    installed = metadata.distribution("caramel")
-    origin = json.loads(installed.read_text("direct_url.json") or "{}")
-    if not origin:
-        return f"caramel=={installed.version}"
-    url, vcs = shown_address(origin["url"]), origin.get("vcs_info")
-    return f"caramel @ {vcs['vcs']}+{url}@{vcs['commit_id']}" if vcs else f"caramel @ {url}"

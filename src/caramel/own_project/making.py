@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
@@ -26,8 +27,8 @@ def new(folder: Path) -> None:
         ResourceError: git is missing or fails, or the disk is full; nothing stays.
         OSError: the folder cannot be written.
     """
-    there = folder.exists()
-    if there and (not folder.is_dir() or any(folder.iterdir())):
+    lacking = [path for path in (folder, *folder.parents) if not path.exists()]
+    if not lacking and (not folder.is_dir() or any(folder.iterdir())):
         what = "holds files" if folder.is_dir() else "is a file"
         raise ConfigError(
             f"{str(folder)!r} {what}: a project is made in a new or an empty folder. Give another one."
@@ -48,7 +49,7 @@ def new(folder: Path) -> None:
         if done.returncode:
             raise ResourceError(f"`git init` failed in {str(folder)!r}: {done.stderr.strip()[:300]}")
     except BaseException:
-        _clear(folder, whole=not there)
+        _clear(folder, lacking)
         raise
 
 
@@ -67,9 +68,10 @@ def sums_of(files: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def _clear(folder: Path, *, whole: bool) -> None:
-    """Remove what was made in a folder that was empty before, and the folder if it was not there."""
+def _clear(folder: Path, made: Iterable[Path]) -> None:
+    """Remove what was made in a folder that was empty before, then folders that were not there, the innermost first."""
     for path in folder.iterdir() if folder.is_dir() else ():
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    if whole and folder.is_dir():
-        folder.rmdir()
+    for path in made:
+        with suppress(OSError):  # it was not made yet, or holds something of others by now
+            path.rmdir()

@@ -6,20 +6,22 @@ changed the user's stays, and the new form is put beside the project's work, to 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError
-from caramel.own_project.contents import contents
+from caramel.own_project.contents import GRAPH, contents
 from caramel.own_project.making import INPUTS, SUMS, sums_of, write
 from caramel.running.closures import CARAMEL, Package
-from caramel.running.own_code import CODE, apart, as_sums, read_sums, stages
+from caramel.running.own_code import CODE, as_sums, listed_by_stage, read_sums, stages
 from caramel.running.work_folder import WORK
-from caramel.storage.files import file_hash
+from caramel.storage.files import empty_folder, file_hash
 
 ASIDE = WORK / "upgrade"
+BEFORE = WORK / "upgrade_from"  # the graph and code/ as they were, until an upgrade is done
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,15 @@ class Upgraded:
 
     written: tuple[str, ...]  # files that were brought up to date
     kept: tuple[str, ...]  # files that the user changed and caramel did too; the new forms are in ``ASIDE``
+    dropped: tuple[str, ...]  # files that caramel wrote once and that are no longer part of it; they stay
     rerun: Mapping[str, tuple[str, ...]]  # stage -> what it depends on that is not as it was
     after: tuple[str, ...]  # stages that read what these make, directly or not
 
 
 def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] | None = None) -> Upgraded:
     """Bring a project up to date with the installed caramel, and say which stages `dvc repro` would run again.
+
+    Where an earlier upgrade was cut off, what it did counts as of this one.
 
     Args:
         root: the project.
@@ -44,44 +49,74 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
         ConfigError, DataError: it is no project, or a file of it is broken.
         ResourceError: the disk is full.
     """
-    before = stages(root)
+    stages(root)
     if not (root / CODE).is_dir():
         raise ConfigError(
             f"{root.resolve()} has no folder {CODE}/: it is no project that `caramel new` made."
         )
-    written, kept = _renewed(root, contents() if files is None else files)
+    old = _kept_until_done(root)
+    files = contents() if files is None else files
+    known = read_sums(old / SUMS)
+    written, kept = _renewed(root, files, known)
     after = stages(root)
-    code = apart(root, package)
+    code = listed_by_stage(after, root, package)
+    rerun = _rerun(after, written, code, old)
+    lists = {f"{CODE}/{name}.txt": as_sums(sums).encode() for name, sums in code.items()}
+    dropped = {*known, *(f"{CODE}/{name}.txt" for name in stages(old))} - {*files, *lists}
+    write({**lists, SUMS: as_sums(sums_of(files)).encode()}, root)
+    shutil.rmtree(root / BEFORE)
+    there = tuple(name for name in sorted(dropped) if (root / name).is_file())
+    return Upgraded(tuple(written), tuple(kept), there, rerun, tuple(_after(rerun, after)))
+
+
+def _kept_until_done(root: Path) -> Path:
+    """Return a copy of the graph and of ``code/`` as they were when this upgrade, or one that was cut off, began."""
+    place = root / BEFORE
+    if not place.is_dir():
+        for path in (root / SUMS, *(root / CODE).glob("*.txt")):
+            read_sums(path)  # what is broken is said, not kept
+        scratch = empty_folder(place.with_name(f"{place.name}.new"))
+        shutil.copy(root / GRAPH, scratch / GRAPH)
+        shutil.copytree(root / CODE, scratch / CODE)
+        scratch.rename(place)
+    return place
+
+
+def _rerun(
+    graph: Mapping[str, dict[str, Any]],
+    written: Sequence[str],
+    code: Mapping[str, Mapping[str, str]],
+    old: Path,
+) -> dict[str, tuple[str, ...]]:
+    """Return stage -> what it depends on that is not as it was."""
+    before = stages(old)
     rerun = {}
-    for name, stage in after.items():
-        sources = read_sums(root / CODE / f"{name}.txt")
+    for name, stage in graph.items():
         why = [path for path in written if _covers(stage.get("deps", ()), path)]
         why += ["dvc.yaml"] if stage != before.get(name) else []
-        if name in code:
-            why += sorted(source for source, _ in sources.items() ^ code[name].items())
+        sources = read_sums(old / CODE / f"{name}.txt")
+        why += sorted(source for source, _ in sources.items() ^ code.get(name, sources).items())
         if why:
             rerun[name] = tuple(dict.fromkeys(why))
-    write({f"{CODE}/{name}.txt": as_sums(sums).encode() for name, sums in code.items()}, root)
-    return Upgraded(tuple(written), tuple(kept), rerun, tuple(_after(rerun, after)))
+    return rerun
 
 
-def _renewed(root: Path, files: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+def _renewed(root: Path, files: Mapping[str, bytes], old: Mapping[str, str]) -> tuple[list[str], list[str]]:
     """Write what nobody changed since caramel wrote it; return what was written, and what both changed."""
-    old, new = read_sums(root / SUMS), sums_of(files)
     written: list[str] = []
     kept: list[str] = []
-    for name, digest in new.items():
+    for name, digest in sums_of(files).items():
         path = root / name
         here = file_hash(path) if path.is_file() else None
-        if digest in (here, old.get(name)):
-            continue  # it is so already, or only the user changed it
-        changed = here != old.get(name)
+        if digest == old.get(name):
+            continue  # only the user changed it, if anybody
+        changed = here not in (old.get(name), digest)
         (kept if changed else written).append(name)
-        write({name: files[name]}, root / ASIDE if changed else root)
+        if here != digest:
+            write({name: files[name]}, root / ASIDE if changed else root)
     lacking = [name for name in files if name.startswith(INPUTS) and not (root / name).parent.is_dir()]
     written += lacking  # a folder that stages read has to be there; what is in it is the user's
     write({name: files[name] for name in lacking}, root)
-    write({SUMS: as_sums(new).encode()}, root)
     return written, kept
 
 

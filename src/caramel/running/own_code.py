@@ -8,6 +8,7 @@ outputs stand.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +86,20 @@ def apart(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:
     Raises:
         ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
     """
-    found = {}
-    for name, stage in stages(root).items():
-        if f"{CODE}/{name}.txt" in stage.get("deps", ()):
-            wanted = listed(root / "pipelines" / f"{name}.py", package)
-            if wanted != read_sums(root / CODE / f"{name}.txt"):
-                found[name] = wanted
-    return found
+    wanted = listed_by_stage(stages(root), root, package)
+    return {name: sums for name, sums in wanted.items() if sums != read_sums(root / CODE / f"{name}.txt")}
+
+
+def listed_by_stage(
+    graph: Mapping[str, Mapping[str, Any]], root: Path, package: Package = CARAMEL
+) -> dict[str, dict[str, str]]:
+    """Return stage -> what its file in ``code/`` should list, of the stages that depend on one.
+
+    Raises:
+        DataError: a script is missing or broken.
+    """
+    names = [name for name, stage in graph.items() if f"{CODE}/{name}.txt" in stage.get("deps", ())]
+    return {name: listed(root / "pipelines" / f"{name}.py", package) for name in names}
 
 
 def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
