@@ -34,33 +34,31 @@ def negatives(config: Config) -> None:
         further_objects=config.scenes.further_objects,
         model=section.language_model.model_dump(),
     )
-    if section.paraphrases in (None, section.backend):
-        written = write(section.backend, parts=["negatives", "paraphrases"])
-    else:
-        first = write(section.backend, parts=["negatives"])
-        written = _joined(first, write(section.paraphrases, parts=["paraphrases"]))
-    passed = written if written.verdicts is None else in_own_split(written, pairs)
+    parts: dict[str, list[Part]] = {section.backend: ["negatives"]}
+    parts.setdefault(section.paraphrases or section.backend, []).append("paraphrases")
+    found = [write(backend, parts=of) for backend, of in parts.items()]
+    written = found[0] if len(found) == 1 else _joined(*found)
+    asked = next((of for of in found if of.verdicts is not None), None)
+    passed = written if asked is None else in_own_split(written, pairs)
     tables.write(tables.NEGATIVES, passed.negatives, f"{FOLDER}/negatives.parquet")
     tables.write(tables.PARAPHRASES, passed.paraphrases, f"{FOLDER}/paraphrases.parquet")
     tables.write(tables.REJECTS, passed.rejects, f"{FOLDER}/rejects.parquet")
-    if written.replies is not None and written.verdicts is not None:
-        tables.write_parts(tables.REPLIES, written.replies, f"{FOLDER}/replies.parquet", by="reply_id")
-        tables.write(tables.VERDICTS, written.verdicts, f"{FOLDER}/verdicts.parquet")
-        failures(written.verdicts, passed.rejects).to_csv(f"{FOLDER}/failures.csv", index=False)
+    if asked is not None and asked.replies is not None and asked.verdicts is not None:
+        tables.write_parts(tables.REPLIES, asked.replies, f"{FOLDER}/replies.parquet", by="reply_id")
+        tables.write(tables.VERDICTS, asked.verdicts, f"{FOLDER}/verdicts.parquet")
+        failures(asked.verdicts, asked.rejects).to_csv(f"{FOLDER}/failures.csv", index=False)
         log_replies(Path(f"{FOLDER}/replies.parquet"))
-        _write_noise(pairs, written, written.verdicts, config.scenes.further_objects)
+        _write_noise(pairs, asked, asked.verdicts, config.scenes.further_objects)
 
 
-def _write_noise(
-    pairs: pd.DataFrame, written: Written, verdicts: pd.DataFrame, further_objects: bool
-) -> None:
+def _write_noise(pairs: pd.DataFrame, asked: Written, verdicts: pd.DataFrame, further_objects: bool) -> None:
     """Write how often the language model erred, {noise,checks}.csv, of pairs whose scene is known."""
     if pairs["scene"].isna().all():
         return
     rows = judged(pairs, verdicts, further_objects=further_objects)
-    kept = [*written.negatives["negative_id"], *(written.paraphrases["pair_id"] + ":paraphrase")]
+    kept = [*asked.negatives["negative_id"], *(asked.paraphrases["pair_id"] + ":paraphrase")]
     prompts = tables.read(tables.REPLIES, f"{FOLDER}/replies.parquet", ["prompt"])["prompt"]
-    table = noise(rows, kept, written.rejects["id"].tolist(), prompts)
+    table = noise(rows, kept, asked.rejects["id"].tolist(), prompts)
     table.to_csv(f"{FOLDER}/noise.csv", index=False)
     checks(rows).to_csv(f"{FOLDER}/checks.csv", index=False)
 
@@ -70,16 +68,10 @@ def _written(pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings
 
 
 def _joined(first: Written, second: Written) -> Written:
-    """Return the negatives of the first writer, the paraphrases of the second, and what belongs to each."""
+    """Return the negatives of the first writer and the paraphrases of the second, with the rejects of each."""
     of_second = first.rejects["id"].str.endswith(":paraphrase")
     rejects = [first.rejects[~of_second], second.rejects[second.rejects["id"].str.endswith(":paraphrase")]]
-    asked = first if first.replies is not None else second
-    return first._replace(
-        paraphrases=second.paraphrases,
-        rejects=pd.concat(rejects, ignore_index=True),
-        replies=asked.replies,
-        verdicts=asked.verdicts,
-    )
+    return Written(first.negatives, second.paraphrases, pd.concat(rejects, ignore_index=True))
 
 
 if __name__ == "__main__":

@@ -158,8 +158,18 @@ def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[
 
 
 def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
-    (folders / "inputs/replies/published.parquet").touch()
-    gone = {"target": "local:gone", "entailment": "gone", "grammar": "gone"}
-    settings = {**DEFAULT["negatives"]["language_model"], **gone}
-    sets = {"negatives__backend": "language_model", "negatives__language_model": settings}
-    assert list(unmet(config(**sets))) == []
+    def lacks(replies: str) -> list[str]:
+        gone = {"target": "local:gone", "entailment": "gone", "grammar": "gone", "replies": replies}
+        settings = {**DEFAULT["negatives"]["language_model"], **gone}
+        return list(unmet(config(negatives__backend="language_model", negatives__language_model=settings)))
+
+    (folders / "inputs/replies/README.md").touch()
+    assert any("'local:gone'" in line for line in lacks("inputs/replies"))
+    (folders / "inputs/replies/published.PARQUET").touch()
+    assert lacks("inputs/replies") == lacks("inputs/replies/published.PARQUET") == []
+    (folders / "known.csv").touch()
+    said = lacks("known.csv")
+    assert said[0] == (
+        "negatives.language_model.replies: 'known.csv' is no table: tables are files of Parquet, called .parquet."
+    )
+    assert any("'local:gone'" in line for line in said), "it is looked for, as nothing is known"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from caramel.config import Config
-from caramel.errors import BackendError, CaramelError, shown
+from caramel.errors import BackendError, CaramelError, DataError, shown
 from caramel.registry import (
     BASES,
     BENCHMARKS,
@@ -25,6 +25,7 @@ from caramel.registry import (
     WRITERS,
     Kind,
 )
+from caramel.storage.files import parquet_files
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
 # Benchmarks of stage ``evaluate`` that nobody names.
@@ -100,7 +101,11 @@ def _language_model(config: Config) -> Iterator[str]:
     model = section.language_model
     if model.target is None:
         yield f"{key}.target is not set, and negatives asks for a language model: chat:MODEL@URL or local:FOLDER"
-    known = _has_tables(model.replies)  # then no model need be at hand
+    known = False  # replies; if they are, no model need be at hand
+    try:
+        known = is_there(model.replies) and bool(parquet_files(Path(model.replies)))
+    except DataError as error:
+        yield f"{key}.replies: {error}"
     for name, spec in (("target", model.target), ("paraphraser", model.paraphraser)):
         if spec is not None:
             if not known:
@@ -146,11 +151,6 @@ def is_there(name: str) -> bool:
         return Path(name).exists()
     except OSError:
         return False
-
-
-def _has_tables(name: str) -> bool:
-    """Return whether there is a Parquet file of a name, or a folder that holds one."""
-    return is_there(name) and (Path(name).is_file() or any(Path(name).glob("*.parquet")))
 
 
 def _unknown(key: str, kind: Kind[object], name: str) -> Iterator[str]:

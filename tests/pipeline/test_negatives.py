@@ -15,6 +15,7 @@ from chat_server import ChatServer
 from obliging_writer import CAPTIONS, obliging, pairs_of
 
 from caramel import tables
+from caramel.captions.asked.own_split import ELSEWHERE
 from caramel.config import parse
 from caramel.running.tracking_store import tracking_uri
 from caramel.sources.world.sampling import sample_pairs
@@ -73,6 +74,33 @@ def test_word_lists_write_negatives_and_a_model_paraphrases(server: ChatServer) 
     paraphrases = tables.read(tables.PARAPHRASES, "data/negatives/paraphrases.parquet")
     assert paraphrases["generator"].tolist() == ["language_model"] * len(CAPTIONS)
     assert len(server.requests) == 2 * len(CAPTIONS)
+
+
+def test_failures_are_those_of_the_model_alone(server: ChatServer) -> None:
+    said = f"There is {CAPTIONS[0][:1].lower()}{CAPTIONS[0][1:]}"  # what the model makes of the first
+    pairs = pairs_of([*CAPTIONS, said]).assign(scene=None, source="test")
+    pairs["split"] = ["train"] * len(CAPTIONS) + ["test"]
+    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), "data/scenes/pairs.parquet")
+    run(server, backend="lexicon", paraphrases="language_model")
+    rejects = tables.read(tables.REJECTS, "data/negatives/rejects.parquet")
+    assert ELSEWHERE in set(rejects["reason"])
+    assert not rejects["id"].str.endswith(":paraphrase").all()
+    found = pd.read_csv("data/negatives/failures.csv")
+    assert set(found["part"]) == {"paraphrase"}
+    assert found["rejects"].sum() == 0
+
+
+def test_the_world_writes_negatives_and_a_model_paraphrases(server: ChatServer) -> None:
+    source = sample_pairs(
+        counts={"train": 4}, objects=(1, 2), further_objects=False, unseen=0, prior=0.5, seed=1,
+        put=lambda *_, **__: None,
+    )  # fmt: skip
+    tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
+    run(server, backend="world", paraphrases="language_model")
+    rejects = tables.read(tables.REJECTS, "data/negatives/rejects.parquet")
+    assert rejects["id"].str.endswith(":only_obj").any()
+    for name, column in (("failures", "part"), ("noise", "subtype")):
+        assert set(pd.read_csv(f"data/negatives/{name}.csv")[column]) <= {"paraphrase", "all"}
 
 
 def test_replies_in_their_folder_make_the_tables_again_without_a_server_and_without_what_was_kept(

@@ -20,7 +20,7 @@ def failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         verdicts: table ``verdicts``.
-        rejects: table ``rejects``.
+        rejects: table ``rejects``, of the texts that the model was asked for.
 
     Returns:
         One row for each part (a subtype, or ``paraphrase``) and reason: ``drafts`` that were refused for it, and texts that

@@ -158,7 +158,6 @@ def noise(
     prompts = prompts[~prompts.isin(JUDGES)]
     asked = prompts.map(_part_of).value_counts()
     texts = pd.Series([*kept, *dropped], dtype=str).str.rpartition(":")[2].value_counts()
-    texts = texts[texts.index.isin({*rows["part"], *asked.index})]  # all others another backend wrote
     last = rows["id"].isin(set(kept)) & ~rows["id"].duplicated(keep="last")
     found = []
     for part in [*(name for name in (*CHANGED, PARAPHRASE) if name in texts), "all"]:

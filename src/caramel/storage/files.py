@@ -104,6 +104,21 @@ def hashes(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): file_hash(path) for path in files}
 
 
+def parquet_files(place: Path) -> list[Path]:
+    """Return a file that is called .parquet, or those of a folder, in order; none where there is nothing.
+
+    Raises:
+        DataError: it is a file that is called otherwise.
+    """
+    if place.is_dir():
+        return sorted(path for path in place.glob("*") if path.suffix.lower() == ".parquet")
+    if place.suffix.lower() == ".parquet":
+        return [place]
+    if place.exists():
+        raise DataError(f"{str(place)!r} is no table: tables are files of Parquet, called .parquet.")
+    return []
+
+
 def is_kept(path: Path) -> bool:
     """Return whether a file has a name that ``keep`` gives."""
     digits = path.stem.rpartition(".")[2]

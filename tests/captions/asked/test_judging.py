@@ -108,6 +108,25 @@ def test_all_is_rebuilt_from_replies_where_neither_writer_nor_judges_are_at_hand
         judged(server.url, tmp_path / "third", folder, attempts=2, similar=0.1, replies=str(known), **other)
 
 
+def test_a_judge_that_gives_no_probability_is_told_and_nothing_that_it_said_is_kept(
+    server: ChatServer, tmp_path: Path, folder: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer
+
+    broken = shutil.copytree(folder / "cola", tmp_path / "cola") / "model.safetensors"
+    tokenizer = AutoTokenizer.from_pretrained(broken.parent)
+    sound = {*tokenizer("A dog runs.").input_ids, *tokenizer.all_special_ids}  # what a judge is tried on
+    weights = load_file(broken)
+    rows = weights["distilbert.embeddings.word_embeddings.weight"]
+    rows[[row for row in range(len(rows)) if row not in sound]] = float("nan")
+    save_file(weights, broken, {"format": "pt"})
+    only = {"parts": ["paraphrases"], "entailment": None}
+    for _ in range(2):
+        with pytest.raises(BackendError, match="grammar gives nan of"):
+            judged(server.url, tmp_path, folder, grammar=str(broken.parent), **only)
+
+
 def test_a_reply_that_is_no_probability_is_told(server: ChatServer, tmp_path: Path, folder: Path) -> None:
     out = judged(server.url, tmp_path / "first", folder, grammatical=0.0)
     replies = read(out, "replies")

@@ -21,6 +21,7 @@ from obliging_writer import CAPTIONS, asked, completion, obliging, pairs_of, wri
 from caramel import tables
 from caramel.captions.asked.scripts import SUBTYPES
 from caramel.captions.prompts import prompt_files
+from caramel.errors import BackendError
 
 ROOT = Path(__file__).parents[3]
 PAIRS = pairs_of(CAPTIONS)
@@ -73,6 +74,19 @@ def test_tables_are_rebuilt_from_their_replies_alone_to_the_same_bytes(
     assert contents(write(nowhere, tmp_path / "first")) == contents(first)  # from the store
     second = write(nowhere, tmp_path / "second", replies=str(first / "replies.parquet"))
     assert contents(second) == contents(first)
+
+
+def test_replies_of_another_model_than_the_named_one_are_refused_and_of_none_named_told(
+    server: ChatServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = pairs_of(CAPTIONS[:1])
+    out = write(server.url, tmp_path / "first", pairs, parts=["paraphrases"], name="published-model")
+    known = {"parts": ["paraphrases"], "replies": str(out / "replies.parquet")}
+    with pytest.raises(BackendError, match=r"name is 'other@1', and .* are by\npublished-model"):
+        write(server.url, tmp_path / "second", pairs, name="other@1", **known)
+    assert "published-model" not in capsys.readouterr().err
+    write(server.url, tmp_path / "third", pairs, name=None, **known)
+    assert "The writer of paraphrases: its replies are those of published-model," in capsys.readouterr().err
 
 
 def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_replies(

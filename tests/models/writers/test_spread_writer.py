@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -9,6 +11,9 @@ from small_language_models import gpt2_folder
 
 from caramel.captions.asked.language_writer import language_negatives
 from caramel.kinds.writer import Written
+from caramel.models.writers import spread_writer
+from caramel.models.writers.spread_writer import SpreadWriter
+from caramel.running.on_ray.workers import workers
 
 
 def written(folder: Path, store: Path, workers: int) -> tuple[Written, pd.DataFrame]:
@@ -24,6 +29,26 @@ def written(folder: Path, store: Path, workers: int) -> tuple[Written, pd.DataFr
     )
     assert found.replies is not None
     return found, pd.concat(list(found.replies)).drop(columns="seconds")
+
+
+def test_a_worker_takes_a_gpu_where_the_cluster_has_some_and_this_machine_none(
+    ray_cluster: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    taken = []
+
+    @contextmanager
+    def noted(gpus: float) -> Iterator[object]:
+        taken.append(gpus)
+        with workers(gpus) as found:
+            yield found
+
+    monkeypatch.setattr(spread_writer, "workers", noted)
+    for has in ({"CPU": 2.0}, {"CPU": 2.0, "GPU": 8.0}):
+        monkeypatch.setattr(ray, "cluster_resources", lambda has=has: has)
+        SpreadWriter("folder", 3, 2).answer(lambda number: [], lambda request, said: None)
+    assert taken == [0.0, 1.0]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping
 
 from caramel.captions.asked.conversation import Ask, Rules
 from caramel.captions.asked.text_verdicts import Verdict
-from caramel.errors import DataError
+from caramel.errors import BackendError, DataError
 from caramel.kinds.language_model import Said
 from caramel.kinds.text_judge import TextJudge
 
@@ -67,6 +67,13 @@ def _probability(judge: str, given: Mapping[str, str]) -> Generator[Ask, Said, f
 
 
 def judgements(judge: TextJudge, questions: list[Ask]) -> list[Said]:
-    """Return what a judge says to questions, in the form of replies."""
+    """Return what a judge says to questions, in the form of replies; BackendError where it gives what is no probability."""
     rows = [tuple(ask.given.values()) for ask in questions]
-    return [Said(f"{value:.{DIGITS}f}", "stop") for value in judge.probabilities(rows)]
+    found = [round(value, DIGITS) for value in judge.probabilities(rows)]
+    for ask, texts, value in zip(questions, rows, found, strict=True):
+        if not 0 <= value <= 1:
+            raise BackendError(
+                f"The judge negatives.language_model.{ask.prompt} gives {value} of {texts!r:.200}, which is no probability: its "
+                f"weights are damaged. Nothing of these {len(rows):,} is kept; take another folder, and run the same again."
+            )
+    return [Said(f"{value:.{DIGITS}f}", "stop") for value in found]

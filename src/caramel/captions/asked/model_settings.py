@@ -18,6 +18,7 @@ from caramel.kinds.language_model import LanguageModel
 from caramel.kinds.text_judge import TextJudge
 from caramel.kinds.writer import Part
 from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
+from caramel.storage.files import parquet_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # prompts
 
@@ -76,8 +77,8 @@ class Settings:
 
 
 def adopt(replies: ReplyStore, path: str) -> None:
-    """Take over the tables of replies of a file, or of a folder: all that end in .parquet; errors as in ``ReplyStore``."""
-    for file in [Path(path)] if path.endswith(".parquet") else sorted(Path(path).glob("*.parquet")):
+    """Take over the tables of replies of a file, or of a folder; errors as in ``parquet_files`` and ``ReplyStore``."""
+    for file in parquet_files(Path(path)):
         replies.adopt(file)
 
 

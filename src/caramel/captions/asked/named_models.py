@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
+
+from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.kinds.model import Identity
@@ -34,18 +37,26 @@ def named(opens: Callable[[], Model], given: str | None, published: str | None, 
         opens: it; errors as in the loader.
         given: the user's name for it; None: what tells it from all others.
         published: the name in a table of replies that is at hand, of which the data set is made again. The model is then
-            needed only where the table lacks a reply.
+            needed only where the table lacks a reply; without a name given, whose replies are used is said in a line.
         what: the model is, in the error.
 
     Raises:
-        BackendError: when it is opened and has another name than the table.
+        BackendError: the given name is not the table's; or, when the model is opened, it is another one than the table's.
     """
     if published is not None:
+        if given is None:
+            tqdm.write(
+                f"The {what}: its replies are those of {published}, where they are known.", file=sys.stderr
+            )
+        elif given != published:
+            raise BackendError(
+                f"negatives.language_model.name is {given!r}, and the replies of the {what} that negatives.language_model.replies "
+                f"names are by\n{published}\nTake the name of these, or take the replies away."
+            )
 
         def same() -> Model:
             model = opens()
-            name = given or canonical(model.identity)
-            if name != published:
+            if given is None and canonical(model.identity) != published:
                 raise BackendError(
                     f"The replies that negatives.language_model.replies names do not answer all that is asked of the {what}, and "
                     f"are not by the model that is set, but by\n{published}\nTake the params of the data set that they are of, or "

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from caramel.kinds.language_model import Heard, Request, Said, Waiting
 from caramel.kinds.model import Identity
-from caramel.models.devices import gpus_of
 from caramel.models.writers.causal_writer import CausalWriter, load_causal_writer
 from caramel.running.on_ray.carried import Local
+from caramel.running.on_ray.cluster import ray_session
 from caramel.running.on_ray.workers import workers
 
 
 class SpreadWriter:
-    """A ``LanguageModel`` that is loaded by workers on Ray, a GPU each where this machine has one; errors are theirs.
+    """A ``LanguageModel`` that is loaded by workers on Ray, a GPU each where the cluster has some; errors are theirs.
 
     Replies are those of ``CausalWriter``: they depend neither on the batch nor on the worker.
 
@@ -26,12 +26,19 @@ class SpreadWriter:
 
     def __init__(self, folder: str, at_once: int, number: int) -> None:
         self._folder, self._at_once, self._number = folder, at_once, number
-        self._gpus = gpus_of(1.0, "auto")
+
+    @functools.cached_property
+    def _gpus(self) -> float:
+        """How many GPUs a worker takes: one if any node has one when it is first asked, whatever this machine has."""
+        with ray_session():
+            import ray
+
+            return 1.0 if ray.cluster_resources().get("GPU") else 0.0
 
     @functools.cached_property
     def identity(self) -> Identity:
         """What determines the replies, as a worker finds it: this machine may have another device."""
-        with workers(self._gpus) as (pool, look):
+        with ray_session(), workers(self._gpus) as (pool, look):
             job = ("identity", lambda: (Local(self._folder), self._at_once))
             ((_, found),) = pool.run(_identity, [job], {}, look)
         identity: Mapping[str, object] = found
@@ -39,7 +46,7 @@ class SpreadWriter:
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
         """Answer requests, a batch for each worker at a time; see ``kinds.language_model``."""
-        with workers(self._gpus) as (pool, look):
+        with ray_session(), workers(self._gpus) as (pool, look):
             while asked := waiting(self._at_once * self._number):
                 batches = {
                     str(start): asked[start : start + self._at_once]
