@@ -51,7 +51,7 @@ _CLOSED: dict[WordClass, str] = {
 
 @functools.cache
 def _known() -> dict[str, WordClass]:
-    """Return word -> class, of the lists; the closed classes win over nouns, and nouns over adjectives."""
+    """Return word -> class, of the lists; the closed classes win over adjectives, and adjectives over nouns."""
     looks = [*COLOURS, *SIZES, *lists.SAME_ADJECTIVE, *(w for of in lists.ADJECTIVES.values() for w in of)]
     nouns = [
         form for of in (*lists.NOUNS.values(), tuple(lists.SAME)) for w in of for form in (w, lists.plural(w))

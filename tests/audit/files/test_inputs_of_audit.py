@@ -15,6 +15,7 @@ from stored_images import stored
 from caramel import tables
 from caramel.audit.files.formats import SIGNS
 from caramel.audit.files.inputs_of_audit import COLUMNS, read_rows
+from caramel.audit.set_statistics import set_statistics
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
 from caramel.registry import BENCHMARKS
@@ -486,6 +487,16 @@ def test_a_file_of_captions_and_negatives_alone_is_enough(tmp_path: Path) -> Non
     assert found["caption"].tolist() == captions
 
 
+def test_rows_without_a_type_are_of_another_one_than_all_rows_together(tmp_path: Path) -> None:
+    names = [(None, None), ("add", "obj"), (None, "mine"), ("new", None)]
+    rows = [{"type": t, "subtype": s, "caption": DOG, "negative_caption": CAT} for t, s in names]
+    found = read_rows(put(tmp_path, "mine.jsonl", rows)).rows
+    assert found["type"].tolist() == ["other", "add", "other", "new"]
+    assert found["subtype"].tolist() == ["other", "add_obj", "mine", "new"]
+    figures = set_statistics(found).set_index(["subtype", "text", "about", "name"])["value"]
+    assert [figures[s, "", "rows", "rows"] for s in ("other", "all")] == [1, 4]
+
+
 def test_rows_of_two_data_sets_that_name_no_image_are_of_one_only_where_they_say_the_same(
     tmp_path: Path,
 ) -> None:
@@ -517,6 +528,15 @@ def test_pictures_in_a_table_with_named_columns_are_left_out(tmp_path: Path) -> 
         ("jsonl", [[DOG, CAT]], "must be an object of fields"),
         ("json", [], "holds no row"),
         ("csv", [{"id": "x", "caption": DOG, "negative_caption": CAT}] * 2, "1 ids stand twice"),
+        *(
+            (
+                "json",
+                [{column: t, "caption": DOG, "negative_caption": CAT} for t in (mean, "a")],
+                f"{column!r} names {mean!r} beside others",
+            )
+            for column in ("type", "subtype")
+            for mean in ("all", "macro")
+        ),
     ],
 )
 def test_a_wrong_file_with_named_columns_is_an_error(

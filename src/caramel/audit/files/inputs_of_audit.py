@@ -15,7 +15,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
-from caramel.audit.files.named_columns import ALL, SUFFIXES, completed, read_named
+from caramel.audit.files.named_columns import MEANS, SUFFIXES, completed, filled, read_named
 from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import rejects_of, rejects_text
@@ -39,7 +39,6 @@ COLUMNS = (
     "negative_image",
 )
 NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
-OTHER = "other"  # subtype of rows that belong to none, where others do
 PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
 MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
 # Benchmarks whose subsets are a type and its subtypes; the subsets of others divide all rows in one way.
@@ -52,7 +51,8 @@ class AuditRows:
 
     Attributes:
         rows: ``COLUMNS``, and ``split`` where the data set has splits. pair_id: unique; image_id: name of the
-            positive image; type, subtype: as the data set names them, ``all`` where it does not; caption,
+            positive image; type, subtype: as the data set names them, ``all`` where it does not, ``other`` of rows that
+            have none beside others; caption,
             negative_caption: text, which may be empty; caption2: text or None; image, negative_image: keys of
             ``images``, None where the data set has no such image or it is not at hand.
         format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
@@ -211,19 +211,18 @@ def _benchmark_rows(name: str, task: Task, where: str) -> Found:
     for column in ("image", "negative_image"):
         rows[column] = _objects([keys[i] if i != ABSENT and keys[i] in files else None for i in rows[column]])
     labels = [_label(name, subsets) for subsets in rows["subsets"]]
-    none = OTHER if any(subtype for _, subtype in labels) else ALL
     return rows.assign(
-        type=[kind for kind, _ in labels], subtype=[subtype or none for _, subtype in labels]
+        type=filled([kind for kind, _ in labels]), subtype=filled([subtype for _, subtype in labels])
     ), files
 
 
-def _label(name: str, subsets: Sequence[str]) -> tuple[str, str]:
-    """Return type and subtype of a row of a benchmark; subtype ``""``: it belongs to none."""
+def _label(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return type and subtype of a row of a benchmark, None where it has none."""
     if not subsets:
-        return ALL, ""
+        return None, None
     if name == "crepe_systematicity":  # training data, split, type: the first two say nothing of the texts
         return (subsets[0].rpartition("/")[2],) * 2
-    return (subsets[0], subsets[min(1, len(subsets) - 1)]) if name in NESTED else (ALL, subsets[0])
+    return (subsets[0], subsets[min(1, len(subsets) - 1)]) if name in NESTED else (None, subsets[0])
 
 
 def _compared(task: Comparisons) -> pd.DataFrame | None:
@@ -247,7 +246,7 @@ def _candidates(task: Rankings) -> pd.DataFrame | None:
         rows[name].tolist() for name in ("instance_id", "image_id", "subsets", "query", "pool", "true")
     )
     for name, image_id, subsets, query, pool, true in zip(*columns, strict=True):
-        caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ALL
+        caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ""
         false = [task.texts[place][0] for place in task.pools[pool].tolist() if place not in true]
         for number, negative in enumerate(false):
             if seen.setdefault((query, caption, negative), subset) == subset:
@@ -280,6 +279,13 @@ def _checked(rows: pd.DataFrame, where: str) -> pd.DataFrame:
         raise DataError(
             f"{where}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
         )
+    for column in ("type", "subtype"):
+        names = {*rows[column]}
+        if len(names) > 1 and (taken := sorted(names & MEANS)):
+            raise DataError(
+                f"{where}: column {column!r} names {taken[0]!r} beside others, which is the name of a mean over all of them. "
+                f"Give it another name."
+            )
     columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
     found = rows[columns].reset_index(drop=True).astype(object)
     return found.where(found.notna(), None)

@@ -19,7 +19,9 @@ from caramel.texts import words_only
 Rows = list[tuple[str, dict[str, Any]]]  # where, row
 Texts = list[str | None]
 SUFFIXES = (".csv", ".jsonl", ".json", ".parquet")
-ALL = "all"  # type and subtype of rows that have none
+ALL = "all"  # type and subtype where no row has one, and the name of all rows together
+OTHER = "other"  # of rows that have none, where others do
+MEANS = frozenset((ALL, "macro"))  # names of figures over several
 TEXTS = ("caption", "caption2", "negative_caption")
 IMAGES = ("image", "negative_image")
 REQUIRED = ("caption", "negative_caption")
@@ -48,7 +50,7 @@ def read_named(path: Path) -> pd.DataFrame:
     And ``split``, where there is such a column. Other columns are left out, and so are pictures that stand in
     the file. A caption that is missing is empty text, any other value that is missing None. Without ids the rows
     are counted; without images, rows with the same words in their captions count as of one image; without
-    types, all rows are of type ``all``.
+    types, all rows are of type ``all``, and those that have none beside others of type ``other``.
 
     Raises:
         DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image lies outside of
@@ -154,14 +156,22 @@ def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
     own = [f"caption-{text_key(words).hex()[:12]}" for words in said]
     columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
     labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
-    columns |= {name: [label[side] for label in labels] for side, name in enumerate(("type", "subtype"))}
+    columns |= {
+        name: filled([label[side] for label in labels]) for side, name in enumerate(("type", "subtype"))
+    }
     return pd.DataFrame(columns, dtype=object)
 
 
-def _label(kind: str | None, subtype: str | None) -> tuple[str, str]:
+def filled(names: Texts) -> Texts:
+    """Return names of types, those that are missing by ``all``, or by ``other`` where there are some."""
+    none = OTHER if any(names) else ALL
+    return [name or none for name in names]
+
+
+def _label(kind: str | None, subtype: str | None) -> tuple[str | None, str | None]:
     """Return type and subtype; ``add`` and ``obj`` are ``add`` and ``add_obj``, as in SugarCrepe."""
     if f"{kind}_{subtype}" in SUBTYPES:
         subtype = f"{kind}_{subtype}"
     if kind is None:
-        kind = str(subtype).partition("_")[0] if subtype in SUBTYPES else ALL
+        kind = str(subtype).partition("_")[0] if subtype in SUBTYPES else None
     return kind, subtype or kind
