@@ -17,7 +17,7 @@ from caramel.release.publishing.questions import QUESTIONS
 from caramel.storage.image_store import referred
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'
-COMPOUNDS = {0: "unseen", 3: "seen"}  # of instances; of the others it is not known
+OF_WORLD = {0: "A blue car.", 3: "A red car."}  # captions of the instances that are of the embedded world
 ODD = "../../odd: name#1+"  # of an image
 ABOUT = {
     "title": "Small: a <b>set</b>",
@@ -50,8 +50,18 @@ def instances() -> pd.DataFrame:
         image = ODD if n == 0 else f"i{n}.png" if n == 1 else f"i{n}"
         caption2 = None if n == 2 else f"Also {n}."
         negative = None if n == 3 else f"n{n}"
-        texts = (NASTY if n == 1 else f"A caption {n}.", caption2, f"Not {n}.", negative)
-        rows.append((f"p{n}:{kind}", image, *texts, kind.split("_")[0], kind, split, COMPOUNDS.get(n)))
+        texts = (NASTY if n == 1 else OF_WORLD.get(n, f"A caption {n}."), caption2, f"Not {n}.", negative)
+        rows.append(
+            (
+                f"p{n}:{kind}",
+                image,
+                *texts,
+                kind.split("_")[0],
+                kind,
+                split,
+                "unseen" if n in OF_WORLD else None,
+            )
+        )
     return tables.frame(tables.INSTANCES, rows)
 
 
@@ -62,7 +72,7 @@ def training() -> pd.DataFrame:
         (
             f"t{n}",
             f"i{n + 7}",
-            f"Text {n}.",
+            ("Text 0.", "A red car.", "A car and a blue cup.")[n],
             None if n else "So.",
             ["No."] * len(ids),
             ids,

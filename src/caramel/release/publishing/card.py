@@ -157,7 +157,8 @@ def _loading(facts: Facts) -> str:
     if "instances" in names:
         said.append(
             "`formats/SPLIT/` has the instances in the files of SugarCrepe, SugarCrepe++, BiVLC and CREPE, and their images in "
-            "`images.tar`: `tar -xf images.tar -C images`."
+            "`images.tar`: `tar -xf images.tar -C images`. CREPE's are of captions of the embedded world alone, with mostly one "
+            "negative each: their figures do not compare with published ones."
         )
     if "training" in names:
         said.append(

@@ -8,31 +8,40 @@ out; CREPE's have none, since a row is a caption with all its negatives.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from caramel.benchmarks.readers.crepe_systematicity import NEGATIVES
+from caramel.benchmarks.readers.crepe_systematicity import NEGATIVES, SPLITS
 from caramel.benchmarks.visual_genome import FOLDERS
 from caramel.crepe.example_files import Example, write
 from caramel.release.publishing.contents import shown_images
 from caramel.release.publishing.tars import write_images
+from caramel.sources.world.compounds import Compound, compounds_of_meaning
+from caramel.sources.world.language import read
 from caramel.storage.image_store import Pictures
 from caramel.tables import SUBTYPES
 
+Items = tuple[frozenset[str], frozenset[Compound]]  # atoms and compounds
+
 
 def write_formats(
-    rows: pd.DataFrame, pictures: Pictures, sizes: Mapping[str, tuple[int, int]], folder: Path
+    rows: pd.DataFrame,
+    trained: Iterable[str],
+    pictures: Pictures,
+    sizes: Mapping[str, tuple[int, int]],
+    folder: Path,
 ) -> list[Path]:
     """Write instances split by split; return the files.
 
     A format takes the rows that have what it asks for: a paraphrase (SugarCrepe++), a negative image (BiVLC); one replaced
-    atom, and whether its compounds were seen in training (CREPE's systematicity).
+    atom, and a caption of which it is known what training captions have of it (CREPE's systematicity).
 
     Args:
         rows: table ``instances``.
+        trained: the captions that are trained on.
         pictures: its images.
         sizes: image_id -> width and height.
         folder: to write to.
@@ -41,18 +50,19 @@ def write_formats(
         DataError: an image is missing, or is not what the index says.
     """
     written: list[Path] = []
+    splits = crepe_splits(dict.fromkeys(rows["caption"]), trained)
     for split in dict.fromkeys(rows["split"]):
         of_split = rows[rows["split"] == split]
         place = folder / str(split)
         place.mkdir(parents=True)
-        crepe = _of_crepe(of_split)
+        crepe = of_split[(of_split["type"] == "replace") & of_split["caption"].isin(splits)]
         numbers = {name: str(n) for n, name in enumerate(dict.fromkeys(crepe["image_id"]))}
         also = {
             name: f"{FOLDERS[0]}/{n}.jpg" for name, n in numbers.items()
         }  # as CREPE's readers look for them
         files = write_images(shown_images(of_split), pictures, place / "images.tar", also)
         written.append(place / "images.tar")
-        written += _write_crepe(crepe, numbers, sizes, place / "crepe_systematicity")
+        written += _write_crepe(crepe, splits, numbers, sizes, place / "crepe_systematicity")
         instances = [{str(k): v for k, v in row.items()} for row in of_split.to_dict("records")]
         for name, content in _texts(instances, files):
             (place / name).parent.mkdir(exist_ok=True)
@@ -80,20 +90,47 @@ def _texts(rows: Sequence[dict[str, Any]], files: dict[str, str]) -> Iterator[tu
         yield "bivlc/test.jsonl", "".join(f"{json.dumps(row)}\n" for row in lines)
 
 
-def _of_crepe(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that CREPE's systematicity asks: of which a caption with one atom replaced is told, by what was trained on."""
-    return rows[(rows["type"] == "replace") & rows["compounds"].notna()]
+def crepe_splits(captions: Iterable[str], trained: Iterable[str]) -> dict[str, str]:
+    """Return caption -> split, as in CREPE (Ma et al. 2023, 3.2), of those of the embedded world that say a compound.
+
+    ``sc``: training captions say all its compounds; ``uc``: all its atoms, and not some compound; ``ua``: not some atom.
+    Where no training caption is of the world, nothing is known.
+    """
+    known = [items for text in trained if (items := _said(text))]
+    if not known:
+        return {}
+    atoms = {atom for own, _ in known for atom in own}
+    compounds = {compound for _, own in known for compound in own}
+    said = {caption: items for caption in captions if (items := _said(caption)) and items[1]}
+    return {
+        caption: "ua" if own[0] - atoms else "uc" if own[1] - compounds else "sc"
+        for caption, own in said.items()
+    }
+
+
+def _said(caption: str) -> Items | None:
+    """Return what a caption of the embedded world says, in whatever words a relation is put; None of another caption."""
+    found = read(caption)
+    if found is None:
+        return None
+    compounds = compounds_of_meaning(found.whole, exactly=False)
+    atoms = {word for m in found.whole.mentions for word in (m.noun, m.colour, m.size) if word}
+    return frozenset(atoms | {word for compound in compounds for word in compound}), compounds
 
 
 def _write_crepe(
-    rows: pd.DataFrame, numbers: Mapping[str, str], sizes: Mapping[str, tuple[int, int]], folder: Path
+    rows: pd.DataFrame,
+    splits: Mapping[str, str],
+    numbers: Mapping[str, str],
+    sizes: Mapping[str, tuple[int, int]],
+    folder: Path,
 ) -> list[Path]:
-    """Write a file for each of seen and unseen compounds, a row for each picture and caption; return the files.
+    """Write a file for each of CREPE's splits, a row for each picture and caption; return the files.
 
     Of the negatives of two compounds, which CREPE has in a second column, there are none.
     """
     written = []
-    for known, of in rows.groupby("compounds", sort=True):
+    for split, of in rows.groupby(rows["caption"].map(splits)):
         examples = []
         for (image, caption), same in of.groupby(["image_id", "caption"], sort=False):
             negatives = {
@@ -101,7 +138,7 @@ def _write_crepe(
                 NEGATIVES["comp"]: [],
             }
             examples.append(Example(numbers[str(image)], (0, 0, *sizes[str(image)]), str(caption), negatives))
-        written.append(folder / f"syst_vg_hard_negs_{known}_compounds_in_train.csv")
+        written.append(folder / f"syst_vg_hard_negs_{SPLITS[str(split)]}_in_train.csv")
         write(written[-1], examples)
     return written
 

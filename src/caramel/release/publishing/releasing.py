@@ -157,7 +157,9 @@ def _write_data(
     if "instances" in frames:
         sides = zip(index["width"].tolist(), index["height"].tolist(), strict=True)
         sizes = dict(zip(index["image_id"], sides, strict=True))
-        write_formats(frames["instances"], pictures, sizes, folder / "formats")
+        trained = frames["training"] if "training" in frames else tables.frame(tables.TRAINING, [])
+        captions = [*trained["caption"], *trained["caption2"].dropna()]
+        write_formats(frames["instances"], captions, pictures, sizes, folder / "formats")
     if "training" in frames:
         write_webdataset(frames["training"], pictures, folder / "webdataset")
 
