@@ -24,6 +24,15 @@ PARSED = {
     "old/old/ADJ/acomp/3 in/in/ADP/prep/1 front/front/NOUN/pobj/5 of/of/ADP/prep/6 a/a/DET/det/9 bus/bus/NOUN/pobj/7",
     "a man standing on a box next to a cup": "a/a/DET/det/1 man/man/NOUN/ROOT/1 standing/stand/VERB/acl/1 on/on/ADP/prep/2 "
     "a/a/DET/det/5 box/box/NOUN/pobj/3 next/next/ADV/advmod/5 to/to/ADP/prep/6 a/a/DET/det/9 cup/cup/NOUN/pobj/7",
+    "A man sits on a bench and a dog lies on grass and eats hay": "a/a/DET/det/1 man/man/NOUN/nsubj/2 sits/sit/VERB/ROOT/2 "
+    "on/on/ADP/prep/2 a/a/DET/det/5 bench/bench/NOUN/pobj/3 and/and/CCONJ/cc/2 a/a/DET/det/8 dog/dog/NOUN/nsubj/9 "
+    "lies/lie/VERB/conj/2 on/on/ADP/prep/9 grass/grass/NOUN/pobj/10 and/and/CCONJ/cc/9 eats/eat/VERB/conj/9 hay/hay/NOUN/dobj/13",
+    "a ball the boy kicks at the goal": "a/a/DET/det/1 ball/ball/NOUN/ROOT/1 the/the/DET/det/3 boy/boy/NOUN/nsubj/4 "
+    "kicks/kick/VERB/relcl/1 at/at/ADP/prep/4 the/the/DET/det/7 goal/goal/NOUN/pobj/5",
+    "a man standing on a box and a dog": "a/a/DET/det/1 man/man/NOUN/ROOT/1 standing/stand/VERB/acl/1 on/on/ADP/prep/2 "
+    "a/a/DET/det/5 box/box/NOUN/pobj/3 and/and/CCONJ/cc/1 a/a/DET/det/8 dog/dog/NOUN/conj/1",
+    "a man and a dog that sit on grass": "a/a/DET/det/1 man/man/NOUN/ROOT/1 and/and/CCONJ/cc/1 a/a/DET/det/4 "
+    "dog/dog/NOUN/conj/1 that/that/PRON/nsubj/6 sit/sit/VERB/relcl/1 on/on/ADP/prep/6 grass/grass/NOUN/pobj/7",
     "σκυλί 🐕": "σκυλί/σκυλί/X/ROOT/0 🐕/🐕/SYM/dep/0",
 }
 GRAPHS = {
@@ -38,6 +47,19 @@ GRAPHS = {
     ),
     "a man standing on a box next to a cup": SceneGraph(
         (Node("man"), Node("box"), Node("cup")), (Edge(0, "standing on", 1), Edge(1, "next to", 2))
+    ),
+    "A man sits on a bench and a dog lies on grass and eats hay": SceneGraph(
+        tuple(map(Node, ("man", "bench", "dog", "grass", "hay"))),
+        (Edge(0, "sits on", 1), Edge(2, "lies on", 3), Edge(2, "eats", 4)),
+    ),
+    "a ball the boy kicks at the goal": SceneGraph(
+        (Node("ball"), Node("boy"), Node("goal")), (Edge(1, "kicks at", 2),)
+    ),
+    "a man standing on a box and a dog": SceneGraph(
+        (Node("man"), Node("box"), Node("dog")), (Edge(0, "standing on", 1),)
+    ),
+    "a man and a dog that sit on grass": SceneGraph(
+        (Node("man"), Node("dog"), Node("grass")), (Edge(0, "sit on", 2), Edge(1, "sit on", 2))
     ),
     "σκυλί 🐕": SceneGraph(()),
 }

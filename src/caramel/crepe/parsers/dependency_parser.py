@@ -21,6 +21,7 @@ PARTS = frozenset(
 OBJECTS = frozenset(("dobj", "obj", "attr"))
 SUBJECTS = frozenset(("nsubj", "nsubjpass", "nsubj:pass"))
 CLAUSES = frozenset(("acl", "relcl", "acl:relcl"))
+RELATIVE = frozenset(("that", "which", "who"))  # subjects that are the noun before their clause
 
 
 def spacy_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
@@ -101,16 +102,23 @@ def _adjectives(noun: Any) -> Iterator[Any]:
 
 
 def _joined(token: Any) -> list[Any]:
-    """Return a word and those that "and" joins to it."""
-    return [token, *(t for child in token.children if child.dep_ == "conj" for t in _joined(child))]
+    """Return a word and those that "and" joins to it; a verb that has a subject of its own begins a new clause."""
+    with_it = (child for child in token.children if child.dep_ == "conj" and not _subjects(child))
+    return [token, *(t for child in with_it for t in _joined(child))]
+
+
+def _subjects(verb: Any) -> list[str]:
+    return [t.lower_ for t in verb.children if t.dep_ in SUBJECTS]
 
 
 def _verbs(noun: Any) -> list[Any]:
-    """Return the verbs whose subject a noun is."""
-    own = [noun.head] if noun.dep_ in SUBJECTS else []
-    own += [t for t in noun.children if t.dep_ in CLAUSES]
-    if noun.dep_ == "conj":
-        own += _verbs(noun.head)
+    """Return the verbs whose subject a noun is: of its sentence, and of the clauses behind it that have no other subject."""
+    nouns = [noun]  # that "and" joins it to
+    while nouns[-1].dep_ == "conj":
+        nouns.append(nouns[-1].head)
+    own = [nouns[-1].head] if nouns[-1].dep_ in SUBJECTS else []
+    clauses = (t for n in nouns for t in n.children if t.dep_ in CLAUSES and t.i > noun.i)
+    own += [t for t in clauses if RELATIVE.issuperset(_subjects(t))]
     return [verb for first in own for verb in _joined(first)]
 
 
