@@ -157,12 +157,12 @@ def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
     columns["image_id"] = [name or one for name, one in zip(columns["image_id"], own, strict=True)]
     labels = [_label(*names) for names in zip(columns["type"], columns["subtype"], strict=True)]
     columns |= {
-        name: filled([label[side] for label in labels]) for side, name in enumerate(("type", "subtype"))
+        name: [*filled([label[side] for label in labels])] for side, name in enumerate(("type", "subtype"))
     }
     return pd.DataFrame(columns, dtype=object)
 
 
-def filled(names: Texts) -> Texts:
+def filled(names: Texts) -> list[str]:
     """Return names of types, those that are missing by ``all``, or by ``other`` where there are some."""
     none = OTHER if any(names) else ALL
     return [name or none for name in names]
