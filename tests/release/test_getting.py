@@ -166,6 +166,31 @@ def test_a_pin_is_found_on_a_branch_and_by_a_tag_that_are_not_the_default(
         pass
 
 
+def test_of_a_pin_without_a_name_that_branches_have_of_other_data_none_is_taken(
+    made: Path, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(made, tmp_path / "project", symlinks=True))
+    old = pin_file.read_pin("v1", root)
+    run("git", "branch", "-M", "main", root=root)
+    for branch, created in (("main", ""), ("a", "2026-01-01"), ("b", "2026-02-02")):
+        run("git", "checkout", "-q", "-B", branch, root=root)
+        if created:
+            pin_file.write_pin(old.model_copy(update={"created": created}), root / "pins" / "v1.json")
+        else:
+            run("git", "rm", "-q", "pins/v1.json", root=root)
+        run("git", "add", "-A", root=root)
+        run("git", "commit", "-qm", branch, root=root)
+        run("git", "checkout", "-q", "main", root=root)
+        if branch == "a":
+            with opened(f"file://{root}/.git") as origin:
+                assert origin.pinned.created == "2026-01-01"
+    with (
+        pytest.raises(DataError, match=r"several pins 'v1'.*refs/heads/a and refs/heads/b"),
+        opened(f"file://{root}/.git"),
+    ):
+        pass
+
+
 def test_a_version_comes_back_byte_for_byte_from_a_git_url_alone(
     pushed: str, made: Path, tmp_path: Path, reader: None
 ) -> None:

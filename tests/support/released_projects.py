@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -128,8 +129,8 @@ def made(root: Path) -> Path:
     return root
 
 
-def pinned(root: Path, name: str) -> None:
-    """Pin what lies in the project's folders."""
+def pinned(root: Path, name: str, **params: Any) -> None:
+    """Pin what lies in the project's folders, with further sections of the params."""
     outs = [
         {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)}
         for out in sorted(path.name for path in (root / "data").iterdir())
@@ -137,6 +138,6 @@ def pinned(root: Path, name: str) -> None:
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
     (root / "params.yaml").write_text(
-        json.dumps({"evaluate": {"bootstrap": 100, "seed": 1}}), encoding="utf-8"
+        json.dumps({"evaluate": {"bootstrap": 100, "seed": 1}, **params}), encoding="utf-8"
     )
     pins.pin(name, root)

@@ -86,7 +86,7 @@ def opened(source: str) -> Iterator[Origin]:
 
     Raises:
         ConfigError: there are several pins and none is named.
-        DataError: there is no such repository or pin, or the pin is broken.
+        DataError: there is no such repository or pin, or the pin is broken, or there are several of its name that differ.
         ResourceError: git is not installed.
     """
     place, name = _parted(source)
@@ -95,7 +95,7 @@ def opened(source: str) -> Iterator[Origin]:
         at_hand = (Path(place) / ".dvc").is_dir()
         root = Path(place) if at_hand else Path(temporary)
         kept = (
-            {p.stem: "" for p in sorted((root / "pins").glob("*.json"))}
+            {p.stem: [""] for p in sorted((root / "pins").glob("*.json"))}
             if at_hand
             else _cloned(place, root, name)
         )
@@ -108,9 +108,15 @@ def opened(source: str) -> Iterator[Origin]:
             asked = f"no pin {name!r}" if name is not None else "no pins"
             raise DataError(f"{called!r} has {asked}. Pins: {', '.join(names) or 'none'}.")
         name = name or names[0]
+        first, *others = kept[name]
+        if others:
+            raise DataError(
+                f"{called!r} has several pins {name!r}, of other data: on {first} and {others[0]}. Whoever made it has to say "
+                f"which is meant."
+            )
         if not at_hand:
-            _take(root, kept[name], f"pins/{name}.json", pin_path(name, root))
-            _take(root, kept[name], ".dvc/config", root / ".dvc" / "config")
+            _take(root, first, f"pins/{name}.json", pin_path(name, root))
+            _take(root, first, ".dvc/config", root / ".dvc" / "config")
         yield Origin(place, root, read_pin(name, root), at_hand=at_hand)
 
 
@@ -123,32 +129,24 @@ def _parted(source: str) -> tuple[str, str | None]:
     return (place, name) if NAME.fullmatch(name) else (source, None)
 
 
-def _cloned(url: str, folder: Path, name: str | None) -> dict[str, str]:
-    """Fetch the newest commit of a repository; return name of each pin in it -> the revision that has it.
+def _cloned(url: str, folder: Path, name: str | None) -> dict[str, list[str]]:
+    """Fetch the newest commit of a repository; return name of each pin in it -> the revisions, one for each that differs.
 
     Where the default branch has no such pin, those of all branches and tags are fetched and named.
-
-    Raises:
-        DataError: the pin is on several of these, and they differ.
     """
     git = ("-C", str(folder / "git"))
     _git("clone", "--quiet", "--bare", "--depth", "1", "--", url, str(folder / "git"), url=url)
-    found = dict.fromkeys(_pins(folder, "HEAD", url), "HEAD")
-    if name in found or (name is None and found):
-        return found
+    here = _pins(folder, "HEAD", url)
+    if name in here or (name is None and here):
+        return {pin: ["HEAD"] for pin in here}
     every = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
     _git(*git, "fetch", "--quiet", "--depth", "1", "origin", *every, url=url)
     refs = _git(*git, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", url=url)
-    contents: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {pin: {content: "HEAD"} for pin, content in here.items()}
     for ref in refs.decode(errors="replace").split():
         for pin, content in _pins(folder, ref, url).items():
-            if contents.setdefault(pin, content) != content and pin == name:
-                raise DataError(
-                    f"{shown_address(url)!r} has several pins {name!r}, of other data: on {found[pin]} and {ref}. Whoever made "
-                    f"it has to say which is meant."
-                )
-            found.setdefault(pin, ref)
-    return dict(sorted(found.items()))
+            found.setdefault(pin, {}).setdefault(content, ref)
+    return {pin: [*contents.values()] for pin, contents in sorted(found.items())}
 
 
 def _pins(folder: Path, revision: str, url: str) -> dict[str, str]:

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import released_projects
 
-from caramel.errors import BackendError, CaramelError
+from caramel.config import load
+from caramel.errors import BackendError, CaramelError, DataError
+from caramel.models.clip.checkpoints import CONFIG
 from caramel.models.families.specs import content_of, open_model, parse_spec
 from caramel.release.publishing_models.registering import register, resolved
 from caramel.running import tracking
+from caramel.running.installed import requirement
+from caramel.training.tracked_trials import Trials
 
 TEXTS = ["a red box", "a green cup"]
+FINETUNE = load(Path(__file__).parents[3] / "params" / "default.yaml").finetune
+OWN = {"weight_decay": 0.3}  # of a variant
+
+
+def trained(root: Path, key: str, *, fails: bool = False, **changed: Any) -> None:
+    """Track a training as the stage does, on the default profile's settings with these changes."""
+    shared = {"variants", "seeds", "own", "search", "processes"}
+    common = FINETUNE.model_dump(exclude=shared) | {"device": "cpu", "precision": "fp32"} | changed
+    trials = Trials({"processes": 1}, common, 40, 1, "inline", root, 0.0, ["data/assemble"], root)
+    with (
+        pytest.raises(ValueError, match="it failed") if fails else nullcontext(),
+        tracking.opened(trials._planned({"variant": "infonce", "seed": 3, "own": OWN}, key)),
+    ):
+        if fails:
+            raise ValueError("it failed")
 
 
 @pytest.fixture
@@ -25,10 +47,10 @@ def project(clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     root = released_projects.made(tmp_path / "project")
     for name in ("infonce-3", "untracked-3"):
         shutil.copytree(clip_folder, root / "data" / "finetune" / name)
-    released_projects.pinned(root, "v2.0")
+    (root / "data" / "finetune" / "own.json").write_text(json.dumps({"infonce": OWN}))
+    released_projects.pinned(root, "v2.0", finetune=json.loads(FINETUNE.model_dump_json()))
     monkeypatch.chdir(root)
-    with tracking.run("finetune infonce-3", key="k", params={"lr": 1}, data=["data/assemble"]):
-        pass
+    trained(root, "first")
     return root
 
 
@@ -61,6 +83,54 @@ def test_a_registered_model_is_the_checkpoint_wherever_the_store_lies(
     version = mlflow.MlflowClient().get_model_version("tuned", "1")
     assert (version.run_id, version.tags["pin"]) == (made.run, "v2.0")
     assert not list((moved / "mlruns").rglob("*.pkl"))
+    (needed,) = (moved / "mlruns").rglob("requirements.txt")
+    assert requirement() in needed.read_text().splitlines()
+
+
+def test_the_run_is_one_that_finished_with_the_pins_params(project: Path) -> None:
+    first = register("infonce-3", project, name="tuned").run
+    trained(project, "failed", fails=True)
+    trained(project, "other", lr=0.5)
+    assert register("infonce-3", project, name="again").run == first
+    trained(project, "elsewhere", precision="bf16")
+    with pytest.raises(DataError, match=r"Several tracked runs .*differ in precision\."):
+        register("infonce-3", project, name="tuned")
+
+
+def test_a_run_of_other_params_or_that_failed_is_no_origin(project: Path) -> None:
+    released_projects.pinned(project, "v3", finetune={**json.loads(FINETUNE.model_dump_json()), "lr": 0.5})
+    trained(project, "failed", fails=True, lr=0.5)
+    with pytest.raises(
+        DataError, match=r"made this model of version v3: \w+ had lr 0.0003, not 0.5; \w+ is FAILED"
+    ):
+        register("infonce-3", project, name="tuned", pin="v3")
+    released_projects.pinned(project, "v4", finetune={})
+    with pytest.raises(DataError, match="params of version v4 lack"):
+        register("infonce-3", project, name="tuned", pin="v4")
+
+
+def test_what_was_fetched_is_fetched_again_where_it_is_broken_and_left_where_another_process_fetched_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    register("infonce-3", project, name="tuned")
+    folder = Path(resolved("models:/tuned/1").partition("open_clip:")[2])
+    whole = (folder / CONFIG).read_text()
+    (folder / CONFIG).write_text(whole + "\n")
+    fetch, files = mlflow.artifacts.download_artifacts, []
+
+    def fetched_by_two(*given: Any, **named: Any) -> Any:
+        if not files:
+            files.append(None)
+            resolved("models:/tuned/1")
+            files.append((folder / CONFIG).stat().st_ino)
+        return fetch(*given, **named)
+
+    monkeypatch.setattr(mlflow.artifacts, "download_artifacts", fetched_by_two)
+    assert resolved("models:/tuned/1") == f"tuned 1=open_clip:{folder}"
+    assert (folder / CONFIG).read_text() == whole
+    assert (folder / CONFIG).stat().st_ino == files[1]
 
 
 def test_what_is_not_there_is_named(project: Path) -> None:

@@ -10,19 +10,19 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from caramel.errors import BackendError, ConfigError, DataError
+from caramel.errors import BackendError, ConfigError
 from caramel.models.clip.checkpoints import WEIGHTS
 from caramel.release.pin_file import Pin
 from caramel.release.publishing_models import as_mlflow
 from caramel.release.publishing_models.model_release import checkpoint_of, pin_of
-from caramel.release.runs import tracked
+from caramel.release.publishing_models.trained_run import training_run
+from caramel.running.installed import requirement
 from caramel.running.tracking import opened_store
-from caramel.running.tracking_store import store_root, tracking_uri
+from caramel.running.tracking_store import held, store_root, tracking_uri
 from caramel.running.work_folder import WORK
 from caramel.storage.files import empty_folder, file_hash
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 REGISTERED = "models:/"
 ARTIFACT = "model"  # folder of the run
-CONTENT = "caramel.weights"  # tag of a version: SHA-256 of its weights
+CONTENT = "caramel.checkpoint"  # tag of a version: SHA-256 of the folder's files and their names
 _NAME = re.compile(r"[\w.-]{1,200}")
 _PARTS = re.compile(r"([/@])")
 _LABELLED = re.compile(rf"(?:(?P<label>[\w.+ -]+)=)?{REGISTERED}(?P<rest>[\w.-]+[/@][\w-]+)")
@@ -57,18 +57,18 @@ def register(run: str, root: Path, *, name: str, pin: str | None = None) -> Regi
 
     Raises:
         ConfigError: there is no such run, or the name will not do.
-        DataError: no pin names this model, or several do and none is given; or no tracked run made it.
+        DataError: no pin names this model, or several do and none is given; or no tracked run made it, or several can have.
         ResourceError: the store or server cannot be reached.
     """
     if not _NAME.fullmatch(name):
         raise ConfigError(f"--name {name!r}: a registered model is named by letters, digits and . _ - alone.")
     folder, output = checkpoint_of(run, root)
     pinned = pin_of(output, pin, root)
-    run_id = _run_of("pretrain" if output == "data/base" else f"finetune {run}", pinned, root)
-    weights, alias = file_hash(folder / WEIGHTS), alias_of(pinned)
+    run_id = training_run(run, output, pinned, root)
+    content, alias = file_hash(folder), alias_of(pinned)
     with opened_store(root) as (client, _):
-        version = _version(client, name, weights) or _made(client, name, run_id, folder)
-        told = {CONTENT: weights, "caramel.model": run, "pin": pinned.name, "data": pinned.data[:16]}
+        version = _version(client, name, content) or _made(client, name, run_id, folder)
+        told = {CONTENT: content, "caramel.model": run, "pin": pinned.name, "data": pinned.data[:16]}
         for key, value in told.items():
             client.set_model_version_tag(name, version, key, value)
         client.set_registered_model_alias(name, alias, version)
@@ -80,21 +80,10 @@ def alias_of(pinned: Pin) -> str:
     return re.sub(r"[^\w-]", "_", f"pin-{pinned.name}")
 
 
-def _run_of(name: str, pinned: Pin, root: Path) -> str:
-    """Return the id of the latest finished run of that name which read the pinned data and no other."""
-    found = [run.info.run_id for run in tracked(pinned, root) if run.info.run_name == name]
-    if not found:
-        raise DataError(
-            f"No tracked run {name!r} read the data of version {pinned.name} alone, so that nothing says how this model was "
-            f"trained. `caramel runs {pinned.name}` lists the runs that did."
-        )
-    return str(found[-1])
-
-
-def _version(client: MlflowClient, name: str, weights: str) -> str | None:
-    """Return the version of these weights, if there is one."""
+def _version(client: MlflowClient, name: str, content: str) -> str | None:
+    """Return the version of this checkpoint, if there is one."""
     found = client.search_model_versions(f"name = '{name}'")
-    return next((str(each.version) for each in found if each.tags.get(CONTENT) == weights), None)
+    return next((str(each.version) for each in found if each.tags.get(CONTENT) == content), None)
 
 
 def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
@@ -106,7 +95,7 @@ def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     logging.getLogger("mlflow.models.model").setLevel(logging.ERROR)  # that there is no signature
     with TemporaryDirectory() as scratch:
         model = Path(scratch, ARTIFACT)
-        needed = [f"caramel=={metadata.version('caramel')}"]
+        needed = [requirement()]
         save_model(model, loader_module=as_mlflow.__name__, data_path=str(folder), pip_requirements=needed)
         client.log_artifacts(run_id, str(model), ARTIFACT)
     if not client.search_registered_models(f"name = '{name}'"):
@@ -142,21 +131,32 @@ def resolved(spec: str) -> str:
         place = root / WORK / "registered" / f"{name}-{version.version}"
         folder = _whole(place, version.tags)
         if folder is None:
-            empty_folder(place)
-            mlflow.artifacts.download_artifacts(
-                f"{REGISTERED}{name}/{version.version}", dst_path=str(place), tracking_uri=uri
-            )
-            folder = _whole(place, version.tags)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with TemporaryDirectory(dir=place.parent) as scratch:
+                made = empty_folder(Path(scratch, ARTIFACT))
+                mlflow.artifacts.download_artifacts(
+                    f"{REGISTERED}{name}/{version.version}", dst_path=str(made), tracking_uri=uri
+                )
+                folder = _put(made, place, version.tags)
     except (MlflowException, OSError) as error:
         raise BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}") from error
     if folder is None:
         raise BackendError(
-            f"Model {spec!r} holds no checkpoint as `caramel register` put it there, or other weights."
+            f"Model {spec!r} holds no checkpoint as `caramel register` put it there: its files are missing or others."
         )
     return f"{named['label'] or f'{name} {which}'}=open_clip:{folder}"
 
 
+def _put(made: Path, place: Path, tags: Mapping[str, str]) -> Path | None:
+    """Move what was fetched to its place, unless it is broken or another process did so before; return the checkpoint there."""
+    with held(place.with_name(f"{place.name}.lock")):
+        if _whole(made, tags) and not _whole(place, tags):
+            made.rename(empty_folder(place))
+    return _whole(place, tags)
+
+
 def _whole(place: Path, tags: Mapping[str, str]) -> Path | None:
-    """Return the folder of the one checkpoint below a place whose weights are those that were registered."""
-    found = [path for path in sorted(place.rglob(WEIGHTS)) if file_hash(path) == tags.get(CONTENT)]
-    return found[0].parent if len(found) == 1 else None
+    """Return the folder of the one checkpoint below a place whose files are those that were registered."""
+    folders = [path.parent for path in sorted(place.rglob(WEIGHTS))]
+    found = [folder for folder in folders if file_hash(folder) == tags.get(CONTENT)]
+    return found[0] if len(found) == 1 else None
