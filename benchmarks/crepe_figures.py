@@ -39,7 +39,7 @@ def shown(values: pd.Series, sign: str = "") -> str:
 
 
 def systematicity(found: pd.DataFrame) -> str:
-    """Return the table by split and negatives: the seed's own model, the other, and what the own one has less."""
+    """Return the table by split and negatives: the seed's own model, the other, and what the own one has more."""
     lines = ["| split | negatives | own | other | own − other | captions |", "|---|---|---|---|---|---|"]
     for split in SPLITS:
         for kind in SETS:
@@ -52,7 +52,7 @@ def systematicity(found: pd.DataFrame) -> str:
 
 
 def falls(found: pd.DataFrame) -> str:
-    """Return what seen compounds have more than the other splits, of either model, and what of it is the own one's alone."""
+    """Return what the other splits have more than seen compounds, of either model, and what of it is the own one's alone."""
     lines = ["| from sc to | negatives | own | other | own − other |", "|---|---|---|---|---|"]
     for split in ("uc", "ua"):
         for kind in SETS:

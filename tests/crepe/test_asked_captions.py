@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from obliging_writer import asked, completion, obliging
 from caramel.benchmarks.crepe_files import regions
 from caramel.crepe.asked_captions import OMITTED, Tell, templates, told_by
 from caramel.crepe.crops import CropRules
-from caramel.crepe.productivity import drafts, file_of, make
+from caramel.crepe.productivity import Draft, drafts, file_of, make
 from caramel.crepe.realised import Caption
 from caramel.crepe.visual_genome_graphs import Picture
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, sample, told
+from caramel.errors import BackendError, ResourceError
 from caramel.kinds.benchmark import Reject
 from caramel.kinds.scene_graph import Edge, Node, SceneGraph
+from caramel.models.writers.chat_writer import load_chat_writer
 from caramel.registry import LANGUAGE_MODELS
 
 SMALL = SceneGraph((Node("car", ("red", "old")), Node("box")))
@@ -34,12 +37,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
     server.close()
 
 
-def teller(server: ChatServer, folder: Path) -> Tell:
+def teller(server: ChatServer, folder: Path, max_requests: int | None = None) -> Tell:
     return told_by(
         LANGUAGE_MODELS["chat"].load(f"m@{server.url}", at_once=2, workers=0),
         folder / "r.sqlite",
         seed=0,
         at_once=2,
+        max_requests=max_requests,
     )
 
 
@@ -74,6 +78,39 @@ def test_a_caption_that_omits_an_atom_is_asked_for_again_and_then_a_reject(
     assert len(server.requests) == 3
     if found == OMITTED:
         assert "it does not say 'car'" in str(server.requests[1].body["messages"][-1]["content"])
+
+
+def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    def refuses(request: Request, number: int) -> Response:
+        return Response(body=b"no reply")
+
+    server.behave = refuses
+    patient = load_chat_writer(f"m@{server.url}", at_once=2, workers=0)
+    hurried = replace(patient, endpoint=replace(patient.endpoint, longest=0.01))
+    kept = file_of(tmp_path / "set", "atom", 7)
+    kept.parent.mkdir(parents=True)
+    kept.write_text("of an earlier run")
+    drafted = {n: [Draft(str(n), (0, 0, 1, 1), LARGE, LARGE)] for n in (6, 7)}
+    with pytest.raises(BackendError, match="replied to nothing that was asked for 2 captions"):
+        make(
+            drafted,
+            WorldWords(),
+            tmp_path / "set",
+            seed=0,
+            reject=lambda reject: None,
+            tell=told_by(hurried, tmp_path / "r.sqlite", seed=0, at_once=2),
+        )
+    assert kept.read_text() == "of an earlier run"
+
+
+def test_a_cap_ends_what_is_asked(server: ChatServer, tmp_path: Path) -> None:
+    other = replace(LARGE, nodes=LARGE.nodes[::-1])
+    with pytest.raises(ResourceError, match="The cap --max-requests 1 is reached with 1 of 2 texts"):
+        teller(server, tmp_path, max_requests=1)([LARGE, other])
+    assert len(server.requests) == 1
+    assert len(teller(server, tmp_path, max_requests=2)([LARGE, other])) == 2
 
 
 def test_what_is_missing_is_said_and_mended(server: ChatServer, tmp_path: Path) -> None:

@@ -139,6 +139,21 @@ def test_each_kind_of_negative_is_one_change() -> None:
     }
 
 
+def test_a_sentence_is_negated_to_sentences() -> None:
+    said = located("A small red car is above a blue box near which a cup stands.", SAID)
+    assert not isinstance(said, str)
+    assert set(negation_foils(Told(said, SAID, SAID), WORDS)) == {
+        "It is not true that a small red car is above a blue box near which a cup stands.",
+        "No small red car is above a blue box near which a cup stands.",
+        "A small red car is above no blue box near which a cup stands.",
+        "A small red car is above a blue box near which no cup stands.",
+        "A red car that is not small is above a blue box near which a cup stands.",
+        "A small car that is not red is above a blue box near which a cup stands.",
+        "A small red car is above a box that is not blue near which a cup stands.",
+        "A small red car is not above a blue box near which a cup stands.",
+    }
+
+
 def test_what_is_true_of_the_whole_picture_is_no_negative() -> None:
     whole = SceneGraph((*SAID.nodes, Node("car", ("small", "green"))), (*SAID.edges, Edge(3, ON, 1)))
     assert "small and green car above blue box and a cup" not in foils(whole, "atom")

@@ -187,6 +187,11 @@ def systematicity(
 @click.option(
     "--at-once", default=16, show_default=True, type=click.IntRange(1), help="Requests to it under way."
 )
+@click.option(
+    "--max-requests",
+    type=click.IntRange(1),
+    help="To it in all, also those whose replies are kept: one a caption at the least. [default: no cap]",
+)
 def productivity(
     graphs: Path,
     out: Path,
@@ -199,6 +204,7 @@ def productivity(
     writer: str | None,
     entailment: Path | None,
     at_once: int,
+    max_requests: int | None,
 ) -> None:
     """Make the set on productivity: captions of 4 to 12 atoms, by random walks through scene graphs.
 
@@ -237,7 +243,7 @@ def productivity(
             seed=seed,
             reject=reject,
             plausible=_plausible(sensible),
-            tell=_teller(writer, seed, at_once),
+            tell=_teller(writer, seed, at_once, max_requests),
             entailed=None
             if entailment is None
             else TEXT_JUDGES["entailment"].load(str(entailment)).probabilities,
@@ -288,7 +294,7 @@ def _plausible(folder: Path | None) -> Plausible | None:
     return lambda texts: [float(value) for value in model.values(texts)]
 
 
-def _teller(spec: str | None, seed: int, at_once: int) -> Tell:
+def _teller(spec: str | None, seed: int, at_once: int, max_requests: int | None) -> Tell:
     """Return what writes captions: the template, or a language model."""
     from caramel.captions.asked.language_writer import STORE
     from caramel.crepe.asked_captions import templates, told_by
@@ -298,7 +304,11 @@ def _teller(spec: str | None, seed: int, at_once: int) -> Tell:
         return templates
     kind, _, target = spec.partition(":")
     return told_by(
-        LANGUAGE_MODELS[kind].load(target, at_once=at_once, workers=0), STORE, seed=seed, at_once=at_once
+        LANGUAGE_MODELS[kind].load(target, at_once=at_once, workers=0),
+        STORE,
+        seed=seed,
+        at_once=at_once,
+        max_requests=max_requests,
     )
 
 

@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from caramel.captions.asked.asking import Asking, Manner
-from caramel.captions.asked.conversation import Ask, Outcome, Script, answered, field
+from caramel.captions.asked.conversation import NO_REPLY, Ask, Outcome, Script, answered, field
 from caramel.captions.asked.named_models import Named, canonical
 from caramel.captions.asked.reply_store import open_replies
 from caramel.captions.asked.spending import Budget, Spent
 from caramel.captions.prompts.prompt_files import OF_GRAPHS, Failed
 from caramel.crepe.realised import Caption, by_template, located
+from caramel.errors import BackendError, ResourceError
 from caramel.kinds.language_model import LanguageModel
 from caramel.kinds.scene_graph import SceneGraph
 
@@ -25,7 +26,6 @@ ATTEMPTS = 3
 MAX_TOKENS = 200  # of an answer
 AGAIN = 1.0  # temperature after the first attempt: at 0 the same would come
 OMITTED = "the model's caption omits an atom"
-FREE = Budget(0.0, 0.0, None, None, None)
 
 Tell = Callable[[Sequence[SceneGraph]], list[Caption | str]]  # a caption of each graph, or why there is none
 
@@ -61,7 +61,9 @@ def listed(graph: SceneGraph) -> dict[str, str]:
     return {"objects": "; ".join(objects), "relations": "; ".join(relations) or "none"}
 
 
-def told_by(model: LanguageModel, store: Path, *, seed: int, at_once: int) -> Tell:
+def told_by(
+    model: LanguageModel, store: Path, *, seed: int, at_once: int, max_requests: int | None = None
+) -> Tell:
     """Return what writes captions of more than ``TEMPLATE`` atoms by a model, and others by the template.
 
     Args:
@@ -69,9 +71,11 @@ def told_by(model: LanguageModel, store: Path, *, seed: int, at_once: int) -> Te
         store: file of the replies; those that are there are taken.
         seed: of the draw of words.
         at_once: requests under way.
+        max_requests: of a call, those among them whose replies are there; None: no cap.
 
     Raises:
         BackendError: when it is called: the model refuses, or does not answer; what came is kept.
+        ResourceError: when it is called: ``max_requests`` is reached; what came is kept.
     """
     own = Named(canonical(model.identity), lambda: model)
     manner = Manner(own.name, seed, SHOWN, MAX_TOKENS, False, at_once)
@@ -79,15 +83,25 @@ def told_by(model: LanguageModel, store: Path, *, seed: int, at_once: int) -> Te
     def tell(graphs: Sequence[SceneGraph]) -> list[Caption | str]:
         asked = [graph for graph in graphs if len(graph.places()) > TEMPLATE]
         with open_replies(store) as replies:
-            outcomes = Asking(
+            asking = Asking(
                 (say(graph) for graph in asked),
                 len(asked),
                 manner=manner,
                 judges={},
                 store=replies,
-                spent=Spent(FREE),
+                spent=Spent(Budget(0.0, 0.0, max_requests, None, None)),
                 title="captions",
-            ).run(own)
+            )
+            try:
+                outcomes = asking.run(own)
+            except ResourceError as error:  # which names the cap as the stage's params do
+                name = "budget negatives.language_model.max_requests ="
+                raise ResourceError(str(error).replace(name, "cap --max-requests")) from error
+        if outcomes and all(outcome.reason == NO_REPLY for outcome in outcomes.values()):
+            raise BackendError(
+                f"The language model replied to nothing that was asked for {len(outcomes):,} captions. Look at the server and its "
+                f"URL, then run the same again."
+            )
         said = (outcomes[place] for place in range(len(asked)))
         return [
             _caption(next(said), graph) if len(graph.places()) > TEMPLATE else by_template(graph)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from caramel.captions.scanning import Edit, apply
 from caramel.crepe.matching import holds
-from caramel.crepe.realised import Caption
+from caramel.crepe.realised import Caption, by_template
 from caramel.kinds.scene_graph import Node, Place, SceneGraph, Thesaurus
 
 SIMPLE = 4  # atoms of a caption in which all atoms of one kind may be permuted
@@ -68,9 +68,15 @@ def swap_foils(told: Told, words: Thesaurus) -> Iterator[str]:
 
 
 def negation_foils(told: Told, words: Thesaurus) -> Iterator[str]:
-    """Yield captions that are negated as a whole, or in one atom, such that nothing else keeps them true."""
+    """Yield captions that are negated as a whole, or in one atom, such that nothing else keeps them true.
+
+    A caption of the template is a phrase, one of a language model a sentence.
+    """
     caption, graph = told.caption, told.graph
-    yield f"there is no {re.sub(r'^(?:there (?:is|are) )?(?:an? |the )?', '', caption.text, flags=re.IGNORECASE)}"
+    if caption == by_template(graph):
+        yield f"there is no {re.sub(r'^(?:an? |the )', '', caption.text)}"
+    else:
+        yield f"It is not true that {caption.text[:1].lower()}{caption.text[1:]}"
     for place, word in graph.places().items():
         if holds(graph, told.whole, words, negated=place):
             continue

@@ -120,11 +120,15 @@ def make(
 
     Raises:
         DataError: nothing is left.
+
+    Errors of ``tell`` come before any file is written.
     """
     counts: dict[tuple[str, int], int] = {}
+    captions = iter(tell([draft.graph for made in drafted.values() for draft in made]))
     for n, made in drafted.items():
         examples: dict[str, list[Example]] = {kind: [] for kind in FOILS}
-        for draft, caption in zip(made, tell([draft.graph for draft in made]), strict=True):
+        for draft in made:
+            caption = next(captions)
             where = f"image {draft.image_id}, {n} atoms"
             if isinstance(caption, str):
                 reject(Reject(where, caption, ""))
