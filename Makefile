@@ -55,7 +55,8 @@ dev: $(VENV)/dev
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
-PYTEST := pytest -n 2 --dist loadscope --no-loadscope-reorder
+# Three processes on two cores: while one waits, for a server or for Ray, the others work.
+PYTEST := pytest -n 3 --dist loadscope --no-loadscope-reorder
 
 # mypy works beside the tests, on what they leave of the machine; what it says comes after them.
 test: lint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 import subprocess
@@ -84,6 +85,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
             return _part(nodeid)
 
     return ByPart(config, log)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Let the collector of garbage look at what tests make, not each time at all that was imported: a tenth of their time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
