@@ -20,7 +20,7 @@ from caramel.kinds.language_model import LanguageModelKind
 from caramel.kinds.method import Method
 from caramel.kinds.model import Family
 from caramel.kinds.parser import Parser
-from caramel.kinds.scene_graph import GraphParserMaker, ThesaurusMaker
+from caramel.kinds.scene_graph import GraphParserKind, ThesaurusMaker
 from caramel.kinds.scorer import ScorerSpec
 from caramel.kinds.source import SourceReader
 from caramel.kinds.text_judge import TextJudgeKind
@@ -37,6 +37,7 @@ DESCRIBED = {
     "METHODS": Method,
     "LANGUAGE_MODELS": LanguageModelKind,
     "TEXT_JUDGES": TextJudgeKind,
+    "GRAPH_PARSERS": GraphParserKind,
 }
 CALLED = {
     "SOURCES": SourceReader,
@@ -45,7 +46,6 @@ CALLED = {
     "BASES": Trainer,
     "JUDGES": JudgeMaker,
     "PARSERS": Callable[[str], Parser],
-    "GRAPH_PARSERS": GraphParserMaker,
     "THESAURI": ThesaurusMaker,
 }
 # What a stage passes on of the params, beside what the Protocol names.

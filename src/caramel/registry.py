@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a listing of names needs no types, and so not what these im
     from caramel.kinds.method import Method
     from caramel.kinds.model import Family
     from caramel.kinds.parser import Parser
-    from caramel.kinds.scene_graph import GraphParserMaker, ThesaurusMaker
+    from caramel.kinds.scene_graph import GraphParserKind, ThesaurusMaker
     from caramel.kinds.scorer import ScorerSpec
     from caramel.kinds.source import SourceReader
     from caramel.kinds.text_judge import TextJudgeKind
@@ -162,12 +162,12 @@ PARSERS: Kind[Callable[[str], Parser]] = Kind(
     },
 )
 
-GRAPH_PARSERS: Kind[GraphParserMaker] = Kind(
+GRAPH_PARSERS: Kind[GraphParserKind] = Kind(
     "graph parser",
     {
-        "phrases": "caramel.crepe.parsers.phrase_parser:phrase_parser",
-        "spacy": "caramel.crepe.parsers.dependency_parser:spacy_parser",
-        "seq2seq": "caramel.crepe.parsers.sequence_parser:seq2seq_parser",
+        "phrases": "caramel.crepe.parsers.phrase_parser:PHRASES",
+        "spacy": "caramel.crepe.parsers.dependency_parser:SPACY",
+        "seq2seq": "caramel.crepe.parsers.sequence_parser:SEQ2SEQ",
     },
 )
 

@@ -13,7 +13,7 @@ from caramel.crepe import corpus_index
 from caramel.crepe.corpus_index import build, items_of, seen, split_of
 from caramel.crepe.parsers.phrase_parser import phrase_parser
 from caramel.errors import BackendError, DataError
-from caramel.kinds.scene_graph import Atom, Edge, Node, SceneGraph
+from caramel.kinds.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
 
 ATOMS: frozenset[Atom] = frozenset(
     [
@@ -96,15 +96,41 @@ def test_of_what_another_parser_finds_words_that_are_looked_for_are_counted(
         (Node("cat"), Node("dog", ("old", "wet")), Node("grass")),
         (Edge(1, "on", 2), Edge(1, "near", 2), Edge(0, "on", 2)),
     )
-    monkeypatch.setattr(
-        corpus_index, "GRAPH_PARSERS", {"made": lambda target, atoms: lambda texts: [said] * len(texts)}
-    )
+    made = GraphParserKind("made", lambda target, atoms: lambda texts: [said] * len(texts), lambda target: {})
+    monkeypatch.setattr(corpus_index, "GRAPH_PARSERS", {"made": made})
     found = pd.read_parquet(build(corpus, ATOMS, column="", folder=tmp_path, parser="made"))
     known = SceneGraph((Node("dog", ("wet",)), Node("grass")), (Edge(0, "on", 1),))
     assert dict(zip(found["item"], found["count"], strict=True)) == dict.fromkeys(items_of(known), 2)
     monkeypatch.undo()
     with pytest.raises(BackendError, match="Did you mean 'phrases'"):
         build(corpus, ATOMS, column="", folder=tmp_path, parser="phrase")
+
+
+def test_another_version_of_a_parser_counts_again_and_one_for_gpus_asks_for_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("a dog")
+    versions, read, asked = {"model": "1"}, [], []
+
+    def load(target: str, atoms: frozenset[Atom]) -> GraphParser:
+        read.append(target)
+        return phrase_parser("", atoms)
+
+    def looked_at(*arguments: object, **settings: object) -> list[Path]:
+        asked.append(settings["gpus"])
+        return real(*arguments, **settings)  # type: ignore[arg-type]
+
+    real = corpus_index.sharded_map
+    monkeypatch.setattr(corpus_index, "sharded_map", looked_at)
+    monkeypatch.setattr(corpus_index, "resolve_device", lambda device: "cuda")
+    for gpu in (False, True):
+        kind = GraphParserKind("made", load, lambda target: dict(versions), gpu)
+        monkeypatch.setattr(corpus_index, "GRAPH_PARSERS", {"made": kind})
+        for versions["model"] in ("1", "1", "2"):
+            build(corpus, ATOMS, column="", folder=tmp_path, parser="made:m")
+    assert read == ["m"] * 4
+    assert asked == [0.0] * 3 + [1.0] * 3
 
 
 def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_path: Path) -> None:

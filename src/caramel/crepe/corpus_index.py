@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError
 from caramel.kinds.scene_graph import Atom, AtomKind, Edge, Node, SceneGraph
+from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import GRAPH_PARSERS
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.parallel import sharded_map
@@ -63,26 +64,37 @@ def build(
     shards = [Local(str(path)) for path in _shards(corpus, column, folder / "captions", size)]
     if not shards:
         raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
+    name, _, target = parser.partition(":")
+    kind = GRAPH_PARSERS[name]
+    device = resolve_device("auto") if kind.gpu else "cpu"
     vocabulary = folder / VOCABULARY
     write_atomically(vocabulary, lambda path: path.write_text(json.dumps(known), encoding="utf-8"))
     counted = sharded_map(
         counts,
         shards,
-        settings={"vocabulary": Local(str(vocabulary)), "parser": _spec(parser)},
+        settings={
+            "vocabulary": Local(str(vocabulary)),
+            "parser": _spec(parser),
+            "made_by": {"device": device, **kind.versions(target)},
+        },
         folder=folder / "counts",
         executor="ray" if len(shards) > 1 else "inline",
         title="corpus",
+        gpus=gpus_of(1.0, device) if kind.gpu else 0.0,
     )
     out = folder / NAME
     write_atomically(out, lambda path: _merge(counted, path))
     return out
 
 
-def counts(shard: str, *, vocabulary: str, parser: str) -> pa.Table:
-    """Return (item, count) of the captions in a file, sorted by item; only items of words that are looked for."""
+def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, str]) -> pa.Table:
+    """Return (item, count) of the captions in a file, sorted by item; only items of words that are looked for.
+
+    ``made_by``: device and versions of packages, by which counts of others are told from these.
+    """
     known = _vocabulary(Path(vocabulary))
     name, _, target = parser.partition(":")
-    parse = GRAPH_PARSERS[name](target, known)
+    parse = GRAPH_PARSERS[name].load(target, known)
     found: Counter[str] = Counter()
     with parquet(Path(shard), ["caption"]) as file:  # read_table takes a folder such as "a:b" for a URL
         texts = file.read(["caption"])["caption"].to_pylist()

@@ -6,7 +6,7 @@ attribute with its object, or two objects with the relation between them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -97,6 +97,23 @@ class GraphParserMaker(Protocol):
             BackendError: its model is missing or broken.
         """
         ...
+
+
+@dataclass(frozen=True)
+class GraphParserKind:
+    """Parsers that are made alike.
+
+    Attributes:
+        name: of its table.
+        load: makes one.
+        versions: target -> package -> its version: what decides the graphs beside this project's code and a target's files.
+        gpu: whether it computes on a GPU, where there is one.
+    """
+
+    name: str
+    load: GraphParserMaker
+    versions: Callable[[str], Mapping[str, str]]
+    gpu: bool = False
 
 
 class Thesaurus(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from caramel.crepe.parsers.dependency_parser import graph_of
@@ -98,7 +99,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_model_of_a_folder_gives_the_graphs_of_captions_in_their_order(model: Path) -> None:
-    parse = GRAPH_PARSERS["spacy"](str(model), frozenset())
+    parse = GRAPH_PARSERS["spacy"].load(str(model), frozenset())
     assert parse(list(GRAPHS)) == list(GRAPHS.values())
     assert parse(["word", "many words " * 250]) == [SceneGraph(())] * 2
 
@@ -122,4 +123,10 @@ def test_a_model_that_is_missing_or_finds_no_dependencies_is_an_error_that_says_
         (str(tmp_path / "blank"), "finds no dependencies: it is empty"),
     ):
         with pytest.raises(BackendError, match=said):
-            GRAPH_PARSERS["spacy"](target, frozenset())
+            GRAPH_PARSERS["spacy"].load(target, frozenset())
+
+
+def test_the_versions_that_decide_are_those_of_spacy_and_of_the_models_package() -> None:
+    versions = GRAPH_PARSERS["spacy"].versions
+    assert versions("numpy") == {"spacy": spacy.__version__, "numpy": numpy.__version__}
+    assert [versions(target) for target in ("", "../..", "no_such_model")] == [versions("spacy")] * 3

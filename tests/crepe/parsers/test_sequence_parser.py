@@ -92,7 +92,7 @@ def test_the_model_of_a_folder_is_asked_with_its_task_and_what_it_writes_is_read
         num_heads=2,
         decoder_start_token_id=0,
     )
-    parse = GRAPH_PARSERS["seq2seq"](
+    parse = GRAPH_PARSERS["seq2seq"].load(
         str(saved(tmp_path, T5ForConditionalGeneration(config), tokenizer)), frozenset()
     )
     texts = ["dog", "red dog " * 250, "σκυλί 🐕", ""]
@@ -106,4 +106,4 @@ def test_what_is_no_folder_of_such_a_model_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
     for target, said in (("nowhere", "give the folder"), (str(tmp_path), "seq2seq|cannot be loaded|not")):
         with pytest.raises(BackendError, match=said):
-            GRAPH_PARSERS["seq2seq"](target, frozenset())
+            GRAPH_PARSERS["seq2seq"].load(target, frozenset())

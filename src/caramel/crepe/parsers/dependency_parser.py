@@ -7,11 +7,12 @@ English models have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from caramel.errors import BackendError
-from caramel.kinds.scene_graph import Atom, AtomKind, Edge, GraphParser, Node, SceneGraph
+from caramel.kinds.scene_graph import Atom, AtomKind, Edge, GraphParser, GraphParserKind, Node, SceneGraph
 
 TRIED = "A man is on a horse."
 # Nouns that are a part of a preposition before "of": "in front of", "to the left of".
@@ -153,3 +154,17 @@ def _behind(token: Any) -> Iterator[tuple[list[str], Any]]:
     for first in (t for t in token.children if t.dep_ == "advmod"):
         for later, other in _behind(first):
             yield [f"{first.lower_} {later[0]}"], other
+
+
+def _versions(target: str) -> Mapping[str, str]:
+    """Return the versions of spaCy and of the model's package, of those that are installed."""
+    found: dict[str, str] = {}
+    for package in filter(None, ("spacy", target)):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # the model is a folder, or missing, which loading it says
+            continue
+    return found
+
+
+SPACY = GraphParserKind("spacy", spacy_parser, _versions)

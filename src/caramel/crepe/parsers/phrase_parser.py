@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from caramel.captions.words import DETERMINERS, plural
 from caramel.errors import ConfigError
-from caramel.kinds.scene_graph import Atom, AtomKind, Edge, Node, SceneGraph
+from caramel.kinds.scene_graph import Atom, AtomKind, Edge, GraphParserKind, Node, SceneGraph
 
 _TOKEN = re.compile(r"[\w'’-]+|[,.;:!?()]")
 _IDLE = DETERMINERS | {"very", "and", ","}  # between attributes of one object
@@ -95,3 +95,6 @@ def phrase_parser(target: str, atoms: frozenset[Atom]) -> PhraseParser:
 
 def _tokens(text: str) -> list[str]:
     return _TOKEN.findall(text.lower())
+
+
+PHRASES = GraphParserKind("phrases", phrase_parser, lambda target: {})

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 from caramel.errors import BackendError
-from caramel.kinds.scene_graph import Atom, Edge, GraphParser, Node, SceneGraph
+from caramel.kinds.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
 
 TASK = "Generate Scene Graph: "  # what these models were trained with
 BATCH = 32  # captions
@@ -80,3 +81,11 @@ def read_graph(text: str) -> SceneGraph:
     names = list(looks)
     edges = (Edge(names.index(a), name, names.index(b)) for a, name, b in related)
     return SceneGraph(tuple(Node(name, tuple(of)) for name, of in looks.items()), tuple(edges))
+
+
+SEQ2SEQ = GraphParserKind(
+    "seq2seq",
+    seq2seq_parser,
+    lambda target: {name: version(name) for name in ("torch", "transformers")},
+    gpu=True,
+)
