@@ -93,7 +93,7 @@ def test_a_server_that_never_replies_is_an_error_before_any_file_is_touched(
     kept.parent.mkdir(parents=True)
     kept.write_text("of an earlier run")
     drafted = {n: [Draft(str(n), (0, 0, 1, 1), LARGE, LARGE)] for n in (6, 7)}
-    with pytest.raises(BackendError, match="replied to nothing that was asked for 2 captions"):
+    with pytest.raises(BackendError, match="replied to nothing that was asked for 2 texts"):
         make(
             drafted,
             WorldWords(),

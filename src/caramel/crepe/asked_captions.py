@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from caramel.captions.asked.asking import Asking, Manner
-from caramel.captions.asked.conversation import NO_REPLY, Ask, Outcome, Script, answered, field
+from caramel.captions.asked.conversation import Ask, Outcome, Script, answered, field
 from caramel.captions.asked.named_models import Named, canonical
 from caramel.captions.asked.reply_store import open_replies
 from caramel.captions.asked.spending import Budget, Spent
 from caramel.captions.prompts.prompt_files import OF_GRAPHS, Failed
 from caramel.crepe.realised import Caption, by_template, located
-from caramel.errors import BackendError, ResourceError
+from caramel.errors import ResourceError
 from caramel.kinds.language_model import LanguageModel
 from caramel.kinds.scene_graph import SceneGraph
 
@@ -97,11 +97,6 @@ def told_by(
             except ResourceError as error:  # which names the cap as the stage's params do
                 name = "budget negatives.language_model.max_requests ="
                 raise ResourceError(str(error).replace(name, "cap --max-requests")) from error
-        if outcomes and all(outcome.reason == NO_REPLY for outcome in outcomes.values()):
-            raise BackendError(
-                f"The language model replied to nothing that was asked for {len(outcomes):,} captions. Look at the server and its "
-                f"URL, then run the same again."
-            )
         said = (outcomes[place] for place in range(len(asked)))
         return [
             _caption(next(said), graph) if len(graph.places()) > TEMPLATE else by_template(graph)

@@ -128,7 +128,7 @@ def test_bad_replies_are_asked_again_and_then_a_reject_with_its_reason(
     tries = 1 if reason == NO_REPLY else 2
     assert run(server, in_turn(trouble, GOOD), store, ["A."], tries=tries)[0].text == "no"
     assert len(server.requests) == 2
-    assert run(server, lambda *_: trouble, store, ["C."], tries=2)[0] == Outcome(None, 1, reason, ())
+    assert run(server, lambda *_: trouble, store, ["A.", "C."], tries=2)[1] == Outcome(None, 1, reason, ())
     assert len(server.requests) == 4
 
 
@@ -252,6 +252,17 @@ def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is
     assert len(server.requests) == 10 + PATIENCE
     assert len(run(server, lambda *_: GOOD, store, texts)) == 60
     assert len(server.requests) == 60 + PATIENCE
+
+
+def test_a_server_that_is_down_is_an_error_also_where_less_is_asked_than_patience_lasts(
+    server: ChatServer, store: Path
+) -> None:
+    with pytest.raises(BackendError, match="replied to nothing that was asked for 3 texts"):
+        run(server, lambda *_: refuses(503, "on fire"), store, ["a", "b", "c"], attempts=1)
+    assert (
+        len(run(server, lambda r, n: refuses(503, "no") if n == 3 else GOOD, store, ["a", "b"], attempts=1))
+        == 2
+    )
 
 
 def test_silence_is_told_as_such_though_a_request_that_was_under_way_is_answered_at_last(

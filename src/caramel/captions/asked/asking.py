@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
-from caramel.captions.asked.conversation import Ask, Outcome, Script
+from caramel.captions.asked.conversation import NO_REPLY, Ask, Outcome, Script
 from caramel.captions.asked.judging import VERSION, judgements
 from caramel.captions.asked.named_models import Named, canonical
 from caramel.captions.asked.reply_store import Key, ReplyStore
@@ -91,7 +91,7 @@ class Asking:
 
         Raises:
             ResourceError: a cap of the budget is reached; what came is kept.
-            BackendError: the model refuses, or ``PATIENCE`` requests in a row had no reply; what came is kept.
+            BackendError: the model refuses, or ``PATIENCE`` requests in a row had no reply, or none at all; what came is kept.
         """
         with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
             if first := self._waiting(1):
@@ -108,6 +108,11 @@ class Asking:
                 f"{self._total:,} texts ({self._spent}). What came is kept: raise the cap and run the same again."
             )
         assert len(self.outcomes) == self._total
+        if self.outcomes and all(outcome.reason == NO_REPLY for outcome in self.outcomes.values()):
+            raise BackendError(
+                f"The language model replied to nothing that was asked for {self._total:,} texts. Look at the server and its URL, "
+                f"then run the same again."
+            )
         return self.outcomes
 
     @property
