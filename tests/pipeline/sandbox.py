@@ -21,8 +21,10 @@ import psutil
 from project import Project
 from ruamel.yaml import YAML
 
+from caramel.running.dvc_state import read_lock
 from caramel.storage.files import file_hash
 
+OF_DVC = re.compile(r"\.[\w-]{22}\.tmp")  # what DVC links, until it has its name
 MARK = "CARAMEL_SANDBOX"  # in the environment of every process of a sandbox
 # Where each volume is mounted, and its size. Outer ones first.
 VOLUMES = {
@@ -139,9 +141,16 @@ class Sandbox:
         return False
 
     def outputs(self) -> dict[str, str]:
-        """Return the hash of every file in ``data/``."""
+        """Return the hash of every file in ``data/``, but of those that a killed DVC left beside the outputs, which are in none."""
         data = self.folder / "data"
-        return {str(p.relative_to(data)): file_hash(p) for p in sorted(data.rglob("*")) if p.is_file()}
+        stages = read_lock(self.folder).get("stages", {}).values()
+        outs = [self.folder / out["path"] for stage in stages for out in stage.get("outs", ())]
+        return {
+            str(p.relative_to(data)): file_hash(p)
+            for p in sorted(data.rglob("*"))
+            if p.is_file()
+            and not (OF_DVC.fullmatch(p.name) and not any(p.is_relative_to(out) for out in outs))
+        }
 
 
 class Attempt:
