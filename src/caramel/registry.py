@@ -141,7 +141,7 @@ LANGUAGE_MODELS: Kind[LanguageModelKind] = Kind(
     "language model",
     {
         "chat": "caramel.models.writers.chat_writer:CHAT_WRITER",
-        "local": "caramel.models.writers.causal_writer:CAUSAL_WRITER",
+        "local": "caramel.models.writers.local_writer:LOCAL_WRITER",
     },
     check="caramel.models.writers.writer_specs:missing_language_model",
 )

@@ -12,8 +12,8 @@ import yaml
 
 from caramel.errors import ConfigError, DataError
 from caramel.own_project import making
-from caramel.own_project.contents import contents
 from caramel.own_project.making import new
+from caramel.own_project.project_files import contents
 from caramel.own_project.upgrading import ASIDE, upgrade
 from caramel.running.closures import CARAMEL, Package
 from caramel.running.own_code import apart

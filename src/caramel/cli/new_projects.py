@@ -19,8 +19,8 @@ def new(folder: Path) -> None:
     Example:
       caramel new my_benchmark
     """
-    from caramel.own_project.contents import LATEST
     from caramel.own_project.making import new as make
+    from caramel.own_project.project_files import LATEST
     from caramel.running.installed import of_this_machine_alone
 
     make(folder)
@@ -43,7 +43,7 @@ def upgrade() -> None:
     Example:
       caramel upgrade
     """
-    from caramel.own_project.contents import LATEST
+    from caramel.own_project.project_files import LATEST
     from caramel.own_project.upgrading import ASIDE
     from caramel.own_project.upgrading import upgrade as bring
     from caramel.running.installed import of_this_machine_alone

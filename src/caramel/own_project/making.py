@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.own_project.contents import contents
+from caramel.own_project.project_files import contents
 from caramel.running.own_code import CODE, as_sums, listed, stages
 from caramel.storage.files import write_atomically
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError
-from caramel.own_project.contents import GRAPH, contents
 from caramel.own_project.making import INPUTS, SUMS, sums_of, write
+from caramel.own_project.project_files import GRAPH, contents
 from caramel.running.closures import CARAMEL, Package
 from caramel.running.own_code import CODE, as_sums, listed_by_stage, read_sums, stages
 from caramel.running.work_folder import WORK

@@ -10,8 +10,6 @@ from caramel.errors import BackendError
 from caramel.kinds.language_model import (
     FAILED,
     Heard,
-    LanguageModel,
-    LanguageModelKind,
     Message,
     Request,
     Said,
@@ -23,7 +21,6 @@ from caramel.models.families.transformers_files import (
     identity_of,
     load_pretrained,
     load_tokenizer,
-    missing_transformers,
 )
 
 if TYPE_CHECKING:
@@ -186,20 +183,3 @@ def load_causal_writer(target: str, *, at_once: int) -> CausalWriter:
     dtype = torch.bfloat16 if halves else torch.float32
     model = load_pretrained(AutoModelForCausalLM, target, device=device, dtype=dtype)
     return CausalWriter(model, load_tokenizer(target), at_once)
-
-
-def load_local_writer(target: str, *, at_once: int, workers: int) -> LanguageModel:
-    """Return the model of a folder in this process, or on so many workers of Ray; errors as in ``load_causal_writer``."""
-    if not workers:
-        return load_causal_writer(target, at_once=at_once)
-    from caramel.models.writers.spread_writer import SpreadWriter
-
-    return SpreadWriter(target, at_once, workers)
-
-
-def _missing(target: str) -> list[str]:
-    """Return what keeps the model of a folder from being loaded, without reading its weights."""
-    return missing_transformers(target, images=False)
-
-
-CAUSAL_WRITER = LanguageModelKind("local", "FOLDER", load_local_writer, _missing)
