@@ -93,12 +93,13 @@ def index(corpus: Path, graphs: Path, out: Path, column: str, parser: str) -> No
     Example:
       caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
     """
-    from caramel.crepe.corpus_index import NAME, VOCABULARY, build
+    from caramel.crepe.corpus_index import FOLDERS, NAME, SHARDS, VOCABULARY, build
     from caramel.storage.files import keep_inputs
+    from caramel.storage.targets import check_folder
 
-    keep_inputs(
-        [out / NAME, out / VOCABULARY, *(out / "captions").glob("*.parquet")], [corpus, *_read(graphs)]
-    )
+    for name in FOLDERS:
+        check_folder(out / name)
+    keep_inputs([out / NAME, out / VOCABULARY, *(out / SHARDS).glob("*.parquet")], [corpus, *_read(graphs)])
     atoms = {atom for said in _regions(graphs, lambda reject: None) for atom in said.told.graph.atoms()}
     if not atoms:
         raise ConfigError(f"--graphs {str(graphs)!r} has no region of one compound.")

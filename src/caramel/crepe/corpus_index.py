@@ -32,6 +32,7 @@ PHRASES = "phrases"  # the parser that is fast enough for millions of captions
 ROWS = 100_000  # of the index that are held at a time
 SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
+FOLDERS = SHARDS, COUNTS = "captions", "counts"  # beside both, what is kept of a run
 KINDS: tuple[AtomKind, ...] = ("obj", "att", "rel")
 SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
 _BETWEEN = "\x1f"  # the words of an item, which hold none
@@ -61,7 +62,7 @@ def build(
         DataError: the corpus cannot be read, or has no caption.
     """
     known = sorted(set(atoms))
-    shards = [Local(str(path)) for path in _shards(corpus, column, folder / "captions", size)]
+    shards = [Local(str(path)) for path in _shards(corpus, column, folder / SHARDS, size)]
     if not shards:
         raise DataError(f"{str(corpus)!r} holds no caption in column {column!r}.")
     name, _, target = parser.partition(":")
@@ -77,7 +78,7 @@ def build(
             "parser": _spec(parser),
             "made_by": {"device": device, **kind.versions(target)},
         },
-        folder=folder / "counts",
+        folder=folder / COUNTS,
         executor="ray" if len(shards) > 1 else "inline",
         title="corpus",
         gpus=gpus_of(1.0, device) if kind.gpu else 0.0,

@@ -18,6 +18,7 @@ from caramel.benchmarks.crepe_files import BOX, COLUMNS
 from caramel.kinds.benchmark import Reject
 from caramel.kinds.scene_graph import Box
 from caramel.storage.files import write_atomically
+from caramel.storage.targets import remove_file
 
 Plausible = Callable[[Sequence[str]], Sequence[float]]
 Entailed = Callable[
@@ -76,7 +77,7 @@ def write(path: Path, examples: Iterable[Example]) -> int:
     rows = iter(examples)
     first = list(islice(rows, 1))
     if not first:
-        path.unlink(missing_ok=True)
+        remove_file(path)
         return 0
     count = 0
 

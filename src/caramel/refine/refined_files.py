@@ -13,6 +13,7 @@ import pandas as pd
 from caramel import tables
 from caramel.refine.tradeoff import METHODS, NONE
 from caramel.storage.files import write_atomically
+from caramel.storage.targets import remove_file
 
 REFINED, REJECTS, CURVE, PLOT, REPORT = (
     "refined.parquet",
@@ -41,7 +42,7 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
     ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
     """
     for gone in set(subtypes) - set(rows["subtype"]):
-        _file(gone, out).unlink(missing_ok=True)  # of an earlier run
+        remove_file(_file(gone, out))  # of an earlier run
     for subtype, part in rows.groupby("subtype", sort=True):
         _write_json(_public(part), _file(subtype, out))
     texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine

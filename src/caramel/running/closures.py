@@ -33,6 +33,7 @@ INFRASTRUCTURE = frozenset(
         "running",
         "storage.files",
         "storage.plain_yaml",
+        "storage.targets",
         "storage.volumes",
     }
 )

@@ -30,6 +30,7 @@ from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
+from caramel.storage.files import write_atomically
 from caramel.storage.volumes import blamed, require
 
 IMAGES = "data/scenes/images.parquet"
@@ -50,14 +51,15 @@ def skip(outputs: Outputs, reason: str) -> None:
         if table is not None:
             tables.write(table, tables.frame(table, []), path)
         elif path.suffix == ".json":
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"skipped": reason}) + "\n", encoding="utf-8")
+            _write_text(path, json.dumps({"skipped": reason}) + "\n")
         elif path.suffix == ".csv":
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'skipped\n"{reason}"\n', encoding="utf-8")
+            _write_text(path, f'skipped\n"{reason}"\n')
         else:
-            path.mkdir(parents=True, exist_ok=True)
-            (path / "SKIPPED.txt").write_text(reason + "\n", encoding="utf-8")
+            _write_text(path / "SKIPPED.txt", reason + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
 def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:

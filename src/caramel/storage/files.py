@@ -6,13 +6,20 @@ import errno
 import hashlib
 import os
 import secrets
-import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Container, Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.storage.targets import (
+    adopt_mode,
+    check_target,
+    copy_into_stream,
+    is_stream,
+    measure_fresh_mode,
+    remove_results,
+)
 from caramel.storage.volumes import blamed
 
 DIGITS = 32  # of a kept file's SHA-256 that stand in its name
@@ -25,10 +32,17 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     The temporary name is drawn at random: processes of two machines that share a folder can have
     the same number. It is absolute: libraries take a relative one such as ``a:b/c`` for a URL.
 
+    A file that was there is replaced and keeps its permissions. A device such as ``/dev/null``, a FIFO and
+    ``/dev/stdout`` are written into, when all is written; see ``targets``.
+
     Raises:
+        ConfigError: the path is a link, a folder, a block device or a socket.
         ResourceError: the volume is full or read-only.
     """
-    _put(path, write, lambda _: path)
+    if is_stream(path):
+        _write_stream(path, write)
+    else:
+        _put(path, write, lambda _: path)
 
 
 def keep(path: Path, write: Callable[[Path], object]) -> Path:
@@ -38,6 +52,7 @@ def keep(path: Path, write: Callable[[Path], object]) -> Path:
     rename, so nothing that is killed can part them.
 
     Raises:
+        ConfigError: at that place is something else than a plain file.
         ResourceError: the volume is full or read-only.
     """
     return _put(path, write, lambda t: path.with_name(f"{path.stem}.{file_hash(t)[:DIGITS]}{path.suffix}"))
@@ -79,21 +94,22 @@ def check(folder: Path) -> None:
 
 
 def discard(path: Path, reason: str) -> None:
-    """Remove a file or folder of results, and say in a line why."""
+    """Remove a file or folder of results, and say in a line why.
+
+    Raises:
+        ConfigError: it is a device, a FIFO or a socket, which stays.
+    """
+    remove_results(path)
     print(f"\nRemoved {str(path)!r}: {reason}. What it held is made again.", file=sys.stderr)
-    if path.is_dir() and not path.is_symlink():
-        with suppress(FileNotFoundError):  # another process removes it too
-            shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 def empty_folder(folder: Path) -> Path:
-    """Make the folder, empty, whatever an earlier run left at its place; return it."""
-    if folder.is_dir() and not folder.is_symlink():
-        shutil.rmtree(folder)
-    else:
-        folder.unlink(missing_ok=True)
+    """Make the folder, empty, whatever an earlier run left at its place; return it.
+
+    Raises:
+        ConfigError: at its place is a device, a FIFO or a socket.
+    """
+    remove_results(folder)
     folder.mkdir(parents=True)
     return folder
 
@@ -128,21 +144,23 @@ def is_kept(path: Path) -> bool:
 def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Path]) -> Path:
     """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    check_target(path)
     temporary = path.absolute().with_name(f".{path.name}.{secrets.token_hex(6)}")
     try:
+        fresh_mode = measure_fresh_mode(temporary)
         write(temporary)
-        _sync(temporary)
         final = place(temporary)
+        check_target(final)
+        adopt_mode(temporary, final, fresh_mode)
+        _sync(temporary)
         os.replace(temporary, final)
         _sync(path.parent)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno and error.filename in (None, str(temporary)):
-            error.filename = str(path)  # of a write that fails, the system does not say the file
+        _name_file(error, temporary, path)
         # Asked while what is half written is still there: without it the volume has room again.
         if said := blamed(error, [path.parent]):
             raise ResourceError(
-                f"{str(path)!r} was not written: {said} What was finished before is kept; run the same "
-                f"command again to go on."
+                f"{str(path)!r} was not written: {said} Then run the same command again."
             ) from error
         raise
     finally:
@@ -150,17 +168,43 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
     return final
 
 
+def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
+    """Write to a folder of temporary files, then copy into a stream: libraries write only what they can seek in."""
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder, f".{path.name}.{secrets.token_hex(6)}")
+        try:
+            write(temporary)
+        except Exception as error:
+            if said := blamed(error, [temporary]):
+                raise ResourceError(
+                    f"{str(path)!r} was not written: {said} Then run the same command again."
+                ) from error
+            raise
+        copy_into_stream(temporary, path)
+
+
+def _name_file(error: Exception, temporary: Path, path: Path) -> None:
+    """Have an error of the system name the file that was meant: of a write that fails it says none, or the temporary name."""
+    if isinstance(error, OSError) and error.errno:
+        if error.filename in (None, str(temporary)):
+            error.filename = str(path)
+        if error.filename2 == str(temporary):
+            error.filename2 = str(path)
+
+
 def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
     """Raise if something that will be written is a file that is read, or lies in a folder that is.
 
     A folder further inside is free where it is new, or holds nothing but what is written: no reader looks there.
-    However the paths are spelled: links are followed, and the system says what is the same file.
+    However the paths are spelled: links are followed, and the system says what is the same file. What cannot be written
+    at all, such as a file through a link, is said here, too: before any work.
 
     Raises:
-        ConfigError: nothing is written over what was read.
+        ConfigError: nothing is written over what was read; see also ``check_target``.
     """
     sources = [path for path in read if path.exists()]
-    targets = {target.resolve(): target for target in written}
+    written = [*written]
+    targets = {Path(os.path.realpath(target)): target for target in written}  # a circle of links, too
     for whole, target in targets.items():
         for source in sources:
             if whole.exists() and whole.samefile(source):
@@ -172,6 +216,9 @@ def keep_inputs(written: Iterable[Path], read: Iterable[Path]) -> None:
             raise ConfigError(
                 f"{str(target)!r} {what}: nothing is written over an input. Give another place with --out."
             )
+    for target in written:
+        if not target.is_dir():  # it may be the folder of what is written
+            check_target(target)
 
 
 def _inside(path: Path, folder: Path) -> bool:

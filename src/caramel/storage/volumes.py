@@ -43,7 +43,7 @@ def trouble(path: str | Path) -> str | None:
     stats = os.statvfs(place)
     if stats.f_flag & os.ST_RDONLY:
         return f"{path} cannot be written: {_cure(path, errno.EROFS)}"
-    if shutil.disk_usage(place).free < FULL or (stats.f_files and not stats.f_favail):
+    if _is_short(place):
         return f"no space left for {path}: {_cure(path, errno.ENOSPC)}"
     if not os.access(place, os.W_OK):
         return f"{path} cannot be written: this user may not write in {place}. Change its permissions."
@@ -60,18 +60,24 @@ def require(paths: Iterable[str | Path]) -> None:
 def blamed(error: BaseException, paths: Iterable[str | Path]) -> str | None:
     """Return what an error says of a full or read-only volume, None if it has another cause.
 
+    Of the two files of a copy the second is written. A volume that has room is blamed only where none is full.
+
     Args:
         error: what was raised, perhaps by a library that wraps the system's error.
-        paths: whose volumes are asked where the error does not say.
+        paths: of what is written: whose volumes are asked where the error does not say.
     """
     if isinstance(error, CaramelError):
         return None
     places = [Path(path) for path in paths]
     system = [e for e in _chain(error) if _number(e) in (*SPENT, errno.EROFS)]
-    named = next((e for e in system if isinstance(e, OSError) and isinstance(e.filename, str)), None)
+    names = [(e.filename2 or e.filename, e.errno or 0) for e in system if isinstance(e, OSError)]
+    named = next(((Path(name), number) for name, number in names if isinstance(name, str)), None)
     if named is not None:
-        said = "no space left for" if named.errno in SPENT else "cannot write"
-        return f"{said} {named.filename}: {_cure(Path(named.filename), named.errno or 0)}"
+        path, number = named
+        if number not in SPENT:
+            return f"cannot write {path}: {_cure(path, number)}"
+        path = next((each for each in (path, *places) if _is_short(_nearest(each))), path)
+        return f"no space left for {path}: {_cure(path, number)}"
     found = next(filter(None, map(trouble, places)), None)
     if found is None and system and places:  # what was half written may be gone again: the fullest it was
         fullest = min(places, key=lambda place: shutil.disk_usage(_nearest(place)).free)
@@ -98,12 +104,26 @@ def _cure(path: Path, number: int) -> str:
         return f"its volume {volume} is read-only. Mount it for writing, or put a link to another one there."
     free = shutil.disk_usage(_nearest(path)).free >> 20
     how = f": {hints}" if (hints := room(volume)) else ""
+    if _lacks_inodes(_nearest(path)):
+        return (
+            f"its volume {volume} has {free} MiB free, but no inodes for new files. Remove files there{how}."
+        )
     return f"its volume {volume} has {free} MiB free. Make room there{how}."
+
+
+def _is_short(place: Path) -> bool:
+    """Return whether the volume of something that is there has no room, or no inodes."""
+    return shutil.disk_usage(place).free < FULL or _lacks_inodes(place)
+
+
+def _lacks_inodes(place: Path) -> bool:
+    stats = os.statvfs(place)
+    return bool(stats.f_files) and not stats.f_favail  # some file systems count none
 
 
 def _nearest(path: str | Path) -> Path:
     """Return the path, resolved, or the nearest folder above it that is there."""
-    place = Path(path).resolve()
+    place = Path(os.path.realpath(path))  # a circle of links, too
     while not place.exists():
         place = place.parent
     return place

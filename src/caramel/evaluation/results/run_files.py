@@ -12,6 +12,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.published_files import read_runs
 from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_atomically
+from caramel.storage.targets import remove_file
 
 METRICS = ("metrics.parquet", "metrics.csv")
 SCORED = {
@@ -47,7 +48,7 @@ def write_run(
     """Write the tables of an evaluation; one without rows is not there, not even of an earlier run."""
     for (name, kind), rows in zip(SCORED.items(), (similarities, answers, rejects), strict=True):
         path = out / name
-        path.unlink(missing_ok=True)
+        remove_file(path)
         if len(rows):
             tables.write(kind, rows, path)
     write_metrics(metrics, out)

@@ -1,0 +1,179 @@
+"""What a file is written to, and what is removed: decided here for all writers.
+
+A file is new, or takes the place of a plain one. A character device, a FIFO and an open descriptor of this process
+(``/dev/stdout``) are written into. Links, folders, block devices and sockets are refused: only a plain file is replaced
+or removed. Links among the folders above a file are followed: ``data/`` and ``work/`` may be volumes of their own.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from caramel.errors import ConfigError
+
+DESCRIPTORS = Path("/proc/self/fd")  # where /dev/stdout and /dev/fd lead on Linux
+_MOST_LINKS = 40  # in a row, as Linux has it: more are a circle
+_NAMES = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFBLK: "a block device",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFIFO: "a FIFO",
+}
+
+
+def check_target(path: Path) -> None:
+    """Raise unless a file can be written at a path without harm to what is there.
+
+    Raises:
+        ConfigError: there is a folder, a link, a block device or a socket.
+    """
+    if (mode := _mode_of(path)) is None or stat.S_ISREG(mode) or is_stream(path):
+        return
+    if stat.S_ISLNK(mode):
+        # A dangling link and one that leads to itself have no path at their end.
+        end = f"{os.path.realpath(path)!r}" + ("" if path.exists() else ", which is not there")
+        raise ConfigError(
+            f"{str(path)!r} is a link to {end}: nothing is written through a link. Give the file itself, or remove "
+            f"the link."
+        )
+    raise ConfigError(
+        f"{str(path)!r} is {_NAMES[stat.S_IFMT(mode)]}: a file cannot take its place. Give another path."
+    )
+
+
+def check_folder(path: Path) -> None:
+    """Raise if a folder inside of the one that a user named is a link, which could lead out of it.
+
+    Raises:
+        ConfigError: it is a link.
+    """
+    if path.is_symlink():
+        raise ConfigError(
+            f"{str(path)!r} is a link to {os.path.realpath(path)!r}: nothing is written through a link. Remove it, or "
+            f"give another --out."
+        )
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path is written into and not replaced: a character device, a FIFO, a descriptor of this process."""
+    mode = _mode_of(path)
+    return mode is not None and (
+        stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or _find_descriptor(path) is not None
+    )
+
+
+def copy_into_stream(source: Path, path: Path) -> None:
+    """Write the bytes of a file into a stream; a FIFO waits for its reader, as it does for every program.
+
+    Raises:
+        ConfigError: the descriptor is not open for writing.
+        OSError: the device is full, or the reader has gone.
+    """
+    number = _find_descriptor(path)
+    # A descriptor is used as it is: a file that the shell opened for it is written on where its offset stands.
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY) if number is None else os.dup(number)
+        with source.open("rb") as stream, os.fdopen(descriptor, "wb") as to:
+            shutil.copyfileobj(stream, to)
+    except OSError as error:
+        if number is not None and error.errno == errno.EBADF:
+            raise ConfigError(f"{str(path)!r} is not open for writing. Give another path.") from error
+        error.filename = str(path)
+        raise
+
+
+def remove_file(path: Path) -> None:
+    """Remove a plain file that an earlier run wrote; a stream stays, and what is not there is no error.
+
+    Raises:
+        ConfigError: as of ``check_target``.
+    """
+    check_target(path)
+    if not is_stream(path):
+        path.unlink(missing_ok=True)
+
+
+def remove_results(path: Path) -> None:
+    """Remove a file, a link or a whole folder of results; what is not there is no error, and no link is followed.
+
+    Raises:
+        ConfigError: there is a device, a FIFO or a socket.
+    """
+    if (mode := _mode_of(path)) is None:
+        return
+    if stat.S_ISDIR(mode):
+        with suppress(FileNotFoundError):  # another process removes it too
+            shutil.rmtree(path)
+    elif stat.S_ISREG(mode) or stat.S_ISLNK(mode):
+        path.unlink(missing_ok=True)
+    else:
+        raise ConfigError(
+            f"{str(path)!r} is {_NAMES[stat.S_IFMT(mode)]}, where a file or folder of results belongs. Move it away."
+        )
+
+
+def adopt_mode(new: Path, old: Path, fresh_mode: int) -> None:
+    """Give a file the permissions of the plain file that it will replace; those of a fresh file where there is none.
+
+    What root writes stays with its owner. A file with several names keeps its permissions: they are those of its other
+    names, too.
+
+    Args:
+        new: the file, under its temporary name.
+        old: the path that it will have.
+        fresh_mode: permissions that ``open`` gives a new file in that folder.
+    """
+    found = new.stat()
+    if found.st_nlink > 1:
+        return
+    with suppress(FileNotFoundError):
+        replaced = old.stat()
+        fresh_mode = stat.S_IMODE(replaced.st_mode) & 0o777
+        if os.geteuid() == 0 and (found.st_uid, found.st_gid) != (replaced.st_uid, replaced.st_gid):
+            _give_to(new, replaced.st_uid, replaced.st_gid)
+    if stat.S_IMODE(found.st_mode) != fresh_mode:
+        new.chmod(fresh_mode)
+
+
+def _give_to(path: Path, user: int, group: int) -> None:
+    try:
+        os.chown(path, user, group)
+    except OSError as error:  # root of a container, which does not know that owner
+        if error.errno not in (errno.EPERM, errno.EINVAL):
+            raise
+
+
+def measure_fresh_mode(path: Path) -> int:
+    """Return the permissions that ``open`` gives a new file: by making one, since a folder can have defaults of its own."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+        path.unlink()
+
+
+def _mode_of(path: Path) -> int | None:
+    """Return type and permissions of what a path names, a link not followed; None where there is nothing."""
+    try:
+        return path.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _find_descriptor(path: Path) -> int | None:
+    """Return the descriptor of this process that a link leads to, None of all other paths."""
+    for _ in range(_MOST_LINKS):
+        if not path.is_symlink():
+            return None
+        folder = Path(os.path.realpath(path.parent))  # which takes a circle of links as it is
+        if folder == DESCRIPTORS.resolve():
+            return int(path.name)
+        path = folder / path.readlink()
+    return None
