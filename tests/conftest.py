@@ -223,9 +223,10 @@ def mount() -> Iterator[Callable[..., Path]]:
     """Return a function that mounts a volume of its own, of some MiB in memory, at a new folder."""
     mounted: list[Path] = []
 
-    def make(folder: Path, mebibytes: int = 64) -> Path:
+    def make(folder: Path, mebibytes: int = 64, inodes: int | None = None) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
-        command = ["mount", "-t", "tmpfs", "-o", f"size={mebibytes}m", "tmpfs", str(folder)]
+        options = f"size={mebibytes}m" + ("" if inodes is None else f",nr_inodes={inodes}")
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             pytest.skip(f"volumes cannot be mounted here: {done.stderr.strip()}")

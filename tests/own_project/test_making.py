@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -67,6 +70,35 @@ def test_whatever_the_stages_depend_on_and_do_not_make_is_there(made: Path) -> N
 def test_every_profile_is_there(made: Path) -> None:
     for profile in (ROOT / "params").glob("*.yaml"):
         assert (made / "params" / profile.name).read_bytes() == profile.read_bytes()
+
+
+@pytest.mark.parametrize(("mebibytes", "inodes"), [(1, None), (50, 20)])
+def test_on_a_full_volume_nothing_is_made_and_the_message_does_not_say_that_something_was_kept(
+    mebibytes: int, inodes: int | None, tmp_path: Path, mount: Callable[..., Path]
+) -> None:
+    volume = mount(tmp_path / "volume", mebibytes, inodes)
+    with suppress(OSError), (volume / "other").open("wb", buffering=0) as stream:
+        while inodes is None:
+            stream.write(bytes(2**12))
+    done = subprocess.run(
+        [Path(sys.executable).with_name("caramel"), "new", "mine"],
+        cwd=volume,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    said = (
+        "has 0 MiB free. Make room there"
+        if inodes is None
+        else "but no inodes for new files. Remove files there"
+    )
+    assert f"its volume {volume} " in done.stderr
+    assert said in done.stderr
+    assert "kept" not in done.stderr
+    assert done.stderr.endswith("Then run the same command again.\n")
+    assert [path.name for path in volume.iterdir()] == ["other"]
 
 
 def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: Path, tmp_path: Path) -> None:

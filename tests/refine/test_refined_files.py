@@ -42,8 +42,18 @@ def test_a_subtype_of_any_name_has_a_file_of_its_own_within_the_folder(tmp_path)
     out = tmp_path / "out"
     out.mkdir()
     write_refined(rows(["../a", "a/b", "a_b"], [None] * 3), tables.frame(tables.REJECTS, []), out, ())
-    assert sorted(p.name for p in out.glob("*.json")) == ["..%2Fa.json", "a%2Fb.json", "a_b.json"]
+    assert sorted(p.name for p in out.glob("*.json")) == ["%2E.%2Fa.json", "a%2Fb.json", "a_b.json"]
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_subtype_that_is_called_as_an_option_or_a_device_has_a_file_of_its_own(tmp_path):
+    names = ["-rf", "CON", "com1.x", "nul ", ".hidden", "~root", "", "con_x"]
+    write_refined(rows(names, [None] * len(names)), tables.frame(tables.REJECTS, []), tmp_path, ())
+    written = {path.name for path in tmp_path.glob("*.json")} | {path.name for path in tmp_path.glob(".*")}
+    assert written == {
+        *("%2Drf.json", "%43ON.json", "%63om1.x.json", "%6Eul .json", "%2Ehidden.json", "%7Eroot.json"),
+        *("%.json", "con_x.json"),
+    }
 
 
 def test_a_subtype_that_is_called_as_the_report_keeps_its_file(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ import pytest
 
 from caramel.errors import DataError, ResourceError
 from caramel.storage import volumes
+from caramel.storage.files import keep, write_atomically
 
 Mount = Callable[..., Path]
 
@@ -42,6 +44,46 @@ def test_a_full_volume_is_named(tmp_path: Path, mount: Mount) -> None:
         ResourceError, match=rf"no space left for .*work/a: its volume {place} has 0 MiB free"
     ):
         volumes.require([place / "a"])
+
+
+def use_up_inodes(folder: Path) -> None:
+    with suppress(OSError):
+        for number in range(1000):
+            (folder / str(number)).touch()
+
+
+def test_a_volume_without_inodes_is_named_as_such(tmp_path: Path, mount: Mount) -> None:
+    place = mount(tmp_path / "work", 50, inodes=20)
+    use_up_inodes(place)
+    said = f"no space left for {place}/a: its volume {place} has 50 MiB free, but no inodes for new files. Remove files"
+    assert said in (volumes.trouble(place / "a") or "")
+    for write in (write_atomically, keep):
+        with pytest.raises(ResourceError, match="has 50 MiB free, but no inodes for new files"):
+            write(place / "a", lambda temporary: temporary.write_text("x"))
+
+
+def test_a_copy_is_blamed_on_the_volume_that_is_written_not_on_the_one_that_is_read(
+    tmp_path: Path, mount: Mount
+) -> None:
+    source = mount(tmp_path / "source", 40)
+    (source / "large").write_bytes(bytes(30 * 2**20))  # no room there either, and nothing is written there
+    target = mount(tmp_path / "target", 20)
+    with pytest.raises(ResourceError, match=f"its volume {target} has 0 MiB free"):
+        write_atomically(target / "a", lambda temporary: shutil.copyfile(source / "large", temporary))
+    with pytest.raises(OSError, match="No space left") as full:
+        shutil.copyfile(source / "large", target / "a")
+    said = volumes.blamed(full.value, [])
+    assert said is not None
+    assert f"no space left for {target}/a: its volume {target} has 0 MiB free" in said
+
+
+def test_a_volume_with_room_is_not_blamed_where_another_one_is_full(tmp_path: Path, mount: Mount) -> None:
+    place = mount(tmp_path / "work", 20)
+    fill(place)
+    error = OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "file"))
+    said = volumes.blamed(error, [tmp_path, place])
+    assert said is not None
+    assert f"no space left for {place}: its volume {place} has 0 MiB free" in said
 
 
 def test_a_read_only_volume_is_named_also_through_a_link(tmp_path: Path, mount: Mount) -> None:

@@ -13,6 +13,7 @@ import pandas as pd
 from caramel import tables
 from caramel.refine.tradeoff import METHODS, NONE
 from caramel.storage.files import write_atomically
+from caramel.storage.portable_names import is_portable_start
 from caramel.storage.targets import remove_file
 
 REFINED, REJECTS, CURVE, PLOT, REPORT = (
@@ -38,7 +39,7 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
 
     ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ where the subtype's rows have
     paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded, as is the
-    first of a name that a report has (``refine``, ``selection``).
+    first of a name that a report has (``refine``, ``selection``), or that is hidden, an option or a device of Windows.
     ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
     """
     for gone in set(subtypes) - set(rows["subtype"]):
@@ -56,9 +57,10 @@ def write_selection(report: dict[str, Any], out: Path) -> None:
 
 
 def _file(subtype: object, out: Path) -> Path:
-    name = quote(str(subtype), safe=" +")
+    name = quote(str(subtype), safe=" +") or "%"
     taken = f"{name}.json".lower() in (REPORT, SELECTION)  # some systems take capital letters for small ones
-    return out / f"{f'%{ord(name[0]):02X}{name[1:]}' if taken else name}.json"
+    free = not taken and is_portable_start(name)
+    return out / f"{name if free else f'%{ord(name[0]):02X}{name[1:]}'}.json"
 
 
 def _public(rows: pd.DataFrame) -> Any:

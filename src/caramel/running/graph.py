@@ -16,6 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
 from caramel.running.closures import CARAMEL, Package, reached
+from caramel.storage.files import write_atomically
 from caramel.storage.plain_yaml import read_yaml
 
 SOURCES = "src/"
@@ -83,7 +84,8 @@ def main() -> None:
         for name, deps in rewritten(graph, Path.cwd()).items()
         if graph["stages"][name]["deps"] != deps
     }
-    path.write_text(with_deps(path.read_text(encoding="utf-8"), changed), encoding="utf-8")
+    text = with_deps(path.read_text(encoding="utf-8"), changed)
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
     print(f"dvc.yaml: {', '.join(changed) or 'nothing'} changed.", file=sys.stderr)
 
 

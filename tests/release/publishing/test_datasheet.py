@@ -111,6 +111,46 @@ def test_it_is_said_to_be_free_of_people_only_where_all_of_it_was_drawn_here(
     assert all_drawn(facts) is drawn
 
 
+def test_a_brace_in_a_name_or_title_ends_no_field_of_bibtex(project: Path, tmp_path: Path) -> None:
+    authors = [
+        {"given": "Ada}", "family": "A}, note = {x"},
+        {"given": "Bo{b", "family": "Barnes and Noble"},
+        {"given": "C\\}", "family": "D"},
+    ]
+    about = released_projects.ABOUT | {"title": "a} b\\} {c", "authors": authors}
+    sheet(project, about, tmp_path / "out")
+    bib = (tmp_path / "out" / "citation.bib").read_text(encoding="utf-8")
+    fields = read_bibtex(bib)
+    assert list(fields) == ["title", "author", "year", "version", "url", "note"]
+    assert fields["title"] == r"{a\textbraceright{} b\textbackslash{}\textbraceright{} \textbraceleft{}c}"
+    assert split_at_depth_0(fields["author"], " and ") == [
+        r"{A\textbraceright{}, note = \textbraceleft{}x}, Ada\textbraceright{}",
+        r"{Barnes and Noble}, Bo\textbraceleft{}b",
+        r"D, C\textbackslash{}\textbraceright{}",
+    ]
+
+
+def split_at_depth_0(text: str, mark: str) -> list[str]:
+    """Return the parts of a text between marks outside of braces, which BibTeX counts whatever stands before them."""
+    parts, start, depth = [], 0, 0
+    for at, sign in enumerate(text):
+        depth += (sign == "{") - (sign == "}")
+        assert depth >= 0
+        if depth == 0 and text.startswith(mark, at):
+            parts.append(text[start:at])
+            start = at + len(mark)
+    assert depth == 0
+    return [*parts, text[start:]]
+
+
+def read_bibtex(text: str) -> dict[str, str]:
+    """Return the fields of an entry as BibTeX reads them."""
+    inside = text.strip().removeprefix("@misc{").removesuffix("}")
+    _, *fields = split_at_depth_0(inside, ",")
+    pairs = (field.split(" = ", 1) for field in fields)
+    return {name.strip(): value.strip()[1:-1] for name, value in pairs}
+
+
 def test_citations_are_of_version_commit_and_data_and_hold_any_title(project: Path, tmp_path: Path) -> None:
     title = 'A "set": of {x} & y_z <i>\\end\n- b'
     sheet(project, released_projects.ABOUT | {"title": title, "doi": "10.5281/zenodo.1"}, tmp_path / "out")
@@ -120,7 +160,7 @@ def test_citations_are_of_version_commit_and_data_and_hold_any_title(project: Pa
     assert (cff["type"], cff["license"], cff["version"]) == ("dataset", "CC-BY-4.0", "v1")
     assert cff["identifiers"][0]["value"] == f"sha256:{data}"
     bib = (tmp_path / "out" / "citation.bib").read_text(encoding="utf-8")
-    assert r"of \{x\} \& y\_z <i>\textbackslash{}end - b" in bib
+    assert r"of \textbraceleft{}x\textbraceright{} \& y\_z <i>\textbackslash{}end - b" in bib
     assert r"author = {L \& L, Ada}" in bib
     assert data in bib
     zenodo = json.loads((tmp_path / "out" / ".zenodo.json").read_text(encoding="utf-8"))

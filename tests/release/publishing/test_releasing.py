@@ -7,6 +7,7 @@ import io
 import json
 import os
 import shutil
+import stat
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK as SUGARCREPE_PP
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
 from caramel.kinds.benchmark import Rankings
 from caramel.release.publishing import picture_tables, tars
-from caramel.release.publishing.releasing import STAGING, SUMS, release
+from caramel.release.publishing.releasing import STAGING, SUMS, release, staging
 from caramel.storage.image_store import Pictures
 
 
@@ -338,6 +339,20 @@ def test_nothing_is_written_over_or_outside_of_the_folder(spoiled: Path, tmp_pat
         release("v1", spoiled, out=spoiled / "data" / "assemble" / "v1")
     assert os.listdir(other) == []  # noqa: PTH208
     assert sorted(contents(full)) == ["notes.txt"]
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_files_of_a_release_have_the_permissions_that_open_gives(mask: int, tmp_path: Path) -> None:
+    before = os.umask(mask)
+    try:
+        with staging(tmp_path / "out", tmp_path / "project") as folder:
+            for name in ("private", "README.md"):
+                (folder / name).write_text("text")
+                (folder / name).chmod(0o600 if name == "private" else 0o666)
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "out").iterdir()}
+    assert modes == {"private": 0o666 & ~mask, "README.md": 0o666 & ~mask}
 
 
 def test_what_a_killed_release_left_is_made_anew(project: Path, released: Path, tmp_path: Path) -> None:

@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
+import re
 import tarfile
 from pathlib import Path
 
+import pytest
 from released_projects import picture
 from stored_images import stored
 
 from caramel import tables
 from caramel.release.publishing.tars import file_name, write_images
 from caramel.storage.image_store import Pictures
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "-rf",
+        "--checkpoint-action=exec",
+        "CON",
+        "con.png",
+        "Aux",
+        "LPT1",
+        "nul.",
+        "a.",
+        "a ",
+        "a:b",
+        "~",
+        ".x",
+        "",
+        ".png",
+        "../a",
+    ],
+)
+def test_no_system_or_program_takes_an_image_s_file_for_something_else(name: str) -> None:
+    file = file_name(name, "png")
+    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_-]*(\.[0-9a-f]{12})?\.png", file)
+    assert file.partition(".")[0].lower() not in {"con", "aux", "nul", "lpt1"}
+    assert file != file_name(f"{name}_", "png")
 
 
 def test_images_whose_names_differ_by_suffix_or_case_alone_are_unpacked_beside_each_other(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ def bibtex(facts: Facts) -> str:
     pinned, about = facts.pinned, facts.about
     fields = {
         "title": f"{{{tex(facts.title)}}}",
-        "author": " and ".join(f"{tex(a.family)}, {tex(a.given)}" for a in about.authors),
+        "author": " and ".join(f"{_name_part(a.family)}, {_name_part(a.given)}" for a in about.authors),
         "year": pinned.created[:4],
         "version": tex(pinned.name),
         "doi": about.doi or "",
@@ -25,6 +26,12 @@ def bibtex(facts: Facts) -> str:
     }
     lines = ",\n".join(f"  {name} = {{{value}}}" for name, value in fields.items() if value)
     return f"@misc{{{pinned.name},\n{lines}\n}}"
+
+
+def _name_part(text: str) -> str:
+    """Return a part of a name; in braces where it has what parts names or authors of each other."""
+    part = tex(text)
+    return f"{{{part}}}" if "," in part or re.search(r"\band\b", part, re.IGNORECASE) else part
 
 
 def write_citations(facts: Facts, folder: Path) -> None:

@@ -13,7 +13,9 @@ from ruamel.yaml import YAML
 _MARKS = re.compile(r"([\\`*_{}\[\]|~$@^]|^[#+=-]|:(?=//)|(?<=^\d)[.)])")
 _MARKED = re.compile(r"\\([\W_])|(`+)(.*?)(?<!`)\2(?!`)", re.DOTALL)
 _BAR, _ESCAPED = re.compile(r"(?<!\\)\|"), r"\\|"
-_TEX = {"\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", **{sign: f"\\{sign}" for sign in "#$%&_"}}
+# BibTeX counts a brace with a backslash before it, too.
+_TEX = {"\\": r"\textbackslash{}", "{": r"\textbraceleft{}", "}": r"\textbraceright{}"}
+_TEX |= {sign: f"\\{sign}" for sign in "#$%&_"}
 _TEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 
 

@@ -33,6 +33,7 @@ from caramel.release.publishing.questions import QUESTIONS
 from caramel.release.publishing.tars import write_webdataset
 from caramel.storage.files import empty_folder, file_hash, keep_inputs
 from caramel.storage.image_store import Pictures
+from caramel.storage.targets import measure_fresh_mode
 
 STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
 SUMS = "SHA256SUMS"
@@ -212,7 +213,8 @@ def staging(out: Path, root: Path) -> Iterator[Path]:
 
 def _appear(folder: Path, out: Path) -> None:
     """Move all of a folder into another one, what says that it is whole at last."""
+    mode = measure_fresh_mode(folder / ".mode")
     for path in (path for path in folder.rglob("*") if path.is_file()):
-        path.chmod(0o644)  # some libraries write for one user alone
+        path.chmod(mode)  # some libraries write for one user alone
     for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
         os.replace(path, out / path.name)

@@ -17,6 +17,7 @@ import pandas as pd
 from caramel.release.publishing.contents import named
 from caramel.storage.image_store import Pictures
 from caramel.storage.pictures import opened
+from caramel.storage.portable_names import is_portable_start
 
 TAR = 256 << 20  # bytes of a shard of WebDataset, from which on it is full
 _SUFFIXES = {
@@ -89,9 +90,10 @@ def file_name(image_id: str, ending: str, taken: Container[str] = ()) -> str:
     """
     stem = image_id.removesuffix(f".{ending}")
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", stem)[:100]
-    if plain == stem and stem and f"{plain}.{ending}".lower() not in taken:
+    safe = is_portable_start(plain)
+    if plain == stem and safe and f"{plain}.{ending}".lower() not in taken:
         return f"{plain}.{ending}"
-    return f"{plain}.{hashlib.sha256(image_id.encode()).hexdigest()[:12]}.{ending}"
+    return f"{'' if safe else '_'}{plain}.{hashlib.sha256(image_id.encode()).hexdigest()[:12]}.{ending}"
 
 
 def write_images(
