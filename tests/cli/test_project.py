@@ -254,7 +254,7 @@ main(["benchmarks", "sugarcrepe"])
 def test_ctrl_c_ends_with_one_line_while_imports_run(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPT, module], capture_output=True, text=True)
     assert done.returncode == 130
-    assert (done.stdout, done.stderr.strip()) == ("", "Interrupted. What was finished is kept.")
+    assert (done.stdout, done.stderr.strip()) == ("", "Interrupted. Run the same command again to go on.")
 
 
 @pytest.mark.parametrize("name", ["audit", "refine", "eval", "metrics", "compare", "table"])
@@ -278,7 +278,7 @@ def test_ctrl_c_in_a_command_is_one_line_and_an_end_of_file_is_none(
     monkeypatch.setitem(commands.cli.commands, "stopped", raising(KeyboardInterrupt))
     monkeypatch.setitem(commands.cli.commands, "cut", raising(EOFError))
     code, out, err = call("stopped")
-    assert (code, out, err.strip()) == (130, "", "Interrupted. What was finished is kept.")
+    assert (code, out, err.strip()) == (130, "", "Interrupted. Run the same command again to go on.")
     with pytest.raises(EOFError):
         cli.main(["cut"])
 

@@ -186,7 +186,7 @@ def test_an_interrupted_study_leaves_no_stage_at_work(tmp_path: Path) -> None:
     interrupted.send_signal(signal.SIGINT)  # to this one process, as `kill` does
     _, errors = interrupted.communicate()
     assert interrupted.returncode == 130
-    assert "Interrupted. What was finished is kept." in errors
+    assert "Interrupted. Run the same command again to go on." in errors
     limit = time.monotonic() + 20
     while at_work := [each for each in psutil.process_iter(["cwd"]) if inside(tmp_path, each)]:
         assert time.monotonic() < limit, at_work

@@ -17,5 +17,5 @@ def main(arguments: list[str] | None = None) -> None:
 
         sys.exit(run(arguments))
     except KeyboardInterrupt:
-        print("\nInterrupted. What was finished is kept.", file=sys.stderr)
+        print("\nInterrupted. Run the same command again to go on.", file=sys.stderr)
         sys.exit(INTERRUPTED)
