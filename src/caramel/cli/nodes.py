@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 PORT = 6379  # Ray's own
+PORTS = 105  # the head's and those after it: see ``cluster_start``
 Command = Callable[..., Any]
 
 
@@ -40,7 +41,13 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--port", default=PORT, show_default=True, help="The next 104 are used as well.")
+@click.option(
+    "--port",
+    default=PORT,
+    show_default=True,
+    type=click.IntRange(1024, 65536 - PORTS),
+    help=f"The next {PORTS - 1} are used as well.",
+)
 @_resources
 def head(host: str | None, port: int, **resources: int | None) -> None:
     """Run the head of a cluster here, until Ctrl-C.
