@@ -240,24 +240,20 @@ def mount() -> Iterator[Callable[..., Path]]:
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """One Ray cluster on this machine for all tests that need it."""
-    import ray
+    from caramel.running.on_ray.cluster import guard_token
+    from caramel.running.on_ray.starting import local_ray
 
     here = Path(__file__).parent
+    guard_token(make=True)
     sources = [
         str(here / "running" / "on_ray"),
         str(here / "support"),
         *filter(None, [os.environ.get("PYTHONPATH")]),
     ]
-    ray.init(
-        num_cpus=2,
-        log_to_driver=False,
-        logging_level="error",
-        include_dashboard=False,
-        # Workers unpickle functions of the test modules by name, with the sources that are tested.
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}},
-    )
-    yield
-    ray.shutdown()
+    # Workers unpickle functions of the test modules by name, with the sources that are tested.
+    runtime_env = {"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}}
+    with local_ray(num_cpus=2, runtime_env=runtime_env):
+        yield
 
 
 @pytest.fixture(scope="session")
