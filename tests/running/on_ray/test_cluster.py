@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -350,6 +352,25 @@ def test_an_address_that_is_no_host_and_port_is_named(address: str) -> None:
     with pytest.raises(ConfigError, match="is no HOST:PORT"):
         cluster.parse_address(address)
     assert cluster.unreachable(address) == "it is no HOST:PORT"
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n"])
+def test_a_server_that_is_no_ray_is_named_and_not_asked_for_minutes(monkeypatch, says: bytes) -> None:
+    monkeypatch.setattr(cluster, "ANSWER", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            connection.sendall(says)
+            with connection:
+                connection.recv(1 << 16)
+                connection.recv(1)  # until the other side closes
+
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert cluster.unreachable(client) == "what answers is no head of Ray"
+        answering.join()
 
 
 def test_an_address_is_host_and_port() -> None:

@@ -28,6 +28,9 @@ from caramel.running.tracking_server import environment
 SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
 SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
 HIGHEST = 65535  # port
+ANSWER = 20.0  # seconds that a busy head may take for its first bytes
+SETTINGS = b"\0\0\0\x04\0\0\0\0\0"  # first frame of both sides: no length, its type, nothing else
+NO_HEAD = "what answers is no head of Ray"
 LOOK = 2.0  # seconds between looks whether they run
 # Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -59,12 +62,22 @@ def parse_address(address: str) -> tuple[str, int]:
 def unreachable(address: str) -> str | None:
     """Return why nothing answers at the address of a cluster, None if something does."""
     try:
-        with socket.create_connection(parse_address(address), timeout=2):
-            return None
+        with socket.create_connection(parse_address(address), timeout=2) as connection:
+            return None if os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection) else NO_HEAD
     except ConfigError:
         return "it is no HOST:PORT"
     except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
         return str(error)
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Return whether a server begins as one of gRPC does; Ray itself would ask any other for minutes."""
+    connection.settimeout(ANSWER)
+    try:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
+        return connection.recv(len(SETTINGS))[3:4] == SETTINGS[3:4]
+    except OSError:
+        return False
 
 
 _OPEN: list[ExitStack] = []  # of ``one_session``
