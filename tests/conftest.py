@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from left_out import format_left_out
 from tracking_servers import served
 from xdist.scheduler import LoadScopeScheduling
 
@@ -103,6 +104,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
     rank = {part: place for place, part in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(_part(item.nodeid), len(rank)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end which tests were left out, and why: they need root, a browser, a server, data or a GPU."""
+    if lines := format_left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.section("left out")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)
