@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from left_out import format_left_out
 from tracking_servers import served
 from xdist.scheduler import LoadScopeScheduling
 
@@ -103,6 +104,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
     rank = {part: place for place, part in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(_part(item.nodeid), len(rank)))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say at the end which tests were left out, and why: they need root, a browser, a server, data or a GPU."""
+    if lines := format_left_out(terminalreporter.stats.get("skipped", [])):
+        terminalreporter.section("left out")
+        for line in lines:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -241,24 +250,20 @@ def mount() -> Iterator[Callable[..., Path]]:
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """One Ray cluster on this machine for all tests that need it."""
-    import ray
+    from caramel.running.on_ray.cluster import guard_token
+    from caramel.running.on_ray.starting import local_ray
 
     here = Path(__file__).parent
+    guard_token(make=True)
     sources = [
         str(here / "running" / "on_ray"),
         str(here / "support"),
         *filter(None, [os.environ.get("PYTHONPATH")]),
     ]
-    ray.init(
-        num_cpus=2,
-        log_to_driver=False,
-        logging_level="error",
-        include_dashboard=False,
-        # Workers unpickle functions of the test modules by name, with the sources that are tested.
-        runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}},
-    )
-    yield
-    ray.shutdown()
+    # Workers unpickle functions of the test modules by name, with the sources that are tested.
+    runtime_env = {"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}}
+    with local_ray(num_cpus=2, runtime_env=runtime_env):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PORT = 6379
+START = 500.0  # seconds that Ray may take to start on a host, on a busy machine: all its tries
+LIMIT = 900.0  # seconds that a command on a host may take
 TOKEN = "0123456789abcdef" * 4
 BIN = Path(shutil.which("caramel") or "caramel").parent
 
@@ -68,7 +70,7 @@ class Host:
         self.processes.append(found)
         return found
 
-    def run(self, command: Sequence[str], *, timeout: float = 120, **environment: str) -> str:
+    def run(self, command: Sequence[str], *, timeout: float = LIMIT, **environment: str) -> str:
         """Run a command on the host and return what it says; it has to end well."""
         process = self.start(command, **environment)
         said, _ = process.communicate(timeout=timeout)
@@ -179,7 +181,7 @@ def join(host: Host, cpus: int = 1, **environment: str) -> subprocess.Popen[str]
 def wait_for_port(host: Host, port: int = PORT) -> None:
     """Return when the head answers, or another server."""
     asking = f"import socket; socket.create_connection(('{host.address}', {port}), 1)"
-    until = time.monotonic() + 120
+    until = time.monotonic() + START
     while subprocess.run(
         [*_entering(_inner(host.first), "n"), "python3", "-c", asking], capture_output=True, check=False
     ).returncode:
@@ -192,14 +194,14 @@ def wait_for(found: Hosts, alive: int, gone: int = 0) -> None:
     asking = (
         "import ray, sys, time\n"
         f"ray.init(address='10.83.0.1:{PORT}', log_to_driver=False, logging_level='error')\n"
-        "end = time.monotonic() + 120\n"
+        f"end = time.monotonic() + {START}\n"
         "while time.monotonic() < end:\n"
         "    states = [node['Alive'] for node in ray.nodes()]\n"
         f"    if sum(states) == {alive} and len(states) - sum(states) >= {gone}: sys.exit()\n"
         "    time.sleep(0.5)\n"
         "sys.exit(f'nodes: {states}')"
     )
-    found[0].run(["python", "-c", asking], timeout=180)
+    found[0].run(["python", "-c", asking], timeout=2 * START)
 
 
 def _namespaces(kinds: str) -> subprocess.Popen[bytes]:
@@ -207,7 +209,7 @@ def _namespaces(kinds: str) -> subprocess.Popen[bytes]:
     options = [f"-{kind}" for kind in kinds]
     own = ["-u", "--mount-proc", "--propagation", "private"] if "m" in kinds else []
     process = subprocess.Popen(["unshare", *options, *own, "-f", "--kill-child", "sleep", "infinity"])
-    until = time.monotonic() + 10
+    until = time.monotonic() + START
     while not _children(process.pid) or Path(f"/proc/{_inner(process)}/comm").read_text() != "sleep\n":
         assert time.monotonic() < until
         assert process.poll() is None, "no namespaces"

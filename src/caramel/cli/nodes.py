@@ -8,20 +8,23 @@ from typing import Any
 import click
 
 PORT = 6379  # Ray's own
+PORTS = 105  # the head's and those after it: see ``cluster_start``
+LEAST_MEMORY = 75 * 2**20  # bytes: Ray refuses less
 Command = Callable[..., Any]
 
 
 def _resources(command: Command) -> Command:
     """Add the options on what of a machine Ray may use."""
-    for name, help_ in (
+    for name, least, help_ in (
         (
             "--object-store-memory",
+            LEAST_MEMORY,
             "Bytes of memory for what tasks send each other. [default: a share of the memory]",
         ),
-        ("--num-gpus", "GPUs that work may use. [default: all]"),
-        ("--num-cpus", "Processors that work may use; 0 on a machine that only drives. [default: all]"),
+        ("--num-gpus", 0, "GPUs that work may use. [default: all]"),
+        ("--num-cpus", 0, "Processors that work may use; 0 on a machine that only drives. [default: all]"),
     ):
-        command = click.option(name, type=click.IntRange(min=0), help=help_)(command)
+        command = click.option(name, type=click.IntRange(least), help=help_)(command)
     return click.option("--host", help="Address of this machine that the others reach. [default: found]")(
         command
     )
@@ -40,7 +43,13 @@ def cluster() -> None:
 
 
 @cluster.command()
-@click.option("--port", default=PORT, show_default=True, help="The next 104 are used as well.")
+@click.option(
+    "--port",
+    default=PORT,
+    show_default=True,
+    type=click.IntRange(1024, 65536 - PORTS),
+    help=f"The next {PORTS - 1} are used as well.",
+)
 @_resources
 def head(host: str | None, port: int, **resources: int | None) -> None:
     """Run the head of a cluster here, until Ctrl-C.

@@ -24,6 +24,7 @@ from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable
 from caramel.names import check_names
 from caramel.running.on_ray.cluster import named_cluster, one_session
+from caramel.running.on_ray.temporary import temporary_root
 from caramel.running.own_code import require_listed
 from caramel.running.quiet import be_quiet
 from caramel.running.timings import Timing
@@ -122,7 +123,7 @@ def places(config: Config) -> list[Path]:
         found.append(store_root() / "mlruns")
     if config.run.executor == "ray" and not named_cluster():
         # Where Ray puts its logs and what does not fit into memory.
-        found.append(Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp"))
+        found.append(temporary_root())
     return found
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 from host_work import TRIALS
-from hosts import PORT, Host, Hosts, cluster, join, missing, wait_for
+from hosts import LIMIT, PORT, Host, Hosts, cluster, join, missing, wait_for
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(bool(missing()), reason=f"no hosts on this machine: {missing()}"),
 ]
 SHARED = {"RAY_ADDRESS": f"10.83.0.1:{PORT}"}
@@ -51,7 +51,7 @@ def test_shards_on_hosts_have_the_bytes_of_one_process_although_one_dies_and_one
     time.sleep(3)
     machines.mend(1)  # what it did meanwhile comes late, or not at all
     machines[2].kill()
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, said
     assert last(said) == alone
     assert first
@@ -86,12 +86,12 @@ def test_each_node_is_looked_at_and_one_with_other_versions_is_named_before_it_d
     join(host, PYTHONPATH=f"{older}:{host.environment()['PYTHONPATH']}")
     wait_for(machines, 4)
     process = machines[0].start(["caramel", "doctor", "--cluster"], **SHARED)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 1
     assert "FAIL  node       Node host3 (10.83.0.4) of Ray's cluster has other versions" in said
     assert "diffusers 0.1 (not " in said
     process = machines[0].start(work("shards", 1.0), **SHARED)
-    said, _ = process.communicate(timeout=120)
+    said, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 1
     assert "Error: Node host3 (10.83.0.4) of Ray's cluster has other versions" in said
     host.kill()
@@ -108,7 +108,7 @@ def test_trials_on_hosts_leave_the_same_files_with_the_driver_and_go_on_where_a_
         time.sleep(0.2)
     time.sleep(11)  # what a trial keeps is sent to the driver every ten seconds
     machines[2].kill()
-    said, _ = process.communicate(timeout=300)
+    said, _ = process.communicate(timeout=LIMIT)
     assert process.returncode == 0, said
     assert last(said) == alone
     assert len(alone[0]) == TRIALS

@@ -14,17 +14,23 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from caramel.errors import ResourceError
+from caramel.errors import ConfigError, ResourceError
+from caramel.running.on_ray.starting import init_ray, local_ray, start_patiently
 from caramel.running.quiet import passed_on
 from caramel.running.tracking_server import environment
 
 SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
 SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
+HIGHEST = 65535  # port
+ANSWER = 20.0  # seconds that a busy head may take for its first bytes
+SETTINGS = b"\0\0\0\x04\0\0\0\0\0"  # first frame of both sides: no length, its type, nothing else
+NO_HEAD = "what answers is no head of Ray"
 LOOK = 2.0  # seconds between looks whether they run
 # Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
@@ -41,16 +47,37 @@ def named_cluster() -> str:
     return "" if address == "local" else address
 
 
+def parse_address(address: str) -> tuple[str, int]:
+    """Return host and port of the address of a cluster, such as ``10.0.0.1:6379`` or ``[fd00::1]:6379``.
+
+    Raises:
+        ConfigError: it is no HOST:PORT.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= HIGHEST):
+        raise ConfigError(f"{address!r} is no HOST:PORT, where PORT is a number from 1 to {HIGHEST}.")
+    return host.strip("[]"), int(port)
+
+
 def unreachable(address: str) -> str | None:
     """Return why nothing answers at the address of a cluster, None if something does."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=2):
-            return None
-    except ValueError:
+        with socket.create_connection(parse_address(address), timeout=2) as connection:
+            return None if os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection) else NO_HEAD
+    except ConfigError:
         return "it is no HOST:PORT"
-    except (OSError, OverflowError) as error:
+    except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
         return str(error)
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Return whether a server begins as one of gRPC does; Ray itself would ask any other for minutes."""
+    connection.settimeout(ANSWER)
+    try:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
+        return connection.recv(len(SETTINGS))[3:4] == SETTINGS[3:4]
+    except OSError:
+        return False
 
 
 _OPEN: list[ExitStack] = []  # of ``one_session``
@@ -93,48 +120,69 @@ def ray_session() -> Iterator[Callable[[], None]]:
         yield _watch()
         return
     guard_token(make=ours)
-    _join()
     with ExitStack() as alone:
-        (_OPEN[-1] if _OPEN else alone).callback(ray.shutdown)
+        (_OPEN[-1] if _OPEN else alone).enter_context(_joined())
         yield _watch()
 
 
-def _join() -> None:
+@contextmanager
+def _joined() -> Iterator[None]:
     """Join the cluster that is named, or start one. One that runs here and is not named has another folder: it is let be."""
+    import ray
+
+    with ExitStack() as stack:
+        if address := named_cluster():
+            _join(address)
+            stack.callback(ray.shutdown)
+        else:
+            _start(stack)
+        # Ray itself prints dozens of lines of its own log, twice, with some of them.
+        ray._private.worker.print_to_stdstream = _print_first_line
+        yield
+
+
+def _start(stack: ExitStack) -> None:
+    """Start Ray on this machine, until the stack is closed."""
+    from ray.exceptions import RayError
+
+    try:
+        stack.enter_context(local_ray())
+    except (ConnectionError, RayError, RuntimeError) as error:
+        raise ResourceError(_did_not_start(error)) from error
+    except Exception as error:
+        if type(error) is not Exception:  # Ray raises it bare when one of its processes does not start
+            raise
+        raise ResourceError(_did_not_start(error)) from error
+
+
+def _did_not_start(error: Exception) -> str:
+    """Return what is said where Ray does not start for another reason than time."""
+    return (
+        f"Ray did not start on this machine: {str(error).strip().partition(chr(10))[0]} One of its processes may have been "
+        f"killed. What was finished is kept; run `dvc repro` to go on."
+    )
+
+
+def _join(address: str) -> None:
+    """Join the cluster at an address.
+
+    Raises:
+        ResourceError: nothing answers there, or it refuses.
+    """
     import ray
     from ray.exceptions import RayError
 
-    address = named_cluster()
-    said = unreachable(address) if address else None  # Ray itself would try for minutes
-    if said is None:
-        refusals = (ConnectionError, RayError, ValueError, RuntimeError) if address else ()
+    reason = unreachable(address)  # Ray itself would try for minutes
+    if reason is None:
         # Nodes elsewhere have neither this process's environment nor its code; they log to the same server.
-        elsewhere = (
-            {"env_vars": environment() | passed_on(), "py_modules": [str(SOURCES)]} if address else None
-        )
+        runtime_env = {"env_vars": environment() | passed_on(), "py_modules": [str(SOURCES)]}
         try:
-            ray.init(
-                address=address or "local",
-                log_to_driver=False,
-                logging_level="error",
-                include_dashboard=False,
-                runtime_env=elsewhere,
-            )
-        except refusals as error:
-            said = str(error).partition("\n")[0]
-        except Exception as error:
-            if type(error) is not Exception:  # Ray raises it bare when one of its processes does not start
-                raise
-            raise ResourceError(
-                f"Ray did not start on this machine: {error} One of its processes may have been killed, or the "
-                f"machine is too busy. What was finished is kept; run `dvc repro` to go on."
-            ) from error
-        else:
-            # Ray itself prints dozens of lines of its own log, twice, with some of them.
-            ray._private.worker.print_to_stdstream = _print_first_line
+            start_patiently(partial(init_ray, address=address, runtime_env=runtime_env), ray.shutdown)
             return
+        except (ConnectionError, RayError, ValueError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
     raise ResourceError(
-        f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {said}. Is it running, and is its token in "
+        f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {reason}. Is it running, and is its token in "
         f"~/.ray/auth_token (or in the file that RAY_AUTH_TOKEN_PATH names)? Without RAY_ADDRESS Ray starts on this machine."
     )
 
@@ -186,13 +234,15 @@ def guard_token(*, make: bool) -> None:
 
     Args:
         make: whether to make one where there is none.
+
+    Raises:
+        ConfigError: others can read it, and this user cannot change that.
     """
-    if os.environ.get("RAY_AUTH_MODE") != "token" or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {
-        *os.environ
-    }:
+    if os.environ.get("RAY_AUTH_MODE") != "token" or "RAY_AUTH_TOKEN" in os.environ:
         return
-    path = Path.home() / ".ray" / "auth_token"
-    if make and not path.exists():
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    path = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    if make and not named and not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
         with os.fdopen(descriptor, "w", encoding="ascii") as stream:
@@ -201,4 +251,10 @@ def guard_token(*, make: bool) -> None:
             os.link(name, path)
         Path(name).unlink()
     if path.exists() and path.stat().st_mode & 0o077:
-        path.chmod(0o600)
+        try:
+            path.chmod(0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"Others can read the token of Ray in {str(path)!r} (mode {path.stat().st_mode & 0o777:04o}), and you cannot "
+                f"change that: {error.strerror}. Have its owner run `chmod 600` on it, or make a token of your own."
+            ) from error

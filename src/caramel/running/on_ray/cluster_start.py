@@ -14,10 +14,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
+from ipaddress import ip_address
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.running.on_ray.cluster import UNSEEN, guard_token, unreachable
+from caramel.running.on_ray.cluster import UNSEEN, guard_token, parse_address, unreachable
+from caramel.running.on_ray.starting import (
+    WAITS,
+    SlowStartError,
+    build_wait_variables,
+    is_slow_start,
+    start_patiently,
+)
+from caramel.running.on_ray.temporary import clear_session_folder, session_folder
 
 WORKERS = 100  # ports for the processes that work, from the fifth after the head's on
 # Seconds after which a node that does not answer is given up: 3 looks of 4 s, each 2 s after the last. Ray's own: 64 s.
@@ -27,6 +37,7 @@ HEALTH = {
     "RAY_health_check_failure_threshold": "3",
 }
 STARTED = "Ray runtime started"  # as `ray start` says it
+TRACEBACK = "Traceback (most recent call last)"
 ENDING = 30.0  # seconds that Ray may take to end
 PAUSE = 5.0  # seconds before Ray is started again
 TOKEN = Path("~/.ray/auth_token")
@@ -41,8 +52,11 @@ def start_head(host: str | None, port: int, resources: Mapping[str, int | None])
         resources: option of ``ray start`` -> value, None where Ray is to find it.
 
     Raises:
+        ConfigError: the host is no address of this machine.
         ResourceError: Ray does not start.
     """
+    if host is not None:
+        require_own_address(host)
     guard_token(make=True)
     address = ["--head", f"--port={port}", "--include-dashboard=false"]
     _supervise(
@@ -54,21 +68,23 @@ def start_worker(head: str, host: str | None, resources: Mapping[str, int | None
     """Run a further node of the cluster whose head is at HOST:PORT until it is interrupted; see ``_supervise``.
 
     Raises:
-        ConfigError: there is no token here.
+        ConfigError: there is no token here, or an address is none.
         ResourceError: nothing answers there, or Ray does not start.
     """
+    there, port = parse_address(head)
+    if host is not None:
+        require_own_address(host)
     guard_token(make=False)
     if not (TOKEN.expanduser().exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ}):
         raise ConfigError(
             f"There is no {TOKEN} on this machine. Copy the head's here: it is the cluster's secret."
         )
-    if said := unreachable(head):
+    if reason := unreachable(head):
         raise ResourceError(
-            f"Nothing answers at {head!r}: {said}. Give HOST:PORT of the head, as `caramel cluster head` printed it. Is it "
+            f"Nothing answers at {head!r}: {reason}. Give HOST:PORT of the head, as `caramel cluster head` printed it. Is it "
             f"running, and does its firewall let this machine in?"
         )
-    port = int(head.rpartition(":")[2])
-    own = host or _address_towards(head)
+    own = host or _address_towards(there, port)
     _supervise([f"--address={head}", f"--node-ip-address={own}", *_common(port, resources)], {})
 
 
@@ -85,48 +101,91 @@ def _common(port: int, resources: Mapping[str, int | None]) -> list[str]:
     ]
 
 
-def _address_towards(head: str) -> str:
+def require_own_address(host: str) -> None:
+    """Raise a ConfigError if nothing on this machine can listen at an address."""
+    try:
+        if not host or ip_address(socket.gethostbyname(host)).is_unspecified:
+            raise ConfigError(
+                f"--host {host!r} is no address that the others reach. Give one of this machine."
+            )
+        with socket.create_server((host, 0), family=socket.AF_INET):
+            return
+    except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
+        raise ConfigError(
+            f"--host {host!r} is no address of this machine: {error}. `ip -brief address` lists them."
+        ) from error
+
+
+def _address_towards(host: str, port: int) -> str:
     """Return the address of this machine on the way to another one."""
-    host, _, port = head.rpartition(":")
     kind = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(kind, socket.SOCK_DGRAM) as way:
-        way.connect((host.strip("[]"), int(port)))  # of a datagram socket: nothing is sent
+        way.connect((host, port))  # of a datagram socket: nothing is sent
         return str(way.getsockname()[0])
 
 
 def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
     """Run ``ray start`` with these options, again and again, until it is interrupted.
 
+    Its temporary files lie in a private folder, which is emptied before each start and removed at the end.
+
     Raises:
         ResourceError: it does not start the first time.
     """
-    command = [str(Path(sys.executable).with_name("ray")), "start", *options]
     variables = {**UNSEEN, **environment, **os.environ, "PYTHONUNBUFFERED": "1"}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    started = False
-    while True:
-        with subprocess.Popen(
-            command, env=variables, stdout=subprocess.PIPE, text=True, start_new_session=True
-        ) as process:
-            try:
-                assert process.stdout is not None
-                for line in process.stdout:
-                    print(line, end="", flush=True)
-                    started |= STARTED in line
-                code = process.wait()
-            except KeyboardInterrupt:
-                process.terminate()
-                try:
-                    process.wait(ENDING)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                raise
-        if not started:
-            raise ResourceError(
-                f"Ray did not start on this machine (code {code}); it says why above. Has it the cluster's token in {TOKEN}, "
-                f"the same versions of Python and Ray, and are the ports free?"
+    with session_folder() as folder:
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options, f"--temp-dir={folder}"]
+
+        def run(seconds: int) -> int:
+            """Return the code of a Ray that has started and ended."""
+            code, started, last = _run(command, {**variables, **build_wait_variables(seconds)})
+            if not started and is_slow_start(last):
+                raise SlowStartError(last)
+            if not started:
+                raise ResourceError(
+                    f"Ray did not start on this machine (code {code}): {last} Has it the cluster's token in {TOKEN}, "
+                    f"the same versions of Python and Ray, and are the ports free?"
+                )
+            return code
+
+        code = start_patiently(run, partial(clear_session_folder, folder))
+        while True:
+            print(
+                f"Ray ended on this machine (code {code}). It is started again in {PAUSE:g} s.",
+                file=sys.stderr,
+                flush=True,
             )
-        print(
-            f"Ray ended on this machine (code {code}). It is started again in {PAUSE:g} s.", file=sys.stderr
-        )
-        time.sleep(PAUSE)
+            time.sleep(PAUSE)
+            clear_session_folder(folder)
+            code, _, _ = _run(command, {**variables, **build_wait_variables(max(WAITS))})
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bool, str]:
+    """Run ``ray start`` to its end and print what it prints, but no traceback: (code, whether it started, its last line)."""
+    started, quiet, last = False, False, ""
+    with subprocess.Popen(
+        command,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                quiet |= line.startswith(TRACEBACK)
+                if not quiet:
+                    print(line, end="", flush=True)
+                started |= STARTED in line
+                last = line.strip() or last
+            return process.wait(), started, last
+        except KeyboardInterrupt:
+            process.terminate()
+            try:
+                process.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise

@@ -61,7 +61,7 @@ def room_for_it() -> Iterator[None]:
         raise ResourceError(
             f"Ray has no room for what is sent to the workers and back: {str(cause).strip().splitlines()[0]} Give a node more "
             f"with --object-store-memory of `caramel cluster head|worker`, make room where it puts what does not fit there "
-            f"(RAY_TMPDIR, else /tmp), or use smaller shards. What was finished is kept."
+            f"(RAY_TMPDIR, else TMPDIR, else /tmp), or use smaller shards. What was finished is kept."
         ) from error
 
 

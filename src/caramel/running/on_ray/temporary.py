@@ -1,0 +1,164 @@
+"""Private folders for the temporary files of Ray: its sockets, its logs, and what does not fit into memory.
+
+Ray itself puts them into ``/tmp/ray``, which every user of the machine can read and change. Here each session has a folder of its
+own, ``ROOT/caramel-UID/N``: nobody but its owner can enter ``caramel-UID``. A session's folder is removed when the session ends.
+What a killed process left is removed when the next session begins. Names are short, since a socket's path may have 107 bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+
+import psutil
+from filelock import FileLock, Timeout
+
+from caramel.errors import ResourceError
+
+SHARED = Path("/tmp")
+LONGEST = 107  # bytes of the path of a Unix socket
+# What Ray adds to the folder at most: a session's name ends with a number of a process.
+ADDED = "/session_2026-01-01_00-00-00_000000_4194304/sockets/plasma_store"
+ENDING = 10.0  # seconds in which killed processes end
+LOCK_WAIT = 60.0  # seconds; another session holds the lock while it removes what a killed one left
+
+
+def temporary_root() -> Path:
+    """Return the folder in which Ray's private folders lie: ``RAY_TMPDIR``, else ``TMPDIR`` where that is short enough, else /tmp."""
+    if named := os.environ.get("RAY_TMPDIR"):
+        return Path(named).absolute()
+    root = Path(os.environ.get("TMPDIR") or SHARED).absolute()
+    return root if _is_short(root / _user_folder() / "10") else SHARED
+
+
+@contextmanager
+def session_folder() -> Iterator[Path]:
+    """Give an empty folder for one session of Ray that no other user can enter; it is removed after the block.
+
+    Raises:
+        ResourceError: the folder of this user is another's, a link or open to others, or its path is too long.
+    """
+    private = _require_private(temporary_root() / _user_folder())
+    try:
+        with FileLock(private / "lock", timeout=LOCK_WAIT):
+            _remove_abandoned(private)
+            folder, lock = _claim(private)
+    except Timeout:
+        raise ResourceError(
+            f"Another process has held the lock {str(private / 'lock')!r} for {LOCK_WAIT:g} s; `fuser` names it. End it, or "
+            f"set RAY_TMPDIR to another folder."
+        ) from None
+    try:
+        yield folder
+    finally:
+        _remove(folder)
+        lock.release()
+
+
+def clear_session_folder(folder: Path) -> None:
+    """End the processes that work in a session's folder, with all that they started, by their numbers; then empty it."""
+    family = _processes_in(folder)
+    for process in [*family]:
+        with suppress(psutil.NoSuchProcess):
+            family += process.children(recursive=True)
+    for process in family:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(family, timeout=ENDING)
+    _remove(folder)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _user_folder() -> str:
+    """Return the name of this user's folder."""
+    return f"caramel-{os.geteuid()}"
+
+
+def _is_short(folder: Path) -> bool:
+    """Return whether the paths of Ray's sockets in a folder are short enough."""
+    return len(os.fsencode(folder)) + len(ADDED) <= LONGEST
+
+
+def _require_private(folder: Path) -> Path:
+    """Make this user's folder where there is none; refuse it where others could enter or replace it."""
+    cure = "Remove it, or set RAY_TMPDIR to a short folder of your own."
+    if not _is_short(folder / "10"):
+        raise ResourceError(
+            f"RAY_TMPDIR={str(folder.parent)!r} is too long: the sockets of Ray in it would have paths of more than {LONGEST} bytes. "
+            f"Set RAY_TMPDIR to a shorter path."
+        )
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except FileExistsError:
+        raise ResourceError(
+            f"The folder {str(folder)!r} of Ray's temporary files is no folder. {cure}"
+        ) from None
+    facts = folder.lstat()
+    if stat.S_ISLNK(facts.st_mode):
+        raise ResourceError(
+            f"The folder {str(folder)!r} of Ray's temporary files is a link, perhaps another user's. {cure}"
+        )
+    if facts.st_uid != os.geteuid():
+        raise ResourceError(
+            f"The folder {str(folder)!r} of Ray's temporary files belongs to user {facts.st_uid}, not to you. {cure}"
+        )
+    if facts.st_mode & 0o077:
+        mode = stat.S_IMODE(facts.st_mode)
+        raise ResourceError(
+            f"The folder {str(folder)!r} of Ray's temporary files is open to others (mode {mode:04o}, not 0700). {cure}"
+        )
+    for parent in folder.resolve().parents:
+        mode = parent.stat().st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            raise ResourceError(
+                f"Every user may replace what lies in {str(parent)!r} (mode {stat.S_IMODE(mode):04o}, no sticky bit), Ray's "
+                f"temporary files too. Set RAY_TMPDIR to a folder of your own."
+            )
+    return folder
+
+
+def _claim(private: Path) -> tuple[Path, FileLock]:
+    """Make the first folder N that there is not, with its lock; the lock of this user's folder must be held."""
+    for number in count():
+        folder = private / str(number)
+        lock = FileLock(private / f"{number}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            continue
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            return folder, lock
+        lock.release()  # its processes outlive the one that started them
+    raise AssertionError("there are no more numbers")
+
+
+def _remove_abandoned(private: Path) -> None:
+    """Remove the folders of sessions that have ended without removing them: no process holds their lock or works in them."""
+    for folder in (path for path in private.iterdir() if path.name.isdecimal()):
+        try:
+            with FileLock(private / f"{folder.name}.lock", timeout=0):
+                if not _processes_in(folder):
+                    _remove(folder)
+        except Timeout:
+            continue
+
+
+def _processes_in(folder: Path) -> list[psutil.Process]:
+    """Return the processes whose command line names a path in the folder: all of Ray's that were started for it."""
+    return [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(f"{folder}/" in word for word in process.info["cmdline"] or ())
+    ]
+
+
+def _remove(folder: Path) -> None:
+    """Remove a session's folder; what one of Ray's last processes writes meanwhile is left to the next session."""
+    shutil.rmtree(folder, ignore_errors=True)

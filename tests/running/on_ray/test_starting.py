@@ -1,0 +1,63 @@
+"""A start of Ray that takes too long is tried again, a bounded number of times, each after what the last one left is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from caramel.errors import ResourceError
+from caramel.running.on_ray.starting import WAITS, SlowStartError, is_slow_start, start_patiently
+
+
+def test_a_slow_start_is_tried_again_with_a_longer_wait_after_cleaning_up(capsys) -> None:
+    events: list[object] = []
+
+    def start(seconds: int) -> str:
+        events.append(seconds)
+        if len(events) < 4:
+            raise SlowStartError("its raylet timed out.")
+        return "started"
+
+    assert start_patiently(start, lambda: events.append("cleaned"), (3, 5, 9)) == "started"
+    assert events == [3, "cleaned", 5, "cleaned", 9]
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "did not start within 3 s: its raylet timed out." in lines[0]
+    assert "for up to 5 s (try 2 of 3)" in lines[0]
+
+
+def test_the_last_slow_start_is_an_error_with_what_to_do_and_leaves_nothing() -> None:
+    events: list[object] = []
+
+    def start(seconds: int) -> None:
+        events.append(seconds)
+        raise SlowStartError("its raylet timed out.")
+
+    with pytest.raises(ResourceError, match=r"in 4 tries .* timed out.*too busy.*run the command again"):
+        start_patiently(start, lambda: events.append("cleaned"))
+    assert events == [event for seconds in WAITS for event in (seconds, "cleaned")]
+    assert sorted(WAITS) == [*dict.fromkeys(WAITS)], "each wait is longer"
+
+
+def test_another_error_is_raised_at_once() -> None:
+    def start(seconds: int) -> None:
+        raise ValueError(seconds)
+
+    with pytest.raises(ValueError, match="30"):
+        start_patiently(start, lambda: None)
+
+
+@pytest.mark.parametrize(
+    ("message", "slow"),
+    [
+        (
+            "The current node timed out during startup. This could happen because some of the raylet failed",
+            True,
+        ),
+        ("Timed out waiting for file /tmp/x/gcs_server_port", True),
+        ("Failed to start GCS.  Last 0 lines of error files:", True),
+        ("Version mismatch: The cluster was started with: Ray: 2.9", False),
+        ("Invalid auth token provided", False),
+    ],
+)
+def test_messages_of_ray_about_time_are_known(message: str, slow: bool) -> None:
+    assert is_slow_start(message) is slow
