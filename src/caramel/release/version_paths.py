@@ -42,7 +42,7 @@ def explain_bad_path(path: str) -> str | None:
 
 
 def list_bad_files(paths: Iterable[str]) -> list[str]:
-    """Return a line for each file that no version may have: by its path, its suffix, or because another one has its place.
+    """Return a line for each file that no version may have: by its path, its suffix, or another file of the same place.
 
     Paths that differ in case or in the form of their Unicode alone are one file on some systems.
     """
@@ -55,7 +55,7 @@ def list_bad_files(paths: Iterable[str]) -> list[str]:
         if problem := explain_bad_path(path):
             problems.append(f"{path!r}: {problem}")
         elif suffix not in SUFFIXES:
-            problems.append(f"{path!r}: {suffix or 'no suffix'} is none of a file of data")
+            problems.append(f"{path!r}: {suffix or 'no suffix'}, which no file of data has")
         elif files[_folded(path)] != path:
             problems.append(f"{path!r}: the same file as {files[_folded(path)]!r} on some systems")
         elif folder := next((files[folder] for folder in folders if folder in files), None):
