@@ -25,6 +25,7 @@ from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_
 from caramel.names import is_there, unmet
 from caramel.running import dvc_cache, dvc_remote, dvc_state, own_code
 from caramel.running.on_ray.cluster import named_cluster, unreachable
+from caramel.running.tracking import git_commit
 from caramel.running.tracking_server import named_server, require_server
 from caramel.running.tracking_store import counted_runs
 from caramel.storage.volumes import room, trouble, volume_of
@@ -74,6 +75,7 @@ def examine(root: Path) -> Iterator[Finding]:
         yield gpu(config)
         yield ray(config)
         yield hub(config)
+        yield check_git(root)
         yield repository
         yield dvc_lock(root, status)
         yield runs(root)
@@ -349,6 +351,17 @@ def dvc_repository(root: Path) -> Finding:
     return Finding(OK, "dvc", f"remote {', '.join(remotes)}; `caramel doctor --remote` tests it")
 
 
+def check_git(root: Path) -> Finding:
+    """Whether git knows the commit, which tracked runs and pins name."""
+    try:
+        commit = git_commit(root)
+    except ResourceError as error:
+        return Finding(FAIL, "git", str(error))
+    if commit == "unknown":
+        return Finding(WARN, "git", "no commit: runs and pins name no code", "git init, and commit")
+    return Finding(OK, "git", f"commit {commit[:12]}{', and changed files' * commit.endswith('-dirty')}")
+
+
 def _start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
     """Start DVC's own check of the lock, which takes seconds, most of them imports."""
     if not (root / "dvc.lock").exists():
@@ -364,13 +377,13 @@ def _start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
 
 def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     """Whether ``dvc.lock`` is what the sources and params would make."""
-    if status is None:
-        in_git = dvc_state.lock_in_git(root) is not None
-        said, cure = (
-            ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
-        )
-        return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
     try:
+        if status is None:
+            in_git = dvc_state.lock_in_git(root) is not None
+            said, cure = (
+                ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
+            )
+            return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
         if broken := lock_trouble(root):
             return Finding(FAIL, "dvc.lock", broken, "caramel doctor --fix, then dvc repro")
         said, _ = status.communicate(timeout=SLOW)

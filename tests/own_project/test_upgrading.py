@@ -164,3 +164,14 @@ def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -
     (project / "dvc.yaml").write_text("stages: {}\n")
     with pytest.raises(ConfigError, match="no project that `caramel new` made"):
         upgrade(project)
+
+
+@pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", ".."])
+def test_a_stage_whose_name_is_a_path_is_refused(name: str, project: Path) -> None:
+    graph = yaml.safe_load((project / "dvc.yaml").read_text(encoding="utf-8"))
+    graph["stages"][name] = {"cmd": "x", "deps": [f"code/{name}.txt"]}
+    (project / "dvc.yaml").write_text(yaml.safe_dump(graph), encoding="utf-8")
+    before = sorted(project.parent.rglob("*"))
+    with pytest.raises(ConfigError, match="its name would be a path"):
+        upgrade(project)
+    assert sorted(project.parent.rglob("*")) == before

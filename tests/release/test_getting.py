@@ -386,7 +386,7 @@ def test_nothing_is_written_over_nor_through_a_link(made: Path, tmp_path: Path) 
     out.mkdir()
     (tmp_path / "elsewhere").mkdir()
     (out / "data").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DataError, match="lead out of it by a link"):
+    with pytest.raises(DataError, match="nothing is written through a link"):
         get(str(made), ["rejects"], out=out)
     assert not any((tmp_path / "elsewhere").iterdir())
     with pytest.raises(ConfigError, match="over an input"):

@@ -115,11 +115,14 @@ def get(source: str, paths: tuple[str, ...], out: Path, split: str | None) -> No
 
     PATHS are folders, files, or the ends of the paths of tables; without any all of the version is got. The
     images of an index `images` come with it. Every file is compared with the pin before any appears in --out, where
-    `caramel verify PIN` works. What was cut off goes on when it is called again.
+    `caramel verify PIN` works. What was cut off goes on when it is called again. Only files of data below data/ are
+    taken, and pins/PIN.json. A project in a subfolder of a repository is found, too; FOLDER/PIN says which one is meant
+    where several have that pin.
 
     \b
     Example:
       caramel get https://example.org/benchmark.git@v1.0 --out v1.0/
+      caramel get https://example.org/papers.git@sets/one/v1.0 --out v1.0/
       caramel get git@example.org:lab/benchmark.git@v1.0 assemble --split test --out test/
       caramel get ../benchmark@v1.0 instances evaluate/metrics --out tables/
     """

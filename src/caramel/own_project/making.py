@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
 from caramel.own_project.project_files import contents
+from caramel.running.git_commands import run_git
 from caramel.running.own_code import CODE, as_sums, listed, stages
 from caramel.storage.files import write_atomically
 
@@ -43,11 +43,10 @@ def new(folder: Path) -> None:
             sums = listed(folder / "pipelines" / f"{stage}.py")
             write({f"{CODE}/{stage}.txt": as_sums(sums).encode()}, folder)
         write({SUMS: as_sums(sums_of(made)).encode()}, folder)
-        done = subprocess.run(
-            ["git", "init", "--quiet"], cwd=folder, capture_output=True, text=True, check=False
-        )
+        done = run_git("init", "--quiet", folder=folder)
         if done.returncode:
-            raise ResourceError(f"`git init` failed in {str(folder)!r}: {done.stderr.strip()[:300]}")
+            message = done.stderr.decode(errors="replace").strip()[:300]
+            raise ResourceError(f"`git init` failed in {str(folder)!r}: {message}")
     except BaseException:
         _clear(folder, lacking)
         raise

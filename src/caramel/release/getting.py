@@ -3,10 +3,14 @@
 All is fetched into ``OUT/.caramel-get`` first. A file is there only if its MD5 is the one that the pin names; then tables
 are compared with the pin's SHA-256 of their rows, and images with that of their index. Only then are they put into their
 places, each by a rename. What was killed goes on with what is whole.
+
+Neither the version nor the folder is trusted: the version holds files of data below ``data/`` alone (``version_paths``), and no
+link in the folder is followed.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,17 +21,20 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from caramel import tables
-from caramel.errors import CaramelError, DataError, ResourceError, shown
+from caramel.contracts import check
+from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
 from caramel.release.named_versions import listed_shard
 from caramel.release.origins import Origin, opened
 from caramel.release.pin import table_version
 from caramel.release.pin_file import Pin, pin_path
+from caramel.release.version_paths import list_bad_files
 from caramel.running.dvc_remote import listing, md5_of
 from caramel.storage.files import keep_inputs, write_atomically
 from caramel.storage.image_store import Pictures
@@ -58,10 +65,14 @@ def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None 
     Raises:
         ConfigError: several pins and none named, or the folder is the source.
         DataError: there is no such repository, pin or path, an object is missing, damaged or another one, or
-            something else lies in the folder.
+            something else lies in the folder, or a file is none that a version may have.
         ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
     """
     with opened(source) as origin, _staging(out, origin) as staging:
+        pin = {f"pins/{origin.pinned.name}.json": staging / "pin.json"}
+        text = pin_path(origin.pinned.name, origin.root).read_bytes()
+        write_atomically(staging / "pin.json", lambda temporary: temporary.write_bytes(text))
+        _check_free(pin, out)
         files = _files(origin, staging)
         wanted = _chosen(paths, files, origin.pinned)
         stage = _Stage(origin, files, staging / "files", out)
@@ -71,10 +82,7 @@ def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None 
         stage.fetch(shards)
         _check(stage, split_rows)
         got = sorted(stage.paths)
-        _appear({path: split_rows.get(path, stage.folder / path) for path in got}, out)
-        text = pin_path(origin.pinned.name, origin.root).read_bytes()
-        pin = pin_path(origin.pinned.name, out)
-        write_atomically(pin, lambda temporary: temporary.write_bytes(text))
+        _appear({path: split_rows.get(path, stage.folder / path) for path in got} | pin, out)
         return Got(origin.pinned, got, [path for path in got if path in origin.pinned.tables])
 
 
@@ -83,8 +91,12 @@ def _staging(out: Path, origin: Origin) -> Iterator[Path]:
     """Give the folder that is fetched into, to one get at a time; it is gone at the end, and stays after an error."""
     keep_inputs([out], [origin.root])
     folder = out / STAGING
-    if folder.is_symlink():
-        raise DataError(f"{str(folder)!r} is a link. Remove it: nothing is written outside of {str(out)!r}.")
+    # What is there was perhaps not left by a get: whoever filled the folder may have put it there.
+    links = [path for path in (folder, *folder.rglob("*")) if path.is_symlink()]
+    if links:
+        raise DataError(
+            f"{str(links[0])!r} is a link. Remove {str(folder)!r}: nothing is written outside of {str(out)!r}."
+        )
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / "lock", timeout=0):
@@ -100,17 +112,26 @@ def _files(origin: Origin, staging: Path) -> dict[str, str]:
     """Return path -> object of all files of the version.
 
     Raises:
-        DataError: a list of files is missing or broken, or is not of the tables that the pin names.
+        DataError: a list of files is missing or broken, or is not of the tables that the pin names, or names a file that no
+            version may have.
     """
     found: dict[str, str] = {}
     for out, oid in origin.pinned.outs.items():
         if not oid.endswith(".dir"):
-            found[out] = oid
-            continue
-        to = staging / "lists" / oid
-        if not (to.is_file() and md5_of(to) == oid.removesuffix(".dir")):
-            origin.fetch(oid, out, to)
-        found |= {f"{out}/{name}": digest for name, digest in listing(to, oid).items()}
+            files = {out: oid}
+        else:
+            to = staging / "lists" / oid
+            if not (to.is_file() and md5_of(to) == oid.removesuffix(".dir")):
+                origin.fetch(oid, out, to)
+            files = {f"{out}/{name}": digest for name, digest in listing(to, oid).items()}
+        if twice := sorted(files.keys() & found.keys()):
+            raise DataError(f"Pin {origin.pinned.name!r} has files in two of its outputs:\n{shown(twice)}")
+        found |= files
+    if bad := list_bad_files(found):
+        raise DataError(
+            f"Version {origin.pinned.name!r} of {shown_address(origin.source)!r} names {len(bad)} files that are no data, and "
+            f"might be run on this machine. Nothing was written:\n{shown(bad)}"
+        )
     unlike = [path for path, version in origin.pinned.tables.items() if found.get(path) != version.md5]
     if unlike:
         raise DataError(
@@ -163,6 +184,7 @@ class _Stage:
             CaramelError: of the first kind of error that there was.
         """
         new = [path for path in dict.fromkeys(paths) if path not in self.paths]
+        _refuse_links(new, self._out)
         errors: list[CaramelError] = []
         with (
             ThreadPoolExecutor(AT_ONCE) as pool,
@@ -183,11 +205,9 @@ class _Stage:
         oid, to = self.files[path], self.folder / path
         try:
             for old in (to, self._out / path):
-                if old.is_file() and md5_of(old) == oid:
-                    if old != to:
-                        to.parent.mkdir(parents=True, exist_ok=True)
-                        to.unlink(missing_ok=True)
-                        os.link(old, to)
+                if old.is_file() and not old.is_symlink() and md5_of(old) == oid:
+                    if old != to and not _linked(old, to):
+                        break
                     return None
             self.origin.fetch(oid, path, to)
         except CaramelError as error:
@@ -195,13 +215,18 @@ class _Stage:
         return None
 
     def index(self, path: str) -> pd.DataFrame | None:
-        """Return the rows of a table ``images``, None of any other file."""
+        """Return the rows of a table ``images``, None of any other file.
+
+        Raises:
+            ContractError: it has the columns of such a table, and does not keep its contract.
+        """
         if path not in self.origin.pinned.tables:
             return None
         with parquet(self.folder / path) as file:
             if file.schema_arrow.names != list(tables.IMAGES.columns):
                 return None
             rows: pd.DataFrame = file.read().to_pandas()
+        check(tables.IMAGES, rows, f"{path} of version {self.origin.pinned.name!r}")
         return rows
 
 
@@ -213,6 +238,8 @@ def _split_rows(stage: _Stage, wanted: Sequence[str], split: str, folder: Path) 
             if "split" not in file.schema_arrow.names:
                 continue
             rows = file.read()
+        if not pa.types.is_string(kind := rows.schema.field("split").type):
+            raise DataError(f"{path}: column 'split' is of type {kind}, and must be text.")
         kept = rows.filter(pc.equal(rows["split"], split))
         found[path] = folder / path
         write_atomically(found[path], partial(pq.write_table, kept, compression="zstd"))
@@ -260,23 +287,55 @@ def _appear(files: Mapping[str, Path], out: Path) -> None:
     """Move files into their places below the folder.
 
     Raises:
-        DataError: something else lies there, or a link leads out of the folder; then none is moved.
+        DataError: as in ``_check_free``; then none is moved.
     """
-    top = out.resolve()
-    outside = [path for path in files if not (out / path).parent.resolve().is_relative_to(top)]
-    taken = [
-        path for path, new in files.items() if os.path.lexists(out / path) and not _same(out / path, new)
-    ]
-    if outside or taken:
-        what = "lead out of it by a link" if outside else "are there already with other content"
-        raise DataError(
-            f"{len(outside or taken)} files of the version {what} in {str(out)!r}; nothing is written over:\n"
-            f"{shown(outside or taken)}\nGive another --out."
-        )
+    _check_free(files, out)
     for path, new in files.items():
         place = out / path
         place.parent.mkdir(parents=True, exist_ok=True)
         os.replace(new, place)
+
+
+def _check_free(files: Mapping[str, Path], out: Path) -> None:
+    """Raise a DataError if something else lies at the place of a file, or a link on the way there."""
+    _refuse_links(files, out)
+    taken = [
+        path for path, new in files.items() if os.path.lexists(out / path) and not _same(out / path, new)
+    ]
+    if taken:
+        raise DataError(
+            f"{len(taken)} files of the version are already with other content in {str(out)!r}; nothing is written "
+            f"over:\n{shown(taken)}\nGive another --out."
+        )
+
+
+def _refuse_links(paths: Iterable[str], out: Path) -> None:
+    """Raise a DataError if a folder that a file would lie in is a link, wherever it leads, or no folder."""
+    folders = {folder for path in paths for folder in PurePosixPath(path).parents if folder.parts}
+    blocked = [str(f) for f in sorted(folders) if (out / f).is_symlink() or _is_other(out / f)]
+    if blocked:
+        raise DataError(
+            f"{len(blocked)} folders of the version are links or files in {str(out)!r}; nothing is written through a link, "
+            f"which may lead out of it:\n{shown(blocked)}\nGive another --out."
+        )
+
+
+def _is_other(folder: Path) -> bool:
+    """Return whether something that is no folder lies at a place."""
+    return folder.exists() and not folder.is_dir()
+
+
+def _linked(old: Path, to: Path) -> bool:
+    """Give a file a second name; return whether the file system can."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.unlink(missing_ok=True)
+    try:
+        os.link(old, to)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        return False
+    return True
 
 
 def _same(old: Path, new: Path) -> bool:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import posixpath
-import subprocess
 from collections.abc import Container
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from caramel import tables
+from caramel.contracts import check
 from caramel.errors import DataError
 from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table_version
 from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
 from caramel.release.pinned_tables import at_hand, rows_of
 from caramel.running.dvc_cache import OBJECTS
 from caramel.running.dvc_remote import listing
+from caramel.running.git_commands import query_git, read_git_file
 from caramel.running.tracking import git_commit
 from caramel.storage.plain_yaml import parse_yaml
 
@@ -32,20 +34,23 @@ def version_of(name: str, root: Path) -> Pin:
 
     Raises:
         DataError: there is none of that name, or its tables are neither on disk nor in DVC's cache.
+        ResourceError: git fails, which does not say that there is none.
     """
     if NAME.fullmatch(name) and pin_path(name, root).exists():
         return read_pin(name, root)
     if name == HERE:
         outs = {out: dvc_hash(root / out) for out in locked_outs(root) if (root / out).exists()}
         return _version(name, git_commit(root), outs, params_in(root), root)
-    commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}").strip()
+    command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    commit = (query_git(*command, folder=root) or b"").decode().strip()
     outs = outs_at(commit, root) if commit else {}
     if not outs:
         names = sorted(p.stem for p in (root / "pins").glob("*.json"))
         what = "is a git revision without outputs in dvc.lock" if commit else "is no pin and no git revision"
         raise DataError(f"{name!r} {what}. Pins: {', '.join(names) or 'none'}; '.' is the data on disk.")
     where = f"params.yaml of {name}"
-    params = json.loads(json.dumps(parse_yaml(_git(root, "show", f"{commit}:./params.yaml"), where) or {}))
+    text = (read_git_file(commit, "params.yaml", root) or b"").decode(errors="replace")
+    params = json.loads(json.dumps(parse_yaml(text, where) or {}))
     return _version(name, commit, outs, params, root)
 
 
@@ -59,7 +64,9 @@ class PicturesOf:
     """
 
     def __init__(self, pinned: Pin, index: str, root: Path) -> None:
-        self.rows = rows_of(pinned, index, root).set_index("image_id")
+        rows = rows_of(pinned, index, root)
+        check(tables.IMAGES, rows, f"{index} of version {pinned.name!r}")
+        self.rows = rows.set_index("image_id")
         self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
         self._pinned, self._index, self._root = pinned, index, root
         self._shards: dict[str, Path] = {}  # as the index names them
@@ -141,8 +148,3 @@ def _version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any
         name=name, created=datetime.now(UTC).date().isoformat(), commit=commit, data=combined_hash(outs, found),
         params=params, outs=outs, tables=found,
     )  # fmt: skip
-
-
-def _git(root: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=False)
-    return "" if done.returncode else done.stdout

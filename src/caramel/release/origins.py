@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-from caramel.errors import ConfigError, DataError, ResourceError, shown_address
+from caramel.errors import ConfigError, DataError, shown_address
 from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
 from caramel.running.dvc_remote import Store, cache, committed, remote, remotes, settings
+from caramel.running.git_commands import PROTOCOLS, run_git
+from caramel.storage.fields import is_plain_path
+
+GIT_FOLDER = "git"  # the clone, in a temporary folder
 
 # What is taken of a stranger's settings of a remote: where it is, and a login that was published with it. Others name
 # files of this machine, choose a login of its user, or run a command (``bearer_token_command``).
@@ -80,44 +83,66 @@ class Origin:
         raise DataError(f"{path}: {' '.join(said)}")
 
 
+class _Pinned(NamedTuple):
+    """The file of a pin in a repository."""
+
+    revision: str
+    folder: str  # of the project in the repository, with its slash; "" at its top
+    blob: str  # git's hash of the file
+
+
 @contextmanager
 def opened(source: str) -> Iterator[Origin]:
     """Give the version that ``SOURCE[@PIN]`` names; without ``@PIN`` the only one that is there.
 
+    A project may lie in a subfolder of a repository. Where several have a pin of that name, ``FOLDER/PIN`` says which.
+
     Raises:
         ConfigError: there are several pins and none is named.
         DataError: there is no such repository or pin, or the pin is broken, or there are several of its name that differ.
-        ResourceError: git is not installed.
+        ResourceError: git is not installed, or does not read a repository of another user.
     """
     place, name = _parted(source)
     called = shown_address(place)
     with TemporaryDirectory(prefix="caramel-get-") as temporary:
-        at_hand = (Path(place) / ".dvc").is_dir()
-        root = Path(place) if at_hand else Path(temporary)
-        kept = (
-            {p.stem: [""] for p in sorted((root / "pins").glob("*.json"))}
-            if at_hand
-            else _cloned(place, root, name)
-        )
-        names = [*kept]
-        if name is None and len(names) > 1:
-            raise ConfigError(
-                f"{called!r} has several versions. Name one: {called}@{names[-1]}; {', '.join(names)}."
-            )
-        if not names or (name is not None and name not in names):
-            asked = f"no pin {name!r}" if name is not None else "no pins"
-            raise DataError(f"{called!r} has {asked}. Pins: {', '.join(names) or 'none'}.")
-        name = name or names[0]
-        first, *others = kept[name]
+        if (Path(place) / ".dvc").is_dir():
+            pins = {p.stem: [""] for p in sorted((Path(place) / "pins").glob("*.json"))}
+            name = _choose(pins, name, called)
+            yield Origin(place, Path(place), read_pin(name, Path(place)), at_hand=True)
+            return
+        root = Path(temporary)
+        cloned = _cloned(place, root, name)
+        wanted = _choose(cloned, name, called)
+        first, *others = cloned[wanted]
         if others:
             raise DataError(
-                f"{called!r} has several pins {name!r}, of other data: on {first} and {others[0]}. Whoever made it has to say "
-                f"which is meant."
+                f"{called!r} has several pins {wanted!r}, of other data: on {first.revision} and {others[0].revision}. "
+                f"Whoever made it has to say which is meant."
             )
-        if not at_hand:
-            _take(root, first, f"pins/{name}.json", pin_path(name, root))
-            _take(root, first, ".dvc/config", root / ".dvc" / "config")
-        yield Origin(place, root, read_pin(name, root), at_hand=at_hand)
+        name = wanted.rpartition("/")[2]
+        pin_path(name, root).parent.mkdir()
+        pin_path(name, root).write_bytes(_git("cat-file", "blob", first.blob, folder=root, url=place))
+        (root / ".dvc").mkdir()
+        config = _listed(root, first.revision, place).get(f"{first.folder}.dvc/config")
+        text = _git("cat-file", "blob", config, folder=root, url=place) if config else b""
+        (root / ".dvc" / "config").write_bytes(text)
+        yield Origin(place, root, read_pin(name, root, called), at_hand=False)
+
+
+def _choose(pins: Mapping[str, object], name: str | None, called: str) -> str:
+    """Return the pin of this name, or the only one; in a subfolder its name alone suffices where no other has it."""
+    names = [*pins]
+    matches = [pin for pin in names if name is None or pin == name] or [
+        pin for pin in names if name is not None and pin.endswith(f"/{name}")
+    ]
+    if len(matches) > 1:
+        raise ConfigError(
+            f"{called!r} has several versions. Name one: {called}@{matches[-1]}; {', '.join(matches)}."
+        )
+    if not matches:
+        wanted = f"no pin {name!r}" if name is not None else "no pins"
+        raise DataError(f"{called!r} has {wanted}. Pins: {', '.join(names) or 'none'}.")
+    return matches[0]
 
 
 def _parted(source: str) -> tuple[str, str | None]:
@@ -126,56 +151,67 @@ def _parted(source: str) -> tuple[str, str | None]:
     login = "://" in place and "/" not in place.partition("://")[2]  # https://ME:SECRET@HOST
     if Path(source).exists() or login or not (sign and place):
         return source, None
-    return (place, name) if NAME.fullmatch(name) else (source, None)
+    folder, _, last = name.rpartition("/")
+    is_name = NAME.fullmatch(last) and (not folder or is_plain_path(folder)) and ":" not in folder
+    return (place, name) if is_name else (source, None)
 
 
-def _cloned(url: str, folder: Path, name: str | None) -> dict[str, list[str]]:
-    """Fetch the newest commit of a repository; return name of each pin in it -> the revisions, one for each that differs.
+def _cloned(url: str, folder: Path, name: str | None) -> dict[str, list[_Pinned]]:
+    """Fetch the newest commit of a repository; return each pin in it -> its files, one for each that differs.
 
     Where the default branch has no such pin, those of all branches and tags are fetched and named.
     """
-    git = ("-C", str(folder / "git"))
-    _git("clone", "--quiet", "--bare", "--depth", "1", "--", url, str(folder / "git"), url=url)
-    here = _pins(folder, "HEAD", url)
-    if name in here or (name is None and here):
-        return {pin: ["HEAD"] for pin in here}
+    address = str(Path(url).absolute()) if Path(url).exists() else url
+    clone = ("clone", "--quiet", "--bare", "--depth", "1", "--", address, GIT_FOLDER)
+    _fetch(*clone, folder=folder, url=url)
+    at_head = _pins(folder, "HEAD", url)
+    if at_head and (name is None or any(name in (pin, pin.rpartition("/")[2]) for pin in at_head)):
+        return {pin: [file] for pin, file in at_head.items()}
     every = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-    _git(*git, "fetch", "--quiet", "--depth", "1", "origin", *every, url=url)
-    refs = _git(*git, "for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", url=url)
-    found: dict[str, dict[str, str]] = {pin: {content: "HEAD"} for pin, content in here.items()}
+    fetch = (f"--git-dir={GIT_FOLDER}", "fetch", "--quiet", "--depth", "1", "origin", *every)
+    _fetch(*fetch, folder=folder, url=url)
+    refs = _git("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", folder=folder, url=url)
+    pins: dict[str, dict[str, _Pinned]] = {pin: {file.blob: file} for pin, file in at_head.items()}
     for ref in refs.decode(errors="replace").split():
-        for pin, content in _pins(folder, ref, url).items():
-            found.setdefault(pin, {}).setdefault(content, ref)
-    return {pin: [*contents.values()] for pin, contents in sorted(found.items())}
+        for pin, file in _pins(folder, ref, url).items():
+            pins.setdefault(pin, {}).setdefault(file.blob, file)
+    return {pin: [*files.values()] for pin, files in sorted(pins.items())}
 
 
-def _pins(folder: Path, revision: str, url: str) -> dict[str, str]:
-    """Return name -> git's hash of the pins of a revision."""
-    listed = _git("-C", str(folder / "git"), "ls-tree", "-z", revision, "pins/", url=url)
-    lines = [line.partition("\t") for line in listed.decode(errors="replace").split("\0")]
-    files = {Path(path): about.split()[2] for about, _, path in lines if path.endswith(".json")}
-    return {path.stem: digest for path, digest in sorted(files.items()) if NAME.fullmatch(path.stem)}
+def _pins(folder: Path, revision: str, url: str) -> dict[str, _Pinned]:
+    """Return the pins of a revision by name; in a subfolder, which is a project if it has DVC's settings, with that before it."""
+    files = _listed(folder, revision, url)
+    pins = {}
+    for path, blob in sorted(files.items()):
+        parts = PurePosixPath(path)
+        project = path.removesuffix(f"pins/{parts.name}")
+        named = parts.parent.name == "pins" and parts.suffix == ".json" and NAME.fullmatch(parts.stem)
+        if named and (not project or f"{project}.dvc/config" in files):
+            pins[f"{project}{parts.stem}"] = _Pinned(revision, project, blob)
+    return pins
 
 
-def _take(folder: Path, revision: str, name: str, to: Path) -> None:
-    """Write one file of a revision; a link is what it says, and leads nowhere."""
-    listed = _git("-C", str(folder / "git"), "ls-tree", "--name-only", revision, name, url=name)
-    to.parent.mkdir(parents=True, exist_ok=True)
-    shown = ("-C", str(folder / "git"), "show", f"{revision}:{name}")
-    to.write_bytes(_git(*shown, url=name) if listed else b"")
+def _listed(folder: Path, revision: str, url: str) -> dict[str, str]:
+    """Return path -> git's hash of the plain files of a revision; links are none."""
+    listed = _git("ls-tree", "-r", "-z", revision, folder=folder, url=url)
+    lines = [line.partition("\t") for line in listed.decode(errors="replace").split("\0") if line]
+    return {path: about.split()[2] for about, _, path in lines if about.startswith("100")}
 
 
-def _git(*arguments: str, url: str) -> bytes:
-    quiet = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-    try:
-        done = subprocess.run(["git", *arguments], capture_output=True, env=quiet, check=False)
-    except FileNotFoundError as error:
-        raise ResourceError(
-            "git is not installed, and fetches versions from repositories. Install it."
-        ) from error
+def _git(*arguments: str, folder: Path, url: str) -> bytes:
+    """Return what git says of the repository that was cloned into a folder."""
+    return _checked(run_git(f"--git-dir={GIT_FOLDER}", *arguments, folder=folder), url)
+
+
+def _fetch(*arguments: str, folder: Path, url: str) -> bytes:
+    """Run what git fetches with, from the address that the user named, by the user's own settings and login."""
+    return _checked(run_git(*arguments, folder=folder, protocols=PROTOCOLS), url)
+
+
+def _checked(done: subprocess.CompletedProcess[bytes], url: str) -> bytes:
     if done.returncode:
-        said = shown_address(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
+        message = shown_address(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
         raise DataError(
-            f"{shown_address(url)!r} is no project of caramel at hand, and git cannot fetch it: {said}"
+            f"{shown_address(url)!r} is no project of caramel at hand, and git cannot fetch it: {message}"
         )
     return done.stdout

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,7 +29,9 @@ from caramel.release.pin_file import (
     write_pin,
     wrong_fields,
 )
+from caramel.release.version_paths import list_bad_files
 from caramel.running.dvc_state import listing_hash, parse_lock, read_lock
+from caramel.running.git_commands import read_git_file
 from caramel.running.tracking import git_commit
 from caramel.storage.image_store import Pictures, is_shard
 from caramel.storage.plain_yaml import read_yaml
@@ -44,11 +45,18 @@ def pin(name: str, root: Path) -> Pin:
 
     Raises:
         ConfigError: the name is not one, or is taken by other data.
-        DataError: an output is missing, or is not what ``dvc.lock`` records, or an image is not what its SHA-256 says.
+        DataError: an output is missing, or is not what ``dvc.lock`` records, or an image is not what its SHA-256 says, or a
+            file is none that a version may have (``version_paths``).
+        ResourceError: git fails.
     """
     path = pin_path(name, root)
     outs = locked_outs(root)
     _check_disk(outs, root)
+    if bad := list_bad_files(path for out in outs for path in _files_in(out, root)):
+        raise DataError(
+            f"The data cannot be pinned: a version holds files of data alone, since `caramel get` writes them on the machine "
+            f"of a reader:\n{shown(bad)}\nHave the stage write something else, or below work/."
+        )
     found = {p: table_version(root / p) for out in outs for p in tables_in(out, root)}
     if damage := [line for path in found if (line := _damaged(root / path))]:
         raise DataError(f"The data cannot be pinned:\n{shown(damage)}")
@@ -108,7 +116,7 @@ def verify(name: str, root: Path) -> list[str]:
         else:
             lines += _differences(out, pinned, root)
     if problems:
-        raise broken(pin_path(name, root), problems)
+        raise broken(repr(str(pin_path(name, root))), problems)
     new = [out for out in _recorded(root / "dvc.lock") if out not in pinned.outs]
     return lines + [f"{out}: not in the pinned version" for out in new]
 
@@ -180,15 +188,19 @@ def _recorded(lock: Path) -> dict[str, str]:
 
 
 def outs_at(commit: str, root: Path) -> dict[str, str]:
-    """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited."""
+    """Return the outputs in ``dvc.lock`` of a commit; none where git does not have it, or it was edited.
+
+    Raises:
+        DataError: it is broken.
+        ResourceError: git fails, which does not say that it does not have it.
+    """
     if commit == "unknown" or commit.endswith("-dirty"):
         return {}
-    command = ["git", "show", f"{commit}:./dvc.lock"]
-    done = subprocess.run(command, cwd=root, capture_output=True, check=False)
-    if done.returncode:
+    content = read_git_file(commit, "dvc.lock", root)
+    if content is None:
         return {}
     where = f"dvc.lock of commit {commit}"
-    return _outs(parse_lock(done.stdout, where), where)
+    return _outs(parse_lock(content, where), where)
 
 
 def _outs(lock: Mapping[str, Any], where: str) -> dict[str, str]:
@@ -229,6 +241,13 @@ def dvc_hash(path: Path) -> str:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
     return listing_hash({p.relative_to(path).as_posix(): dvc_hash(p) for p in path.rglob("*") if p.is_file()})
+
+
+def _files_in(out: str, root: Path) -> list[str]:
+    """Return the paths of the files of an output, which may be one or a folder of them."""
+    if not (root / out).is_dir():
+        return [out]
+    return sorted(p.relative_to(root).as_posix() for p in (root / out).rglob("*") if p.is_file())
 
 
 def tables_in(out: str, root: Path) -> list[str]:

@@ -12,23 +12,23 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import date
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.errors import ConfigError, DataError, shown
+from caramel.release.version_paths import explain_bad_path
 from caramel.storage.files import write_atomically
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+FROM_GIT = "Take the file back from git."
 CHECKSUM = "sha256"  # field of a pin's file: the hash of the others
 
 
 def _inside(path: str) -> str:
-    inside = PurePosixPath(path)
-    plain = path.isprintable() and path != "." and str(inside) == path
-    if not plain or inside.is_absolute() or ".." in inside.parts:
-        raise ValueError("not the plain path of something below the project's folder")
+    if problem := explain_bad_path(path):
+        raise ValueError(problem)
     return path
 
 
@@ -82,14 +82,21 @@ def pin_path(name: str, root: Path) -> Path:
     return root / "pins" / f"{name}.json"
 
 
-def read_pin(name: str, root: Path) -> Pin:
+def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
     """Return a pin that was written, checked against itself.
+
+    Args:
+        name: of the pin.
+        root: the project's folder.
+        source: what messages call the project where the folder is a temporary copy of it.
 
     Raises:
         DataError: there is none of that name, or the file is broken: no JSON, a field of another
             form, a hash that is not that of what it names, or a table that belongs to no output.
     """
     path = pin_path(name, root)
+    label = f"{str(path)!r}" if source is None else f"'pins/{name}.json' of {source!r}"
+    cure = FROM_GIT if source is None else "Whoever made it has to say which is right. Nothing was written."
     if not path.exists():
         names = sorted(p.stem for p in path.parent.glob("*.json"))
         raise DataError(
@@ -104,16 +111,16 @@ def read_pin(name: str, root: Path) -> Pin:
         found = Pin.model_validate(raw)
         problems = _contradictions(found, name)
     except ValidationError as error:
-        raise broken(path, wrong_fields(error)) from error
+        raise broken(label, wrong_fields(error), cure) from error
     except (ValueError, RecursionError) as error:
-        raise broken(path, [str(error)]) from error
+        raise broken(label, [str(error)], cure) from error
     if checksum is None and not problems:
         raise DataError(
-            f"Pin {str(path)!r} has no {CHECKSUM}: an older caramel made it, and nothing tells whether it was edited "
+            f"Pin {label} has no {CHECKSUM}: an older caramel made it, and nothing tells whether it was edited "
             f"since. Pin the data again under another name with `caramel pin`."
         )
     if problems := [*problems, *_edited(raw, checksum)]:
-        raise broken(path, problems)
+        raise broken(label, problems, cure)
     return found
 
 
@@ -128,9 +135,9 @@ def _no_number(text: str) -> Any:
     raise ValueError(f"{text} is no number of JSON")
 
 
-def broken(path: Path, problems: Sequence[str]) -> DataError:
-    """Return the error that says what is wrong with a pin's file."""
-    return DataError(f"Pin {str(path)!r} is broken:\n{shown(list(problems))}\nTake the file back from git.")
+def broken(label: str, problems: Sequence[str], cure: str = FROM_GIT) -> DataError:
+    """Return the error that says what is wrong with a pin's file, which messages call ``label``, and what to do."""
+    return DataError(f"Pin {label} is broken:\n{shown(list(problems))}\n{cure}")
 
 
 def wrong_fields(error: ValidationError) -> list[str]:

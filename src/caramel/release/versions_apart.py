@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,9 +17,11 @@ from caramel.release.named_versions import PicturesOf
 from caramel.release.pin_file import Pin
 from caramel.release.pinned_tables import rows_of
 from caramel.release.rescoring import scoring
+from caramel.running.git_commands import query_git
 from caramel.storage.plain_yaml import flat
 
 RESULTS = "data/evaluate/similarities.parquet"
+CODE = ("src", "code", "pipelines", "expectations", "dvc.yaml")  # in git
 SHOWN = [
     "model",
     "benchmark",
@@ -97,22 +98,19 @@ def _params(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, list[An
 
 
 def _code(old: str, new: str, root: Path) -> list[str] | None:
-    """Return the files of code and story that differ between two commits."""
+    """Return the files of code and story that differ between two commits; None where git does not know both.
+
+    Raises:
+        ResourceError: git fails.
+    """
     commits = [commit.removesuffix("-dirty") for commit in (old, new)]
-    command = [
-        "git",
-        "diff",
-        "--name-only",
-        *commits,
-        "--",
-        "src",
-        "code",
-        "pipelines",
-        "expectations",
-        "dvc.yaml",
-    ]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
-    return None if done.returncode else done.stdout.splitlines()
+    for commit in commits:
+        if query_git("rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}", folder=root) is None:
+            return None
+    # Plumbing: neither the repository's settings nor its attributes choose another program for the differences.
+    command = ("diff-tree", "-r", "-z", "--name-only", "--relative", "--no-ext-diff", *commits, "--", *CODE)
+    names = query_git(*command, folder=root) or b""
+    return [name for name in names.decode(errors="replace").split("\0") if name]
 
 
 def _reasons(pinned: Pin, root: Path) -> dict[str, str]:

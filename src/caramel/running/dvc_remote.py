@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
-from caramel.storage.fields import brief, stays_inside
+from caramel.storage.fields import brief, is_plain_path
 from caramel.storage.files import write_atomically
 from caramel.storage.records import load_json
 from caramel.storage.volumes import SPENT
@@ -66,6 +66,10 @@ class Store:
                     self.fs.get_file(self.place(oid), str(temporary))
                 except FileNotFoundError as error:
                     raise DataError(f"{self.label} does not have object {oid}.") from error
+                except OSError as error:
+                    if error.errno in (*SPENT, errno.EROFS):
+                        error.filename = str(temporary)  # shutil names the file that is read
+                    raise
             if (digest := md5_of(temporary)) != oid.removesuffix(".dir"):
                 raise DataError(
                     f"{self.label} has something else in place of object {oid}: its MD5 is {digest} "
@@ -110,7 +114,7 @@ def listing(path: Path, oid: str) -> dict[str, str]:
     """Return path in the folder -> object, of the object that lists a folder.
 
     Raises:
-        DataError: it is no such list, or a name in it leads out of the folder.
+        DataError: it is no such list, or a name in it leads out of the folder, or is not in its plain form.
     """
     where = f"Object {oid}, the list of a folder,"
     rows = load_json(path.read_text(encoding="utf-8", errors="replace"), where)
@@ -119,8 +123,10 @@ def listing(path: Path, oid: str) -> dict[str, str]:
         if not isinstance(row, dict) or not isinstance(row.get("relpath"), str):
             raise DataError(f"{where} is none of DVC's: {brief(row)}.")
         name, digest = row["relpath"], row.get("md5")
-        if not stays_inside(name) or name in found:
-            raise DataError(f"{where} has a name twice or one that leads out of the folder: {brief(name)}.")
+        if not is_plain_path(name) or name in found:
+            raise DataError(
+                f"{where} has a name twice, or one that leads out of the folder or is not in its plain form: {brief(name)}."
+            )
         if not isinstance(digest, str) or not NAMED.fullmatch(digest) or digest.endswith(".dir"):
             raise DataError(f"{where} has no MD5 of {brief(name)}.")
         found[name] = digest

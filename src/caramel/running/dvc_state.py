@@ -15,7 +15,6 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import DataError, ResourceError
+from caramel.running.git_commands import read_git_file
 from caramel.storage.files import write_atomically
 
 LOCK = "dvc.lock"
@@ -90,13 +90,17 @@ def listing_hash(files: Mapping[str, str]) -> str:
 
 
 def lock_in_git(root: Path) -> str | None:
-    """Return ``dvc.lock`` as of the last commit; None if git has none that is whole."""
-    done = subprocess.run(["git", "show", f"HEAD:./{LOCK}"], cwd=root, capture_output=True, check=False)
-    if done.returncode:
+    """Return ``dvc.lock`` as of the last commit; None if git has none that is whole.
+
+    Raises:
+        ResourceError: git fails, which does not say that it has none.
+    """
+    content = read_git_file("HEAD", LOCK, root)
+    if content is None:
         return None
     with suppress(DataError):
-        parse_lock(done.stdout, LOCK)
-        return done.stdout.decode()
+        parse_lock(content, LOCK)
+        return content.decode()
     return None
 
 
@@ -104,7 +108,7 @@ def mend_lock(root: Path) -> str:
     """Put git's version in place of a broken ``dvc.lock``, or remove it where git has none; say what was done.
 
     Raises:
-        ResourceError: DVC is at work in this project.
+        ResourceError: DVC is at work in this project, or git fails.
     """
     refuse_beside(root)
     text = lock_in_git(root)

@@ -73,6 +73,10 @@ def stages(root: Path) -> dict[str, dict[str, Any]]:
     if not isinstance(found, dict):
         raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Take it back from git.")
     for name, stage in found.items():
+        if "/" in str(name) or str(name).startswith("."):  # a file of code/ is written that is called like it
+            raise ConfigError(
+                f"{root / 'dvc.yaml'}: stage {name!r} cannot be called so: its name would be a path. Rename it."
+            )
         kinds = [stage.get(kind, []) for kind in LISTED] if isinstance(stage, dict) else [None]
         if not all(isinstance(kind, list) and all(isinstance(e, str | dict) for e in kind) for kind in kinds):
             said = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.running.dvc_state import read_lock
+from caramel.running.git_commands import list_changed_files, query_git
 from caramel.running.tracking_calls import again, clearly, impatient, one_run
 from caramel.running.tracking_server import NAME, meaning
 from caramel.running.tracking_store import EXPERIMENT, held, store_root, tracking_uri
@@ -40,20 +40,17 @@ KIND = ("mlflow.experimentKind", "custom_model_development")
 def git_commit(workspace: Path) -> str:
     """Return the commit that is checked out, with ``-dirty`` if tracked sources differ from it.
 
-    ``dvc.lock`` and the pins do not count: a run of the pipeline writes them itself.
+    ``dvc.lock`` and the pins do not count: a run of the pipeline writes them itself. Where there is no repository, or
+    no commit in it yet, it is ``unknown``.
+
+    Raises:
+        ResourceError: git is not installed, fails, or does not read the repository of another user.
     """
-    head = _git(workspace, "rev-parse", "HEAD")
-    if not head:
+    head = query_git("rev-parse", "--verify", "--quiet", "HEAD", folder=workspace)
+    if head is None:
         return "unknown"
-    changed = _git(
-        workspace, "status", "--porcelain", "--untracked-files=no", "--", ".", ":!dvc.lock", ":!pins"
-    )
-    return f"{head}-dirty" if changed else head
-
-
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
+    commit = head.decode().strip()
+    return f"{commit}-dirty" if list_changed_files(workspace, ".", ":!dvc.lock", ":!pins") else commit
 
 
 def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
@@ -111,7 +108,7 @@ def plan(
     Raises:
         ConfigError: the server refuses this user, or the experiment was deleted there.
         DataError: the store is empty or broken, or ``dvc.lock`` is.
-        ResourceError: the server does not answer, the volume of ``mlruns/`` is full or read-only, or another process holds
+        ResourceError: the server does not answer, git fails (``git_commit``), the volume of ``mlruns/`` is full or read-only, or another process holds
             a lock for long.
     """
     root, workspace = Path(root) if root else store_root(), Path(workspace)

@@ -121,6 +121,14 @@ def stays_inside(name: str) -> bool:
     return bool(parts) and not outside and not long
 
 
+def is_plain_path(path: str) -> bool:
+    """Return whether a path is that of a file inside of a folder, as in ``stays_inside``, and in the one form it has.
+
+    ``a//b``, ``./a``, ``a/.`` and ``a/`` are other forms of a path, under which it would pass a comparison with what is known.
+    """
+    return path.isprintable() and "\\" not in path and stays_inside(path) and str(PurePosixPath(path)) == path
+
+
 def brief(value: object) -> str:
     """Return a value for a message: ASCII, cut at 80 signs."""
     try:

@@ -1,0 +1,172 @@
+"""Every call of git: nothing that a repository's own settings name is run.
+
+A repository may be a stranger's: unpacked from an archive, or on a shared disk. Its ``.git/config`` can name programs that
+git runs while it only reads (``core.fsmonitor``, hooks, clean filters), and remotes that git asks for missing objects
+(``ext::COMMAND``, ``uploadpack``). All of them are switched off here. The settings of the user and of the machine stay:
+they hold ``safe.directory``, and the login for a repository that the user names.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from caramel.errors import ResourceError, shown_address
+
+# By which a repository may be fetched; ``ext`` would run a command.
+PROTOCOLS = ("file", "git", "http", "https", "ssh")
+# Settings that win over those of the repository.
+_SETTINGS = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.alternateRefsCommand": "",
+    "safe.bareRepository": "explicit",  # a bare repository may hide in any folder of a stranger's files
+    "submodule.recurse": "false",
+}
+# Variables by which a caller, such as a hook, points git to another repository than that of the folder.
+_POINTERS = {
+    "GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+}  # fmt: skip
+_NO_REPOSITORY = "not a git repository"
+_OTHER_OWNER = re.compile(r"dubious ownership|unsafe repository")
+_TRUST = re.compile(r"git config --global --add safe\.directory \S.*")
+
+
+def query_git(*arguments: str, folder: Path) -> bytes | None:
+    """Return what git says of the repository that a folder lies in; None if it is in none, or has nothing of that name.
+
+    Nothing is fetched from elsewhere, whatever the repository says of its remotes.
+
+    Args:
+        arguments: a command that ends with 1 where there is nothing of that name (``rev-parse --verify --quiet``).
+        folder: where the command runs.
+
+    Raises:
+        ResourceError: git is not installed, does not trust the repository, or fails.
+    """
+    done = run_git(*arguments, folder=folder)
+    message = done.stderr.decode(errors="replace")
+    if done.returncode == 0:
+        return done.stdout
+    if done.returncode == 1 or _NO_REPOSITORY in message:
+        return None
+    raise ResourceError(
+        f"git cannot read the repository of {str(folder.absolute())!r}: {_one_line(message)}. Run `git fsck` there."
+    )
+
+
+def read_git_file(revision: str, path: str, folder: Path) -> bytes | None:
+    """Return a file of a revision; None if there is no repository, revision or file of that name.
+
+    Args:
+        revision: of the repository that the folder lies in.
+        path: of the file, relative to the folder.
+        folder: any folder of the working tree.
+
+    Raises:
+        ResourceError: as in ``query_git``; or the file is not in this clone, which has only a part of its objects.
+    """
+    name = f"{revision}:./{path}"
+    blob = query_git("rev-parse", "--verify", "--quiet", "--end-of-options", name, folder=folder)
+    if blob is None:
+        return None
+    done = run_git("cat-file", "blob", blob.decode().strip(), folder=folder)
+    if done.returncode:
+        raise ResourceError(
+            f"git has no content of {name!r} in {str(folder.absolute())!r}: {_one_line(done.stderr.decode(errors='replace'))}. "
+            f"In a clone of a part of the objects, `git show {name}` fetches it: run that if you trust the repository."
+        )
+    return done.stdout
+
+
+def list_changed_files(folder: Path, *pathspecs: str) -> list[str]:
+    """Return the lines of ``git status`` on tracked files that differ from the commit, in the repository of a folder.
+
+    Clean filters that the repository's own settings define are not run: a file that such a filter rewrites counts as
+    changed if git has to read it. In a submodule only another commit counts.
+
+    Raises:
+        ResourceError: as in ``query_git``.
+    """
+    command = ("status", "--porcelain", "-z", "--untracked-files=no", "--ignore-submodules=dirty", "--")
+    done = run_git(*command, *pathspecs, folder=folder, settings=_unset_filters(folder))
+    if done.returncode:
+        message = _one_line(done.stderr.decode(errors="replace"))
+        raise ResourceError(f"`git status` fails in {str(folder.absolute())!r}: {message}.")
+    return [line for line in done.stdout.decode(errors="replace").split("\0") if line]
+
+
+def run_git(
+    *arguments: str, folder: Path, protocols: Sequence[str] = (), settings: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a folder and return how it ended, with its output in English.
+
+    Args:
+        arguments: the command.
+        folder: where it runs.
+        protocols: by which it may fetch; none: it fetches nothing.
+        settings: further ones that win over those of the repository.
+
+    Raises:
+        ResourceError: git is not installed, or does not trust the repository because another user owns it.
+    """
+    try:
+        done = subprocess.run(
+            ["git", "--no-pager", *arguments],
+            cwd=folder,
+            env=_environment(protocols, _SETTINGS | (settings or {})),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        if not folder.is_dir():
+            raise
+        raise ResourceError("git is not installed. Install it: versions of code are read with it.") from error
+    message = done.stderr.decode(errors="replace")
+    if done.returncode and _OTHER_OWNER.search(message):
+        cure = _TRUST.search(message)
+        command = cure[0] if cure else f"git config --global --add safe.directory {folder.absolute()}"
+        raise ResourceError(
+            f"git does not read a repository that another user owns ({str(folder.absolute())!r}). If you trust it, run "
+            f"`{command}`, and then this again."
+        )
+    return done
+
+
+def _environment(protocols: Sequence[str], settings: dict[str, str]) -> dict[str, str]:
+    """Return this process's environment with what switches off the programs of a repository."""
+    variables = {name: value for name, value in os.environ.items() if name not in _POINTERS}
+    permitted = os.environ.get("GIT_ALLOW_PROTOCOL")  # the user may permit fewer
+    allowed = [name for name in protocols if permitted is None or name in permitted.split(":")]
+    count = int(variables.get("GIT_CONFIG_COUNT") or 0)
+    for number, (key, value) in enumerate(settings.items(), count):
+        variables |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return variables | {
+        "GIT_CONFIG_COUNT": str(count + len(settings)),
+        "GIT_ALLOW_PROTOCOL": ":".join(allowed),
+        "GIT_NO_LAZY_FETCH": "0" if protocols else "1",
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GIT_TERMINAL_PROMPT": "0",
+        "LC_ALL": "C",
+    }
+
+
+def _unset_filters(folder: Path) -> dict[str, str]:
+    """Return settings that switch off the filters which a repository's own settings define."""
+    listed = query_git("config", "--list", "--show-scope", "--name-only", "-z", folder=folder) or b""
+    words = listed.decode(errors="surrogateescape").split("\0")
+    keys = [
+        key for scope, key in zip(words[::2], words[1::2], strict=False) if scope in ("local", "worktree")
+    ]
+    drivers = {key.rpartition(".")[0] for key in keys if key.startswith("filter.")}
+    values = {"clean": "", "smudge": "", "process": "", "required": "false"}
+    return {f"{driver}.{name}": value for driver in sorted(drivers) for name, value in values.items()}
+
+
+def _one_line(message: str) -> str:
+    return shown_address(" ".join(message.split()))[-300:].rstrip(".")
