@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.running.dvc_state import read_lock
-from caramel.running.tracking_calls import again, clearly, impatient, one_run
+from caramel.running.tracking_calls import again, clearly, impatient, one_run, require_id
 from caramel.running.tracking_server import NAME, meaning
-from caramel.running.tracking_store import EXPERIMENT, held, store_root, tracking_uri
+from caramel.running.tracking_store import EXPERIMENT, held, open_client, store_root, tracking_uri
 from caramel.running.work_folder import LOCKS
 from caramel.storage.volumes import blamed
 
@@ -117,7 +117,6 @@ def plan(
     root, workspace = Path(root) if root else store_root(), Path(workspace)
     uri = tracking_uri(root)
     with clearly(lambda error: _meant(error, name, uri, root)):
-        import mlflow
         from mlflow.entities import Param, RunTag
         from mlflow.tracking.context.registry import resolve_tags
 
@@ -126,7 +125,7 @@ def plan(
         if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
             known["dvc.experiment"] = experiment_of_dvc
         inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
-        client = mlflow.MlflowClient(uri)
+        client = open_client(uri)
         # One process at a time: to find a run and to make it are two requests.
         # The lock is not in mlruns/: where runs go to a server, that is not written.
         with held(root / LOCKS / "runs.lock"):
@@ -159,9 +158,7 @@ def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
     """
     uri = tracking_uri(root)
     with clearly(lambda error: _meant(error, "of a pin", uri, root)):
-        import mlflow
-
-        client = mlflow.MlflowClient(uri)
+        client = open_client(uri)
         yield client, again(lambda: _experiment(client))
 
 
@@ -169,7 +166,8 @@ def _experiment(client: mlflow.MlflowClient) -> str:
     """Return the id of the experiment, making it on first use."""
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is None:
-        return str(client.create_experiment(EXPERIMENT, tags=dict([KIND])))
+        return require_id(client.create_experiment(EXPERIMENT, tags=dict([KIND])), "a new experiment")
+    require_id(found.experiment_id, f"the experiment {EXPERIMENT!r}")
     if found.lifecycle_stage != "active":
         raise ConfigError(
             f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
@@ -221,7 +219,7 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
         import mlflow
         from sqlalchemy.exc import SQLAlchemyError
 
-        mlflow.set_tracking_uri(planned.uri)
+        open_client(planned.uri)
         active = mlflow.start_run(run_id=planned.run_id)
         try:
             if params:
@@ -246,9 +244,7 @@ def killed(planned: Planned) -> None:
         ConfigError, ResourceError: as in ``opened``.
     """
     with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
-        import mlflow
-
-        again(lambda: mlflow.MlflowClient(planned.uri).set_terminated(planned.run_id, "KILLED"))
+        again(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
 
 
 def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:

@@ -21,7 +21,7 @@ from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
 from caramel.running.tracking import PARENT, PARENT_OF
 from caramel.running.tracking_calls import again, clearly, one_run
 from caramel.running.tracking_server import meaning, require_server, server_at
-from caramel.running.tracking_store import DATABASE, EXPERIMENT, store_in
+from caramel.running.tracking_store import DATABASE, EXPERIMENT, open_client, store_in
 from caramel.storage.volumes import blamed
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def copy_history(source: str, target: str) -> Copied:
 
 def _copy(source: str, target: str, folder: Path | None) -> Copied:
     """Copy from one URI to another; ``folder`` is that of the source, if it is one, and all artifacts lie in it."""
-    from mlflow import MlflowClient
-
-    theirs, ours = MlflowClient(source), MlflowClient(target)
+    theirs, ours = open_client(source), open_client(target)
     runs = made = mended = 0
     lost: list[str] = []
     with tqdm(desc="copy", unit="run", disable=None) as bar:

@@ -30,8 +30,9 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
-from caramel.errors import BackendError, printable
-from caramel.models.families.chat_responses import LARGEST, Response, content, said
+from caramel.errors import BackendError, printable, shown_address
+from caramel.models.families.chat_responses import LARGEST, Response, said
+from caramel.running.http_replies import read_body
 
 Read = TypeVar("Read")
 KEY = "CARAMEL_CHAT_KEY"
@@ -156,7 +157,7 @@ class Endpoint:
             stream=True,
         ) as response:
             return Response(
-                response.status_code, response.headers, content(response, self.timeout, self.largest)
+                response.status_code, response.headers, read_body(response, self.timeout, self.largest)
             )
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -198,7 +199,7 @@ def parsed(target: str) -> tuple[str, SplitResult]:
         valid = False
     if found is None or not valid:
         raise BackendError(
-            f"Chat model {target!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
+            f"Chat model {shown_address(target)!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
         )
     if url.username is not None or url.query or url.fragment:
         raise BackendError(
