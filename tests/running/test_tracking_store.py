@@ -82,7 +82,7 @@ def test_a_store_is_in_its_folder_whatever_that_is_called_and_heals_where_it_is_
     for name in NAMES:
         project = project.rename(other / name)
         assert '"x": 1' in content(project)
-        with tracking.run("m", key="m", params={}, root=project) as run:
+        with tracking.run("n", key="k", params={}, root=project) as run:
             run_id = run.info.run_id
         assert tracking.open_client(store_in(project / "mlruns")).get_run(run_id).info.status == "FINISHED"
         assert places(project)[-1].startswith((project / "mlruns").as_uri())

@@ -87,10 +87,10 @@ def store_in(folder: Path) -> str:
         DataError: the store is empty or broken.
         ResourceError: the volume is full or read-only, or another process holds the store's lock for long.
     """
-    require([folder])  # SQLite and MLflow would say much, and not this
-    folder.mkdir(exist_ok=True)
     database = folder.resolve() / DATABASE
     uri = database_uri(database)
+    require([folder])  # SQLite and MLflow would say much, and not this
+    folder.mkdir(exist_ok=True)
     with held(database.with_name("mlflow.db.lock")):
         if not database.exists():
             _make_store(database)
