@@ -125,7 +125,7 @@ def places(config: Config) -> list[Path]:
 
 
 def _stop(error: CaramelError) -> NoReturn:
-    print(printable(f"\nError: {error}"), file=sys.stderr)
+    print(printable(shown_address(f"\nError: {error}")), file=sys.stderr)
     sys.exit(1)
 
 

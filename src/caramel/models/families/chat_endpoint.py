@@ -37,6 +37,9 @@ from caramel.running.http_replies import read_body
 Read = TypeVar("Read")
 KEY = "CARAMEL_CHAT_KEY"
 SHOWN = 500  # characters of a server's message
+SECRET = (
+    8  # characters of a key from which on it is hidden in replies; a shorter one is a word, such as EMPTY
+)
 AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
 BUSY = {429, 503}  # of which all requests wait, not only the one that was told
 LIMITS = ("requests", "tokens")  # of which servers say in headers how many are left, and when there are more
@@ -156,9 +159,10 @@ class Endpoint:
             allow_redirects=False,  # a redirected POST would become a GET
             stream=True,
         ) as response:
-            return Response(
-                response.status_code, response.headers, read_body(response, self.timeout, self.largest)
-            )
+            content = read_body(response, self.timeout, self.largest)
+            if self.key and len(self.key) >= SECRET:  # replies are kept and published
+                content = content.replace(self.key.encode(), f"${KEY}".encode())
+            return Response(response.status_code, response.headers, content)
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
