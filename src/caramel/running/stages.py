@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from caramel import tables
 from caramel.config import Config, load
-from caramel.errors import CaramelError, ResourceError, printable
+from caramel.errors import CaramelError, ResourceError, printable, shown_address
 from caramel.names import check_names
 from caramel.running.on_ray.cluster import named_cluster, one_session
 from caramel.running.own_code import require_listed
