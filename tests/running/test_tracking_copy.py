@@ -185,7 +185,7 @@ def test_files_that_cannot_be_read_are_left_out_and_listed_and_all_others_are_co
     (folder / f"{tracking_artifacts.UPLOADING}x").write_text("half")
     os.mkfifo(folder / "fifo")
     for _ in range(2):
-        done = run_command(tmp_path, "tracking", "copy", history, "second")
+        done = run_command(history.parent, "tracking", "copy", "mlruns", "../second")
         assert done.returncode == 1
         listed = dict(
             line[4:].rsplit(": ", 1) for line in done.stderr.splitlines() if line.startswith("  - ")
@@ -208,7 +208,7 @@ def test_files_that_cannot_be_read_are_left_out_and_listed_and_all_others_are_co
     for path in folder.iterdir():
         if path.name not in ("note.txt", "config", "inside"):
             path.unlink()
-    assert run_command(tmp_path, "tracking", "copy", history, "second").returncode == 0
+    assert run_command(history.parent, "tracking", "copy", "mlruns", "../second").returncode == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
