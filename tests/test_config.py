@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import run_command
 
 from caramel.config import Config, load, parse
 from caramel.errors import ConfigError
+from caramel.release.pin import params_in
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -213,3 +217,29 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
         with pytest.raises(ConfigError) as stopped:
             parse(values, "params.yaml")
         assert said in str(stopped.value)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "chat:m@http://me:sk-planted@127.0.0.1:9/v1",
+        "chat:m@http://127.0.0.1:9/v1?api_key=sk-planted",
+        "chat:m@http://127.0.0.1:9/v1?x=1&access-token=sk-planted",
+    ],
+)
+def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_command(
+    target: str, tmp_path: Path
+) -> None:
+    """Before it is in ``dvc.lock``, a pin, a tracked run, the replies or the report: every stage reads the params so."""
+    shutil.copytree(ROOT / "params", tmp_path / "params")
+    done = run_command(tmp_path, "profile", "smoke", "--set", f"negatives.target={target}")
+    assert (done.returncode, (tmp_path / "params.yaml").exists()) == (1, False)
+    assert "the address in negatives.target holds a password or key" in done.stderr
+    assert "planted" not in done.stdout + done.stderr
+    values = raw()
+    values["negatives"]["target"] = target
+    (tmp_path / "params.yaml").write_text(json.dumps(values))
+    for read in (load, lambda path: params_in(path.parent)):
+        with pytest.raises(ConfigError, match=r"the address in negatives\.target holds") as caught:
+            read(tmp_path / "params.yaml")
+        assert "planted" not in str(caught.value)

@@ -31,6 +31,10 @@ def test_signs_that_a_terminal_obeys_become_escapes(text: str, expected: str) ->
             "fatal: 'https://ghp_secret@host/x/': and ssh://me:p@w@host/y.",
             "fatal: 'https://host/x/': and ssh://host/y.",
         ),
+        (
+            "http://h/x?token=abc&page=2&API_KEY=d; s3://b/k?X-Amz-Signature=9f#a",
+            "http://h/x?token=…&page=2&API_KEY=… s3://b/k?X-Amz-Signature=…#a",
+        ),
         ("https://host/a@b, /mnt/a@b, git@host:me/x.git", "https://host/a@b, /mnt/a@b, git@host:me/x.git"),
     ],
 )

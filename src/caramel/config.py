@@ -27,7 +27,7 @@ from caramel.acceptance import Acceptance
 from caramel.errors import ConfigError, shown
 from caramel.registry import METHODS
 from caramel.search_space import merged, points
-from caramel.storage.plain_yaml import read_yaml
+from caramel.storage.plain_yaml import read_yaml, refuse_secrets
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add", "only"]
@@ -528,8 +528,9 @@ def parse(raw: Mapping[str, Any], where: str) -> Config:
     """Return the typed config.
 
     Raises:
-        ConfigError: unknown or missing keys, wrong types or values; all of them in one message.
+        ConfigError: unknown or missing keys, wrong types or values; all of them in one message. Or the password of an address.
     """
+    refuse_secrets(raw, where)
     try:
         return Config.model_validate_json(json.dumps(raw))
     except ValidationError as error:

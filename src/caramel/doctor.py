@@ -27,7 +27,7 @@ from caramel.running import dvc_cache, dvc_remote, dvc_state, own_code
 from caramel.running.on_ray.cluster import named_cluster, unreachable
 from caramel.running.tracking import git_commit
 from caramel.running.tracking_server import named_server, require_server
-from caramel.running.tracking_store import counted_runs
+from caramel.running.tracking_store import DATABASE, counted_runs, database_uri
 from caramel.storage.volumes import room, trouble, volume_of
 
 State = Literal["ok", "warn", "FAIL"]
@@ -409,9 +409,10 @@ def runs(root: Path) -> Finding:
         require_server()
         if address := named_server():
             return Finding(OK, "mlflow", f"the server at {shown_address(address)} answers")
+        database = root.resolve() / "mlruns" / DATABASE
+        database_uri(database)
     except CaramelError as error:
         return Finding(FAIL, "mlflow", str(error))
-    database = root / "mlruns" / "mlflow.db"
     if not database.exists():
         return Finding(OK, "mlflow", "no runs yet; the store is made by the first")
     try:

@@ -20,6 +20,9 @@ _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _LOGIN = re.compile(r"(?<=://)[^/\s]*@")
+_SECRET = re.compile(
+    r"(?<=[?&])([\w.-]*(?:token|key|secret|passw|signature|credential)[\w.-]*=)[^&#\s'\"]+", re.IGNORECASE
+)
 
 
 class CaramelError(Exception):
@@ -59,8 +62,11 @@ def shown(items: list[str], limit: int = 5) -> str:
 
 
 def shown_address(text: str) -> str:
-    """Return a text without the names and passwords of the addresses in it: ``https://ME:SECRET@HOST`` as ``https://HOST``."""
-    return _LOGIN.sub("", text)
+    """Return a text without the names, passwords and keys of the addresses in it.
+
+    ``https://ME:SECRET@HOST/x?token=SECRET`` is ``https://HOST/x?token=…``.
+    """
+    return _SECRET.sub(r"\1…", _LOGIN.sub("", text))
 
 
 def printable(text: str) -> str:

@@ -207,7 +207,7 @@ def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
     assert call("ui", "--port", "5099")[0] == 0
     command = " ".join(seen["command"])
     assert "--host 127.0.0.1 --port 5099 --workers 1" in command
-    assert f"sqlite:///{Path('mlruns/mlflow.db').resolve()}" in command
+    assert f"sqlite+pysqlite:///{Path('mlruns/mlflow.db').resolve()}" in command
     assert {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}.items() <= dict(seen["env"]).items()
 
 

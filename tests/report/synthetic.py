@@ -22,7 +22,7 @@ from caramel.report.sections.search_sections import COLUMNS as SEARCHED
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
-from caramel.storage.image_store import referred
+from caramel.storage.image_store import is_shard, referred
 
 MODELS = {"base": 0.0, "infonce": 0.02, "trohn_text": 0.1, "trohn_img": 0.14}
 
@@ -38,6 +38,35 @@ def write_all(data: Path, *, per_subtype: int = 6, seeds: int = 2) -> None:
     instances = _images(data, pictures, pairs, negatives)
     _attackers(data, rng)
     _models(data, rng, instances, seeds)
+
+
+def plant(data: Path, text: str) -> None:
+    """Put a text before whatever the stages take from data: captions, names, prompts, reasons, notes of gates."""
+    for file in (path for path in data.rglob("*.parquet") if not is_shard(path)):
+        rows = pd.read_parquet(file)
+        name = "training" if file.parent.name == "training" else file.stem
+        columns = tables.TABLES[{"detectors": "metrics"}.get(name, name)].columns
+        for name, column in columns.items():
+            if (
+                column.type == tables.TEXT
+                and column.choices is None
+                and name not in ("metric", "benchmark", "scene", "shard")
+            ):
+                rows[name] = [
+                    text + v if isinstance(v, str) and v not in ("base", "all", "macro") else v
+                    for v in rows[name]
+                ]
+        rows.to_parquet(file)
+    for file in data.glob("validate_*/summary.json"):
+        suites = json.loads(file.read_text())
+        for part in (part for one in suites.values() for part in one["findings"]):
+            part.update(observed=text, notes=text, examples=[text])
+        file.write_text(json.dumps(suites))
+    for file in data.glob("evaluate/*.csv"):
+        rows = pd.read_csv(file)
+        names = [name for name in ("variant", "a", "b") if name in rows]
+        rows[names] = rows[names].map(lambda name: name if name == "base" else text + name)
+        rows.to_csv(file, index=False)
 
 
 def _noise(out: Path) -> None:

@@ -11,15 +11,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from synthetic import write_all
+from synthetic import plant, write_all
 
 from caramel import cli
 from caramel.errors import GateError
 from caramel.gates.suites import validate
 from caramel.report import figures
 from caramel.report.page import build_report, write_report
-from caramel.storage.image_store import is_shard
-from caramel.tables import TABLES, TEXT
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = (
@@ -116,31 +114,7 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))  # drawing takes seconds
     data = tmp_path / "data"
     write_all(data, per_subtype=4, seeds=1)
-    for file in (path for path in data.rglob("*.parquet") if not is_shard(path)):
-        rows = pd.read_parquet(file)
-        name = "training" if file.parent.name == "training" else file.stem
-        columns = TABLES[{"detectors": "metrics"}.get(name, name)].columns
-        for name, column in columns.items():
-            if (
-                column.type == TEXT
-                and column.choices is None
-                and name not in ("metric", "benchmark", "scene", "shard")
-            ):
-                rows[name] = [
-                    PLANTED + v if isinstance(v, str) and v not in ("base", "all", "macro") else v
-                    for v in rows[name]
-                ]
-        rows.to_parquet(file)
-    for file in data.glob("validate_*/summary.json"):
-        text = json.loads(file.read_text())
-        for part in (part for one in text.values() for part in one["findings"]):
-            part.update(observed=PLANTED, notes=PLANTED, examples=[PLANTED])
-        file.write_text(json.dumps(text))
-    for file in data.glob("evaluate/*.csv"):
-        rows = pd.read_csv(file)
-        names = [name for name in ("variant", "a", "b") if name in rows]
-        rows[names] = rows[names].map(lambda name: name if name == "base" else PLANTED + name)
-        rows.to_csv(file, index=False)
+    plant(data, PLANTED)
     report = build_report(
         data,
         profile=PLANTED,

@@ -2,6 +2,7 @@ import io
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from stored_images import stored
-from synthetic import put, write_all
+from synthetic import plant, put, write_all
 
 from caramel import tables
 from caramel.errors import DataError
@@ -243,6 +244,53 @@ def test_captions_are_escaped(data: Path) -> None:
     html = build(data).html
     assert "<script" not in html
     assert "&lt;script&gt;" in html
+
+
+HOSTILE = (
+    '<img src=x onerror="alert(1)"><script>alert(1)</script><svg onload=alert(1)> "><body onload=alert(1)>'
+    "</title></style></section><planted a='b'> ' onmouseover='alert(1)' {{ 7 * 7 }} {% raw %} {# #} <!-- "
+    "[x](javascript:alert(1)) &lt;planted&gt; &#60;b&#62; ]]> \u202eesrever\u2066 \x1b[2K \x07 \x9b31m"
+)
+
+
+class Elements(HTMLParser):
+    """How often an element with these attributes stands in a page, and the values of those that do something."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: Counter[tuple[str, ...]] = Counter()
+        self.values: set[tuple[str, str | None]] = set()
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag != "wbr":  # after each underscore of a text
+            self.elements[tag, *(name for name, _ in attrs)] += 1
+        self.values |= {(name, value) for name, value in attrs if name not in ("alt", "title")}
+
+    def handle_comment(self, data: str) -> None:
+        self.elements["comment", data] += 1
+
+
+def test_no_element_attribute_or_control_character_of_the_page_comes_from_data(
+    written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "_png", lambda draw, theme: BLANK)
+    pages = []
+    for text in ("plain ", HOSTILE):
+        data = Path(shutil.copytree(written, tmp_path / str(len(pages))))
+        plant(data, text)
+        for file in data.glob("validate_*/summary.json"):
+            suites = json.loads(file.read_text())
+            put(file, {f"{text}{name}": suite for name, suite in suites.items()})
+        said = {"profile": text, "commit": text, "versions": {text: text}}
+        pages.append(build(data, **said).html)
+    plain, hostile = map(Elements, pages)
+    assert pages[1].count("&lt;planted") > 50
+    assert hostile.elements == plain.elements
+    links = {value for _, value in hostile.values - plain.values}
+    assert all(re.fullmatch(r"\.\./[\w/.%-]+", link or "") for link in links), links
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", pages[1])
+    assert r"\u202eesrever" in pages[1]
 
 
 def test_equal_data_gives_an_equal_page(written: Path, report: Report) -> None:

@@ -1,6 +1,8 @@
 import sqlite3
 import subprocess
+import sys
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 from filelock import FileLock
@@ -268,3 +270,23 @@ def test_a_run_of_data_that_dvc_does_not_track_needs_no_lock_file_of_dvc(project
     with tracking.run("n", key="k", params={}, workspace=project):
         pass
     assert len(runs(project)) == 1
+
+
+def test_the_password_of_the_git_remote_is_not_in_a_tracked_run(tmp_path: Path) -> None:
+    """In a process of its own: MLflow keeps in memory which repository its first run had."""
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    url = "https://me:ghp_planted@git.example/x.git"
+    subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", url], check=True)
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    commit = ["git", "-C", str(tmp_path), *author, "commit", "-q", "--allow-empty", "-m", "x"]
+    subprocess.run(commit, check=True)
+    script = tmp_path / "stage.py"
+    script.write_text(
+        "from caramel.running import tracking\n"
+        "with tracking.run('n', key='k', params={'a': 1}, root='.'):\n    pass\n"
+    )
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True, timeout=300)
+    files = [path for path in (tmp_path / "mlruns").rglob("*") if path.is_file()]
+    content = b"".join(path.read_bytes() for path in files)
+    assert b"https://git.example/x.git" in content
+    assert b"ghp_planted" not in content

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +10,11 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from commands import run_command
 from tracking_servers import PASSWORD, USER, Served
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.running import tracking, tracking_copy
+from caramel.running import tracking, tracking_artifacts, tracking_copy
 from caramel.running.tracking_copy import ORIGIN, STATE, copy_history
 from caramel.running.tracking_store import store_in
 
@@ -80,7 +82,7 @@ def told(place: str, run_id: str | None = None) -> dict[str, Any]:
     for run in runs:
         files = {
             path: Path(client.download_artifacts(run.info.run_id, path)).read_bytes()
-            for path, _ in tracking_copy._files(client, run.info.run_id)
+            for path, _ in tracking_artifacts._iter_files(client, run.info.run_id)
         }
         history = {
             key: sorted(
@@ -101,11 +103,11 @@ def told(place: str, run_id: str | None = None) -> dict[str, Any]:
 
 def test_a_history_is_copied_whole_and_a_second_call_copies_nothing(history: Path, tmp_path: Path) -> None:
     target = tmp_path / "second"
-    assert copy_history(str(history), str(target)) == (3, 3, 0, [])
+    assert copy_history(str(history), str(target)) == (3, 3, 0, [], [])
     assert told(str(target)) == told(str(history))
     assert told(str(target))["failed"][2][tracking.PARENT] == "done"
     assert len(told(str(target))["done"][3]["loss/train"]) == 1200
-    assert copy_history(str(history), str(target)) == (3, 0, 0, [])
+    assert copy_history(str(history), str(target)) == (3, 0, 0, [], [])
     shutil.rmtree(history)
     assert told(str(target))["done"][5]["note.txt"] == b"done"
 
@@ -122,20 +124,20 @@ def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_th
 def test_a_copy_that_was_stopped_goes_on_and_what_was_logged_since_is_added(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, copied = str(tmp_path / "second"), tracking_copy._copy_artifacts
+    target, copied = str(tmp_path / "second"), tracking_copy.copy_artifacts
 
     def killed(*arguments: Any) -> None:
         copied(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tracking_copy, "_copy_artifacts", killed)
+    monkeypatch.setattr(tracking_copy, "copy_artifacts", killed)
     with pytest.raises(KeyboardInterrupt):
         copy_history(str(history), target)
-    monkeypatch.setattr(tracking_copy, "_copy_artifacts", copied)
-    assert copy_history(str(history), target) == (3, 2, 1, [])
+    monkeypatch.setattr(tracking_copy, "copy_artifacts", copied)
+    assert copy_history(str(history), target) == (3, 2, 1, [], [])
     assert told(target) == told(str(history))
     write(history.parent, "waiting")
-    assert copy_history(str(history), target) == (3, 0, 1, [])
+    assert copy_history(str(history), target) == (3, 0, 1, [], [])
     assert told(target) == told(str(history))
 
 
@@ -143,11 +145,11 @@ def test_what_is_copied_back_is_the_run_that_it_came_from(history: Path, tmp_pat
     target = tmp_path / "second"
     copy_history(str(history), str(target))
     before = told(str(history))
-    assert copy_history(str(target), str(history)) == (3, 0, 0, [])
+    assert copy_history(str(target), str(history)) == (3, 0, 0, [], [])
     assert told(str(history)) == before
     third = tmp_path / "third"
     copy_history(str(target), str(third))
-    assert copy_history(str(history), str(third)) == (3, 0, 0, [])
+    assert copy_history(str(history), str(third)) == (3, 0, 0, [], [])
 
 
 def test_runs_that_go_on_after_they_were_copied_go_on_in_the_copy(history: Path, tmp_path: Path) -> None:
@@ -167,8 +169,55 @@ def test_artifacts_that_are_not_there_are_named_and_copied_by_a_later_call(
     done = copy_history(str(history), str(target))
     assert (done.made, done.lost) == (3, [(history / "artifacts").as_uri()])
     hidden.rename(history / "artifacts")
-    assert copy_history(str(history), str(target)) == (3, 0, 3, [])
+    assert copy_history(str(history), str(target)) == (3, 0, 3, [], [])
     assert told(str(target)) == told(str(history))
+
+
+def test_files_that_cannot_be_read_are_left_out_and_listed_and_all_others_are_copied(
+    history: Path, tmp_path: Path
+) -> None:
+    folder = next(history.rglob("note.txt")).parent
+    (folder / "dangling").symlink_to("nowhere")
+    (folder / "outside").symlink_to("/etc/hostname")
+    (folder / "inside").symlink_to("note.txt")
+    (folder / "round").symlink_to(folder.parent)
+    (folder / os.fsdecode(b"latin-\xe9")).write_text("x")
+    (folder / f"{tracking_artifacts.UPLOADING}x").write_text("half")
+    os.mkfifo(folder / "fifo")
+    for _ in range(2):
+        done = run_command(history.parent, "tracking", "copy", "mlruns", "../second")
+        assert done.returncode == 1
+        listed = dict(
+            line[4:].rsplit(": ", 1) for line in done.stderr.splitlines() if line.startswith("  - ")
+        )
+        assert {Path(path).name.partition("-")[0]: reason for path, reason in listed.items()} == {
+            "dangling": "is a link to nothing",
+            "outside": "leads out of the folder that is copied",
+            "round": "is no file",
+            "latin": "has a name that is not in UTF-8",
+            "fifo": "is no file",
+        }
+        assert done.stderr.splitlines()[-1].startswith(
+            "Error: 5 files or folders of artifacts were not copied."
+        )
+    copies = told(str(tmp_path / "second"))
+    assert [sorted(run[5]) for run in copies.values() if "inside" in run[5]] == [
+        ["config/deep/x.json", "inside", "note.txt"]
+    ]
+    assert sum("note.txt" in run[5] for run in copies.values()) == 2
+    for path in folder.iterdir():
+        if path.name not in ("note.txt", "config", "inside"):
+            path.unlink()
+    assert run_command(history.parent, "tracking", "copy", "mlruns", "../second").returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")
+def test_a_file_that_this_user_may_not_read_is_left_out(tmp_path: Path) -> None:
+    for name in ("closed", "open"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "closed").chmod(0)
+    left = [f"{tmp_path}/closed: Permission denied"]
+    assert tracking_artifacts.list_local_files(tmp_path, None) == ({"open": 1}, left)
 
 
 def test_what_cannot_be_copied_is_told(
@@ -193,11 +242,11 @@ def test_a_history_goes_to_a_server_and_back(
     moved = tmp_path / "moved"
     shutil.move(history, moved)
     url = tracking_servers.server.url
-    assert copy_history(str(moved), url)[1:] == (3, 0, [])
+    assert copy_history(str(moved), url)[1:] == (3, 0, [], [])
     mine = told(str(moved))
     there = told(url)
     assert {name: there[name] for name in mine} == mine
-    assert copy_history(str(moved), url)[1:] == (0, 0, [])
+    assert copy_history(str(moved), url)[1:] == (0, 0, [], [])
     back = tmp_path / "back"
     there_now = copy_history(url, str(back)).runs
     again = told(str(back))

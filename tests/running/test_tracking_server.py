@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gzip
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tracking_servers import PASSWORD, USER, Served, free_port
+from tracking_servers import PASSWORD, USER, Served, free_port, impostor, send_body
 
-from caramel.errors import ConfigError, ResourceError
-from caramel.running import tracking, tracking_calls, tracking_server
-from caramel.running.tracking_calls import again
-from caramel.running.tracking_server import NAME, environment, named_server, require_server
+from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.release.pin_file import Pin
+from caramel.release.runs import runs_of
+from caramel.running import mlflow_replies, tracking, tracking_calls, tracking_server
+from caramel.running.tracking_calls import again, clearly
+from caramel.running.tracking_copy import copy_history
+from caramel.running.tracking_server import NAME, environment, meaning, named_server, require_server
 from caramel.training.tracked import log_curve
 
+EXPERIMENTS = '{"experiments": [{"experiment_id": "0", "name": "Default"}]}'
 LOCK = """schema: '2.0'
 stages:
   scenes:
@@ -26,6 +33,40 @@ stages:
     - path: data/scenes
       md5: 0123456789abcdef0123456789abcdef.dir
 """
+
+
+DEEP = "[" * 100_000
+FOREIGN = (
+    "{}",
+    '{"experiments": []}',
+    '{"status": "ok"}',
+    "[]",
+    "null",
+    '"experiments"',
+    '{"experiments": {"0": {}}}',
+    '{"experiments": [{"experiment_id": 0, "name": "Default"}]}',
+    '{"experiments": [{"experiment_id": "", "name": ""}]}',
+    '{"experiments": ' + DEEP,
+    "<" * 100_000,
+    "\x00\ufffd",
+)
+# Of servers that pass for one at first: replies to whatever is asked.
+JUNK = (
+    (200, "{}"),
+    (200, "[]"),
+    (200, DEEP),
+    (200, '{"experiment": 5, "experiments": 5, "runs": 5, "run": [], "experiment_id": {}}'),
+    (
+        200,
+        '{"experiment": {"experiment_id": "1", "name": "caramel", "lifecycle_stage": "active"}, "experiment_id": "1"}',
+    ),
+    (200, '{"experiments": [{"experiment_id": "1"}], "next_page_token": "x"}'),
+    (400, '{"error_code": {}, "message": {}}'),
+    (500, '{"error_code": [1], "message": null}'),
+    (404, '{"error_code": 1e999}'),
+    (302, "elsewhere"),
+    (418, "\x00<b>"),
+)
 
 
 @pytest.fixture
@@ -119,7 +160,9 @@ def test_a_server_that_is_not_there_is_told_in_seconds_without_its_password(
 
 
 def test_a_server_in_trouble_is_asked_again(answers) -> None:  # type: ignore[no-untyped-def]
-    answers((503, '{"error_code": "TEMPORARILY_UNAVAILABLE"}'), (500, "no"), (200, '{"experiments": []}'))
+    answers((503, '{"error_code": "TEMPORARILY_UNAVAILABLE"}'), (500, "no"), (200, EXPERIMENTS))
+    require_server()
+    answers((200, "{}"), (200, "3.1.0"))  # of a user who may see no experiment
     require_server()
     answers((503, '{"message": "connection to database refused"}'))
     with pytest.raises(
@@ -146,6 +189,111 @@ def test_what_else_may_answer_is_named_with_its_cure(status: int, text: str, sai
     answers((status, text))
     with pytest.raises(ConfigError, match=said):
         require_server()
+
+
+@pytest.mark.parametrize("text", FOREIGN, ids=range(len(FOREIGN)))
+def test_a_server_whose_answer_has_not_the_form_of_mlflows_is_none(text: str, answers) -> None:  # type: ignore[no-untyped-def]
+    answers((200, text))
+    with pytest.raises(ConfigError, match="is no MLflow server: it answers 200"):
+        require_server()
+
+
+def endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b" " * 65536)
+
+
+def slow_body(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b" ")
+        time.sleep(0.05)
+
+
+def slow_headers(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        handler.wfile.write(b"X")
+        time.sleep(0.05)
+
+
+def compressed(handler: BaseHTTPRequestHandler) -> None:
+    send_body(handler, gzip.compress(bytes(10_000_000)), Content_Encoding="gzip")
+
+
+def redirected(handler: BaseHTTPRequestHandler) -> None:
+    send_body(handler, b"", 302, Location="http://elsewhere.example/")
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (endless, ResourceError, "more than 100,000 bytes"),
+        (slow_body, ResourceError, "not complete after 0.5 s"),
+        (slow_headers, ResourceError, "did not answer within 2 s"),
+        (compressed, ResourceError, r"is compressed \(gzip\)"),
+        (redirected, ConfigError, "is no MLflow server: it answers 302: http://elsewhere.example/"),
+    ],
+)
+def test_a_reply_is_read_within_bounds(
+    answer: Callable[[BaseHTTPRequestHandler], None],
+    error: type[Exception],
+    message: str,
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tracking_server, "PAUSES", ())
+    monkeypatch.setattr(tracking_server, "ANSWER", 0.5)
+    monkeypatch.setattr(tracking_server, "WHOLE", 2.0)
+    monkeypatch.setattr(mlflow_replies, "LARGEST", 100_000)
+    with impostor(answer) as url, pytest.raises(error, match=message):
+        require_server(url)
+
+
+@pytest.mark.parametrize(("status", "text"), JUNK, ids=range(len(JUNK)))
+def test_replies_that_are_none_of_mlflows_are_errors_wherever_they_are_read(
+    status: int, text: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        is_check = handler.path == tracking_server.LOOKED_FOR
+        send_body(handler, *((EXPERIMENTS.encode(), 200) if is_check else (text.encode(), status)))
+
+    planned = tracking.Planned("n", "r", "", str(project))
+    with impostor(answer) as url:
+        monkeypatch.setenv(NAME, url)
+        for use in (
+            lambda: tracking.plan("n", key="k", params={"a": 1}),
+            lambda: copy_history(url, str(project / "copy")),
+            lambda: tracking.killed(dataclasses.replace(planned, uri=url)),
+            lambda: runs_of(Pin.model_construct(name="v1", outs={}), project),
+        ):
+            with suppress(CaramelError):  # of some replies that are no answer, nothing is read
+                use()
+
+
+def test_a_listing_of_artifacts_that_is_none_is_an_error() -> None:
+    from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+    bodies = [
+        '{"files": 5}',
+        '{"files": [{"path": 5}]}',
+        '{"files": [{"path": "a", "is_dir": false, "file_size": "x"}]}',
+        "[]",
+        DEEP,
+    ]
+    left = iter(bodies)
+    with impostor(lambda handler: send_body(handler, next(left).encode())) as url:
+        for _ in bodies:
+            with (
+                pytest.raises(ResourceError, match="its list of artifacts is none"),
+                clearly(lambda e: meaning(e, url)),
+            ):
+                get_artifact_repository(f"{url}/api/2.0/mlflow-artifacts/artifacts/1").list_artifacts()
 
 
 def test_a_stage_ends_before_it_begins_where_the_server_is_not_there(

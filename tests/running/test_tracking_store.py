@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 from contextlib import closing
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from caramel import doctor
+from caramel.errors import ConfigError
 from caramel.running import tracking
-from caramel.running.tracking_store import store_in
+from caramel.running.tracking_store import counted_runs, store_in
 
 
 @pytest.fixture
@@ -53,6 +56,61 @@ def test_a_store_that_was_moved_or_copied_has_the_artifacts_beside_it(
     before = places(other)
     assert '"x": 1' in content(other)
     assert places(other) == before
+
+
+NAMES = (
+    "my project é",
+    "a?b",
+    "a%41b%",
+    "a#b",
+    "a&b=c;d",
+    "q'u\"o`$x",
+    "new\nline",
+    "a@b:c",
+    "-rf +",
+    "x" * 200,
+)
+
+
+def test_a_store_is_in_its_folder_whatever_that_is_called_and_heals_where_it_is_moved(
+    tracked: Path, tmp_path: Path
+) -> None:
+    """One store goes from name to name: nothing is made beside it, and it finds its artifacts each time."""
+    other = tmp_path / "other"
+    other.mkdir()
+    project = tracked
+    for name in NAMES:
+        project = project.rename(other / name)
+        assert '"x": 1' in content(project)
+        with tracking.run("n", key="k", params={}, root=project) as run:
+            run_id = run.info.run_id
+        assert tracking.open_client(store_in(project / "mlruns")).get_run(run_id).info.status == "FINISHED"
+        assert places(project)[-1].startswith((project / "mlruns").as_uri())
+        assert [path.name for path in other.iterdir()] == [name]
+        assert {path.name for path in tmp_path.iterdir()} == {"other"}
+
+
+def test_a_new_store_is_made_in_a_folder_of_an_odd_name(tmp_path: Path) -> None:
+    project = tmp_path / "a?b%41#c"
+    project.mkdir()
+    assert store_in(project / "mlruns").startswith("sqlite+pysqlite:///")
+    assert counted_runs(project / "mlruns" / "mlflow.db") == (0, 0)
+    assert [path.name for path in tmp_path.iterdir()] == [project.name]
+
+
+def test_a_path_that_no_uri_can_say_is_an_error_that_says_what_to_do_also_of_the_doctor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    project = tmp_path / os.fsdecode(b"latin \xe9")
+    project.mkdir()
+    with pytest.raises(
+        ConfigError, match=r"cannot be tracked in .*\\udce9.*Rename the folder, or set CARAMEL_TRACKING_URI"
+    ):
+        store_in(project / "mlruns")
+    assert not list((project / "mlruns").glob("*.db"))
+    finding = doctor.runs(project)
+    assert (finding.state, "Rename the folder" in finding.text) == ("FAIL", True)
 
 
 def test_a_database_that_was_taken_away_from_its_artifacts_still_names_them(

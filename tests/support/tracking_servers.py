@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -245,6 +246,54 @@ class Gate:
         """Listen no longer."""
         with self.closed():
             self._listener.close()
+
+
+class Impostor(ThreadingHTTPServer):
+    """What is no MLflow server, or one that answers wrongly: each request is answered by a function."""
+
+    def __init__(self, answer: Callable[[BaseHTTPRequestHandler], None]) -> None:
+        class Handler(BaseHTTPRequestHandler):
+            def handle_one_request(self) -> None:
+                with suppress(OSError):  # the client went away
+                    super().handle_one_request()
+
+            def respond(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                answer(self)
+
+            do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = respond
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.daemon_threads = True
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+def send_body(handler: BaseHTTPRequestHandler, body: bytes, status: int = 200, **headers: str) -> None:
+    """Answer a request with a body and headers; ``_`` in their names stands for ``-``."""
+    handler.send_response(status)
+    for name, value in {"Content_Length": str(len(body)), **headers}.items():
+        handler.send_header(name.replace("_", "-"), value)
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+@contextmanager
+def impostor(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Start such a server for the time of the block; give its URL."""
+    server = Impostor(answer)
+    try:
+        yield server.url
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @dataclass

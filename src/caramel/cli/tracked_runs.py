@@ -26,7 +26,7 @@ def copy(source: str, target: str) -> None:
 
     Experiments, runs, parameters, metrics with steps and times, tags, inputs and artifacts are copied where TO lacks
     them, so that a second call goes on where the first was stopped. Nothing is removed. Artifacts are found beside the
-    database also where the folder was moved.
+    database also where the folder was moved. Files that cannot be read are left out and listed, with exit code 1.
 
     \b
     Example:
@@ -37,8 +37,14 @@ def copy(source: str, target: str) -> None:
 
     done = copy_history(source, target)
     say(f"{done.runs} runs: {done.made} copied, {done.mended} had something added, the others were whole.")
+    if done.unread:
+        say(f"Left out, since they cannot be read:\n{shown(done.unread, 50)}", err=True)
     if done.lost:
         raise DataError(
             f"Artifacts of these runs were not copied, since there is no folder\n{shown(done.lost)}\nPut it there, or beside "
             f"the database as `artifacts`, and run this again."
+        )
+    if done.unread:
+        raise DataError(
+            f"{len(done.unread)} files or folders of artifacts were not copied. Make them readable, or delete them, and run this again."
         )

@@ -34,7 +34,7 @@ from caramel.running.dvc_state import listing_hash, parse_lock, read_lock
 from caramel.running.git_commands import read_git_file
 from caramel.running.tracking import git_commit
 from caramel.storage.image_store import Pictures, is_shard
-from caramel.storage.plain_yaml import read_yaml
+from caramel.storage.plain_yaml import read_yaml, refuse_secrets
 from caramel.storage.records import parquet
 
 REPORT = "report"  # stage whose output is no data
@@ -90,6 +90,7 @@ def params_in(root: Path) -> dict[str, Any]:
         )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"{path} holds what a pin cannot: {error}. Run `caramel doctor`.") from error
+    refuse_secrets(held, str(path))
     return held
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from caramel.release.pin_file import Pin
 from caramel.running.tracking import DIGEST, opened_store
+from caramel.running.tracking_calls import iter_pages
 from caramel.running.tracking_server import NAME
 from caramel.running.tracking_store import DATABASE
 
@@ -53,13 +54,8 @@ def tracked(pinned: Pin, root: Path) -> list[Run]:
         return []
     digests = {path: digest[:DIGEST] for path, digest in pinned.outs.items()}
     with opened_store(root) as (client, experiment):
-        runs, token = [], None
-        while True:
-            page = client.search_runs([experiment], page_token=token, order_by=["attributes.start_time ASC"])
-            runs += page
-            token = page.token
-            if not token:
-                break
+        order = ["attributes.start_time ASC"]
+        runs = list(iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order))
 
     def of_it(run: Run) -> bool:
         inputs = [each.dataset for each in run.inputs.dataset_inputs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from caramel.errors import printable
 from caramel.report.blocks import data_uri
 
 
@@ -19,10 +20,21 @@ def render(template: str, **values: Any) -> str:
         loader=PackageLoader("caramel.report", ""),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_finalize,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters["data_uri"] = data_uri
     # Long names may wrap after an underscore, and nowhere else.
-    environment.filters["breakable"] = lambda text: Markup(str(escape(text)).replace("_", "_<wbr>"))
+    environment.filters["breakable"] = lambda text: Markup(
+        str(escape(_finalize(text))).replace("_", "_<wbr>")
+    )
     return environment.get_template(template).render(**values)
+
+
+def _finalize(value: Any) -> Any:
+    """Return what is written of a value of a template: control characters of a text as escapes, markup as it is.
+
+    Of data, they would turn the direction of what follows, or be no HTML.
+    """
+    return printable(value) if type(value) is str else value

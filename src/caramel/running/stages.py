@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from caramel import tables
 from caramel.config import Config, load
-from caramel.errors import CaramelError, ResourceError, printable
+from caramel.errors import CaramelError, ResourceError, printable, shown_address
 from caramel.names import check_names
 from caramel.running.on_ray.cluster import named_cluster, one_session
 from caramel.running.on_ray.temporary import temporary_root
@@ -128,7 +128,7 @@ def places(config: Config) -> list[Path]:
 
 
 def _stop(error: CaramelError) -> NoReturn:
-    print(printable(f"\nError: {error}"), file=sys.stderr)
+    print(printable(shown_address(f"\nError: {error}")), file=sys.stderr)
     sys.exit(1)
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
 from caramel.running.dvc_state import read_lock
 from caramel.running.git_commands import list_changed_files, query_git
-from caramel.running.tracking_calls import again, clearly, impatient, one_run
+from caramel.running.tracking_calls import again, clearly, impatient, one_run, require_id
 from caramel.running.tracking_server import NAME, meaning
-from caramel.running.tracking_store import EXPERIMENT, held, store_root, tracking_uri
+from caramel.running.tracking_store import EXPERIMENT, held, open_client, store_root, tracking_uri
 from caramel.running.work_folder import LOCKS
 from caramel.storage.volumes import blamed
 
@@ -114,23 +114,21 @@ def plan(
     root, workspace = Path(root) if root else store_root(), Path(workspace)
     uri = tracking_uri(root)
     with clearly(lambda error: _meant(error, name, uri, root)):
-        import mlflow
         from mlflow.entities import Param, RunTag
-        from mlflow.tracking.context.registry import resolve_tags
 
         commit = git_commit(workspace)
         known = {KEY: key, "git.commit": commit, **(tags or {})}
         if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
             known["dvc.experiment"] = experiment_of_dvc
         inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
-        client = mlflow.MlflowClient(uri)
+        client = open_client(uri)
         # One process at a time: to find a run and to make it are two requests.
         # The lock is not in mlruns/: where runs go to a server, that is not written.
         with held(root / LOCKS / "runs.lock"):
             experiment = again(lambda: _experiment(client))
 
             def create() -> None:
-                client.create_run(experiment, tags={**resolve_tags({"mlflow.runName": name}), KEY: key})
+                client.create_run(experiment, tags={**_context_tags(name), KEY: key})
 
             if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
                 known.setdefault(PARENT, _parent(client, experiment, stage, known))
@@ -156,17 +154,26 @@ def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
     """
     uri = tracking_uri(root)
     with clearly(lambda error: _meant(error, "of a pin", uri, root)):
-        import mlflow
-
-        client = mlflow.MlflowClient(uri)
+        client = open_client(uri)
         yield client, again(lambda: _experiment(client))
+
+
+def _context_tags(name: str) -> dict[str, str]:
+    """Return the tags that MLflow gives a run of this name by itself.
+
+    One is the address of the project's git repository, which may hold a password.
+    """
+    from mlflow.tracking.context.registry import resolve_tags
+
+    return {key: shown_address(str(tag)) for key, tag in resolve_tags({"mlflow.runName": name}).items()}
 
 
 def _experiment(client: mlflow.MlflowClient) -> str:
     """Return the id of the experiment, making it on first use."""
     found = client.get_experiment_by_name(EXPERIMENT)
     if found is None:
-        return str(client.create_experiment(EXPERIMENT, tags=dict([KIND])))
+        return require_id(client.create_experiment(EXPERIMENT, tags=dict([KIND])), "a new experiment")
+    require_id(found.experiment_id, f"the experiment {EXPERIMENT!r}")
     if found.lifecycle_stage != "active":
         raise ConfigError(
             f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
@@ -179,12 +186,10 @@ def _experiment(client: mlflow.MlflowClient) -> str:
 
 def _parent(client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str]) -> str:
     """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
-    from mlflow.tracking.context.registry import resolve_tags
-
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
-    tags = resolve_tags({"mlflow.runName": f"{stage} of {name}" if name else f"{stage} at {short}"})
+    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}")
     told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
     found = one_run(
         client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
@@ -218,7 +223,7 @@ def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterato
         import mlflow
         from sqlalchemy.exc import SQLAlchemyError
 
-        mlflow.set_tracking_uri(planned.uri)
+        open_client(planned.uri)
         active = mlflow.start_run(run_id=planned.run_id)
         try:
             if params:
@@ -243,9 +248,7 @@ def killed(planned: Planned) -> None:
         ConfigError, ResourceError: as in ``opened``.
     """
     with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
-        import mlflow
-
-        again(lambda: mlflow.MlflowClient(planned.uri).set_terminated(planned.run_id, "KILLED"))
+        again(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
 
 
 def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:

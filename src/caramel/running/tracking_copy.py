@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import TYPE_CHECKING, NamedTuple
 
 from tqdm import tqdm
 
-from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
 from caramel.running.tracking import PARENT, PARENT_OF
-from caramel.running.tracking_calls import again, clearly, one_run
+from caramel.running.tracking_artifacts import copy_artifacts, find_local_folder
+from caramel.running.tracking_calls import again, clearly, iter_pages, one_run, require_id
 from caramel.running.tracking_server import meaning, require_server, server_at
-from caramel.running.tracking_store import DATABASE, EXPERIMENT, store_in
+from caramel.running.tracking_store import DATABASE, EXPERIMENT, open_client, store_in
 from caramel.storage.volumes import blamed
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ ORIGIN, STATE = (
     "caramel.origin",
     "caramel.copied",
 )  # tags of a copy: the id of the first run, the hash of what was copied
-PAGE = 200  # runs in one answer
 
 
 class Copied(NamedTuple):
@@ -42,6 +40,7 @@ class Copied(NamedTuple):
     made: int  # that the other store did not have
     mended: int  # that lacked something there
     lost: list[str]  # places of artifacts that are not there, or outside of the folder that is copied
+    unread: list[str]  # files of artifacts that cannot be read, with the reason
 
 
 def copy_history(source: str, target: str) -> Copied:
@@ -73,13 +72,12 @@ def copy_history(source: str, target: str) -> Copied:
 
 def _copy(source: str, target: str, folder: Path | None) -> Copied:
     """Copy from one URI to another; ``folder`` is that of the source, if it is one, and all artifacts lie in it."""
-    from mlflow import MlflowClient
-
-    theirs, ours = MlflowClient(source), MlflowClient(target)
+    theirs, ours = open_client(source), open_client(target)
     runs = made = mended = 0
     lost: list[str] = []
+    unread: list[str] = []
     with tqdm(desc="copy", unit="run", disable=None) as bar:
-        for experiment in _all(theirs.search_experiments):
+        for experiment in iter_pages(theirs.search_experiments):
             # A run that was taken up at a later commit has a parent that is younger than itself.
             found = sorted(
                 _runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
@@ -95,14 +93,18 @@ def _copy(source: str, target: str, folder: Path | None) -> Copied:
                     made, mended = made + (known is None), mended + (known is not None)
                     here = whole and _is_inside(run.info.artifact_uri, folder)
                     parent = ids.get(run.data.tags.get(PARENT, ""))
-                    ids[run.info.run_id] = _copy_run(theirs, ours, run, known, place, parent, whole=here)
+                    inside = folder if here else None
+                    ids[run.info.run_id], left = _copy_run(
+                        theirs, ours, run, known, place, parent, inside, whole=here
+                    )
+                    unread += left
                 else:
                     ids[run.info.run_id] = known.info.run_id
                 bar.update()
             runs += len(found)
             if found and not whole:
                 lost.append(experiment.artifact_location)
-    return Copied(runs, made, mended, lost)
+    return Copied(runs, made, mended, lost, unread)
 
 
 def _is_address(place: str) -> bool:
@@ -117,20 +119,10 @@ def _uri(place: str) -> str:
     return store_in(Path(place))
 
 
-def _all(search: Callable[..., Any], **wanted: Any) -> Iterator[Any]:
-    """Yield what a search finds, page by page."""
-    token = None
-    while True:
-        page = search(max_results=PAGE, page_token=token, **wanted)
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
 def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
     """Yield the runs of an experiment, from the first on."""
-    return _all(client.search_runs, experiment_ids=[experiment], order_by=["attributes.start_time ASC"])
+    order = ["attributes.start_time ASC"]
+    return iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order)
 
 
 def _origin(run: Run) -> str:
@@ -158,30 +150,31 @@ def _is_copied(run: Run, known: Run) -> bool:
     return state == known.data.tags.get(STATE) or (ORIGIN not in known.data.tags and state == _state(known))
 
 
-def _has_artifacts(place: str, folder: Path | None) -> bool:
+def _has_artifacts(uri: str, folder: Path | None) -> bool:
     """Return whether the folder of an experiment's artifacts is there; a server or S3 is not asked."""
-    parts = urlsplit(place)
-    local = parts.scheme in ("", "file")
-    return not local or (Path(unquote(parts.path)).is_dir() and _is_inside(place, folder))
+    local = find_local_folder(uri)
+    return local is None or (local.is_dir() and _is_inside(uri, folder))
 
 
-def _is_inside(place: str, folder: Path | None) -> bool:
+def _is_inside(uri: str, folder: Path | None) -> bool:
     """Return whether artifacts lie in the folder that is copied: a store that others made may name any file here."""
-    parts = urlsplit(place)
     if folder is None:
         return True
-    return parts.scheme in ("", "file") and Path(unquote(parts.path)).resolve().is_relative_to(folder)
+    local = find_local_folder(uri)
+    return local is not None and local.resolve().is_relative_to(folder)
 
 
 def _meant(error: Exception, source: str, target: str) -> CaramelError:
     """Return what an error of one of the stores means to who copies."""
-    for address in filter(_is_address, (source, target)):
-        if server_at(address) and address in str(error) and (found := meaning(error, address)):
+    addresses = [address for address in (source, target) if _is_address(address) and server_at(address)]
+    named = [address for address in addresses if address.rstrip("/") in str(error)]
+    for address in named or (addresses if len(addresses) == 1 else []):
+        if found := meaning(error, address):
             return found
     said = blamed(error, [Path(place) for place in (source, target) if not _is_address(place)])
     if said is not None:
         return ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {said}")
-    text = " ".join(str(error).split())[:300]
+    text = " ".join(shown_address(str(error)).split())[:300]
     return DataError(f"The runs of {source!r} cannot be copied to {target!r}: {text}")
 
 
@@ -191,7 +184,9 @@ def _experiment(client: MlflowClient, experiment: Experiment) -> str:
     def make() -> str:
         found = client.get_experiment_by_name(experiment.name)
         if found is None:
-            return str(client.create_experiment(experiment.name, _place(client), experiment.tags))
+            made = client.create_experiment(experiment.name, _place(client), experiment.tags)
+            return require_id(made, "a new experiment")
+        require_id(found.experiment_id, f"the experiment {experiment.name!r}")
         if found.lifecycle_stage != "active":
             raise ConfigError(
                 f"The experiment {experiment.name!r} was deleted in the store that is copied to. Put it back: `mlflow "
@@ -215,10 +210,14 @@ def _copy_run(
     known: Run | None,
     experiment: str,
     parent: str | None,
+    folder: Path | None,
     *,
     whole: bool,
-) -> str:
-    """Copy a run, under the parent that is given, or what its copy lacks; that it is whole is written last. Return its id."""
+) -> tuple[str, list[str]]:
+    """Copy a run, under the parent that is given, or what its copy lacks; that it is whole is written last.
+
+    Return its id, and which of its files cannot be read.
+    """
     from mlflow.entities import Metric, Param, RunTag
 
     tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
@@ -249,32 +248,11 @@ def _copy_run(
             ours.log_batch(name, metrics=new)
     if run.inputs.dataset_inputs:
         again(lambda: ours.log_inputs(name, datasets=run.inputs.dataset_inputs))
-    if whole:
-        _copy_artifacts(theirs, ours, run.info.run_id, name)
+    left = copy_artifacts(theirs, ours, run, name, folder) if whole else []
     if run.info.end_time is not None:
         ours.set_terminated(name, run.info.status, run.info.end_time)
     else:
         ours.update_run(name, status=run.info.status)
-    if whole:
+    if whole and not left:
         ours.set_tag(name, STATE, _state(run))
-    return str(name)
-
-
-def _copy_artifacts(theirs: MlflowClient, ours: MlflowClient, run: str, copy: str) -> None:
-    """Copy the files of a run that its copy lacks, or has in another length."""
-    files = dict(_files(theirs, run))
-    have = dict(_files(ours, copy)) if files else {}
-    for path, size in files.items():
-        if have.get(path) != size:
-            with tempfile.TemporaryDirectory() as folder:
-                local = theirs.download_artifacts(run, path, folder)
-                ours.log_artifact(copy, local, str(Path(path).parent) if "/" in path else None)
-
-
-def _files(client: MlflowClient, run: str, folder: str | None = None) -> Iterator[tuple[str, int]]:
-    """Yield path and length of each file of a run."""
-    for entry in client.list_artifacts(run, folder):
-        if entry.is_dir:
-            yield from _files(client, run, entry.path)
-        else:
-            yield entry.path, entry.file_size
+    return str(name), left

@@ -6,19 +6,26 @@ what a run in progress needs when server or database start again, and too long f
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import threading
 import time
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
+from caramel.running.tracking_calls import steady
+
+if TYPE_CHECKING:
+    from requests import Response
 
 NAME = "CARAMEL_TRACKING_URI"
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens without a server
 LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
 LOOKED_FOR = "/api/2.0/mlflow/experiments/search?max_results=1"  # asks for login and database, unlike /health
-ANSWER = 5.0  # seconds for one answer
+VERSION = "/version"  # of a server that has no experiment which this user may see
+ANSWER = 5.0  # seconds without a sign of the server, and for the body of one answer
+WHOLE = 15.0  # seconds for one answer with its headers, however slowly they come
 PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a server that starts again may be back
 AWAY = ("TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
 
@@ -94,32 +101,61 @@ def require_server(address: str | None = None) -> None:
 def _trouble(address: str) -> CaramelError | None:
     """Ask the server once, as MLflow would; return what is wrong."""
     from mlflow.exceptions import MlflowException
+
+    from caramel.running.mlflow_replies import is_empty_answer, is_search_answer, is_version
+
+    try:
+        reply = _get(address, LOOKED_FOR)
+        if reply.ok and is_empty_answer(reply.text):
+            reply = _get(address, VERSION)
+            is_server = reply.ok and is_version(reply.text)
+        else:
+            is_server = reply.ok and is_search_answer(reply.text)
+    except MlflowException as error:
+        return lost(address, str(_first(error)))
+    if is_server:
+        return None
+    if reply.status_code in (401, 403):
+        return refused(address, reply.status_code, reply.text)
+    message = f"it answers {reply.status_code}: {_line(reply.headers.get('Location') or reply.text)}"
+    return lost(address, message) if reply.status_code >= 500 else _foreign(address, message)
+
+
+def _get(address: str, path: str) -> Response:
+    """Return the answer to one request, as MLflow sends it.
+
+    Raises:
+        MlflowException: there is none, or it takes longer than ``WHOLE``.
+    """
+    from mlflow.exceptions import MlflowException
     from mlflow.tracking._tracking_service.utils import get_default_host_creds
     from mlflow.utils.rest_utils import http_request
 
-    try:
-        reply = http_request(
-            get_default_host_creds(address),
-            LOOKED_FOR,
-            "GET",
-            max_retries=0,
-            timeout=ANSWER,
-            raise_on_status=False,
-        )
-    except MlflowException as error:
-        return lost(address, str(_first(error)))
-    if reply.status_code in (401, 403):
-        return refused(address, reply.status_code, reply.text)
-    said = f"it answers {reply.status_code}: {_line(reply.text)}"
-    if reply.status_code >= 500:
-        return lost(address, said)
-    try:
-        if reply.ok and isinstance(json.loads(reply.text), dict):
-            return None
-    except ValueError:
-        pass
+    steady()
+    replies: list[Response | MlflowException] = []
+
+    def request() -> None:
+        once = {"max_retries": 0, "timeout": ANSWER, "raise_on_status": False}
+        try:
+            replies.append(http_request(get_default_host_creds(address), path, "GET", **once))
+        except MlflowException as error:
+            replies.append(error)
+
+    # A thread: of headers that come byte by byte no timeout sees the end.
+    thread = threading.Thread(target=request, daemon=True)
+    thread.start()
+    thread.join(WHOLE)
+    if not replies:
+        raise MlflowException(f"it did not answer within {WHOLE:.0f} s")
+    if isinstance(replies[0], MlflowException):
+        raise replies[0]
+    return replies[0]
+
+
+def _foreign(address: str, message: str) -> ConfigError:
+    """Return the error of something at the address that is no MLflow server."""
     return ConfigError(
-        f"What answers at {_called(address)} is no MLflow server: {said}. Is the address right?"
+        f"What answers at {_called(address)} is no MLflow server: {message}. Is the address right?"
     )
 
 
@@ -150,6 +186,13 @@ def refused(address: str, status: int, said: str) -> ConfigError:
 
 def meaning(error: Exception, address: str) -> CaramelError | None:
     """Return what an error of MLflow's means for who can mend it; None if the server is not its cause."""
+    from google.protobuf.json_format import ParseError
+    from requests import RequestException
+
+    if isinstance(error, ParseError):
+        return _foreign(address, f"its reply is none of MLflow's: {_line(str(error))}")
+    if isinstance(error, RequestException):
+        return lost(address, _line(shown_address(str(_first(error)))))
     code = getattr(error, "error_code", "")
     if code in ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED"):
         return refused(address, 401, _body(error))
@@ -172,5 +215,5 @@ def _body(error: Exception) -> str:
 
 def _line(text: str) -> str:
     """Return the beginning of what a server said, as one line."""
-    line = " ".join(re.sub(r"<[^>]*>", " ", text).split())
+    line = " ".join(re.sub(r"<[^<>]*>", " ", text[:100_000]).split())
     return line if len(line) <= 200 else f"{line[:200]} …"

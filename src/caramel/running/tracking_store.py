@@ -7,13 +7,17 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from filelock import FileLock, Timeout
 
-from caramel.errors import DataError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.running.tracking_server import NAME
 from caramel.storage.volumes import require
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 EXPERIMENT = "caramel"
 DATABASE = "mlflow.db"
@@ -37,16 +41,56 @@ def tracking_uri(root: Path) -> str:
     return os.environ.get(NAME) or store_in(root / "mlruns")
 
 
+def open_client(uri: str) -> MlflowClient:
+    """Return a client of the store at a URI, and make this store MLflow's own for runs and for registered models.
+
+    Every client is opened here. A registry that is not named is what an earlier call in the process named, or
+    ``mlflow.db`` in the working folder, which MLflow then creates; some of its functions ask for both by themselves.
+    """
+    import mlflow
+
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_registry_uri(uri)
+    return mlflow.MlflowClient(uri, uri)
+
+
+def database_uri(database: Path) -> str:
+    """Return the URI by which MLflow opens an SQLite file, whatever characters its path has.
+
+    SQLAlchemy encodes and decodes the path. MLflow does not where a URI begins with ``sqlite:///``: it makes a folder of
+    the encoded name. With the driver in the scheme it does not.
+
+    Raises:
+        ConfigError: the path is not in UTF-8, or cannot be read back from the URI.
+    """
+    from sqlalchemy import URL, make_url
+
+    try:
+        url = URL.create("sqlite+pysqlite", database=str(database), query={"timeout": "60"})
+        uri = url.render_as_string(hide_password=False)
+        is_exact = make_url(uri).database == str(database)
+    except UnicodeEncodeError:
+        is_exact = False
+    if not is_exact:
+        raise ConfigError(
+            f"Runs cannot be tracked in {str(database.parent)!r}: MLflow cannot open a database in a folder of that name. Rename the folder, or "
+            f"set {NAME} to the address of an MLflow server."
+        )
+    return uri
+
+
 def store_in(folder: Path) -> str:
     """Return the URI of the store in a folder, making it on first use, and mending its paths if the folder was moved.
 
     Raises:
+        ConfigError: MLflow cannot open a database at that path.
         DataError: the store is empty or broken.
         ResourceError: the volume is full or read-only, or another process holds the store's lock for long.
     """
+    database = folder.resolve() / DATABASE
+    uri = database_uri(database)
     require([folder])  # SQLite and MLflow would say much, and not this
     folder.mkdir(exist_ok=True)
-    database = folder.resolve() / DATABASE
     with held(database.with_name("mlflow.db.lock")):
         if not database.exists():
             _make_store(database)
@@ -55,7 +99,7 @@ def store_in(folder: Path) -> str:
             _heal(database)
         except sqlite3.DatabaseError as error:
             raise DataError(f"The store of runs {database} is broken: {error}.") from error
-    return f"sqlite:///{database}?timeout=60"
+    return uri
 
 
 def _heal(database: Path) -> None:
@@ -119,7 +163,8 @@ def _make_store(database: Path) -> None:
     new = database.with_name("mlflow.new.db")
     new.unlink(missing_ok=True)
     artifacts = database.with_name("artifacts").as_uri()
-    mlflow.MlflowClient(f"sqlite:///{new}").create_experiment(EXPERIMENT, artifact_location=artifacts)
+    uri = database_uri(new)
+    mlflow.MlflowClient(uri, uri).create_experiment(EXPERIMENT, artifact_location=artifacts)
     with sqlite3.connect(new) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import ConfigError, shown
+from caramel.errors import ConfigError, shown, shown_address
 
 MOST_BYTES = 2**18  # of a file; the largest of ours has 24 thousand
 MOST_ENTRIES = 50_000  # of a document, aliases written out
@@ -122,3 +122,17 @@ def flat(values: Any, prefix: str = "") -> dict[str, Any]:
     return {
         k: v for name, part in values.items() for k, v in flat(part, f"{prefix}.{name}".lstrip(".")).items()
     }
+
+
+def refuse_secrets(values: Mapping[str, Any], where: str) -> None:
+    """Return if no text of a params file holds the password or key of an address.
+
+    Raises:
+        ConfigError: one does. Git, ``dvc.lock``, pins, tracked runs and releases repeat the params.
+    """
+    keys = [key for key, value in flat(values).items() if shown_address(str(value)) != str(value)]
+    if keys:
+        raise ConfigError(
+            f"{where}: the address in {', '.join(keys)} holds a password or key, which git, dvc.lock, pins and tracked runs would repeat. "
+            f"Take it out, and give it in the environment: CARAMEL_CHAT_KEY is sent to chat endpoints."
+        )

@@ -481,3 +481,9 @@ def test_the_family_chat_opens_by_spec(server: ChatServer) -> None:
         server.url,
     )
     open_model.cache_clear()
+
+
+def test_a_reply_that_repeats_the_key_is_kept_without_it(server: ChatServer) -> None:
+    repeated = always(f"Your key is {KEY_VALUE}.")
+    assert one(server, repeated, key=KEY_VALUE).text == f"Your key is ${KEY}."
+    assert one(server, always("EMPTY"), key="EMPTY").text == "EMPTY"  # what servers without keys are given

@@ -12,6 +12,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import released_projects
+import small_releases
+from commands import run_command
+from PIL import Image
 
 from caramel.config import load
 from caramel.errors import BackendError, CaramelError, DataError
@@ -85,6 +88,20 @@ def test_a_registered_model_is_the_checkpoint_wherever_the_store_lies(
     assert not list((moved / "mlruns").rglob("*.pkl"))
     (needed,) = (moved / "mlruns").rglob("requirements.txt")
     assert requirement() in needed.read_text().splitlines()
+
+
+def test_a_registered_model_is_evaluated_by_a_process_that_did_nothing_before(
+    project: Path, tmp_path: Path
+) -> None:
+    data = small_releases.write_release(tmp_path / "benchmark", "sugarcrepe")
+    Image.new("RGB", (48, 48)).save(data / "1.png")
+    elsewhere = {"MLFLOW_REGISTRY_URI": f"sqlite:///{tmp_path}/other.db"}  # of another program
+    done = run_command(project, "register", "infonce-3", "--name", "tuned", environment=elsewhere)
+    assert "models:/tuned/1" in done.stdout, done.stderr
+    options = ["--benchmark", "sugarcrepe", "--data", data, "--images", data, "--out", "scores", "--dry-run"]
+    done = run_command(project, "eval", "--model", "models:/tuned/1", *options, environment=elsewhere)
+    assert (done.returncode, done.stdout) == (0, "Nothing is missing.\n"), done.stdout + done.stderr
+    assert not (tmp_path / "other.db").exists()
 
 
 def test_the_run_is_one_that_finished_with_the_pins_params(project: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -188,3 +189,20 @@ def test_an_error_that_cannot_be_sent_is_sent_in_words() -> None:
     assert str(as_sent(Particular("nothing", "home"))) == "Particular: nothing at home"
     error = DataError("none")
     assert as_sent(error) is error
+
+
+def count_ranks(group: Group, tell: Any) -> float:
+    """Return the sum of all ranks, which every process adds its own to."""
+    total = [torch.tensor([float(group.rank)])]
+    group.add_up(total)
+    return float(total[0])
+
+
+def test_processes_meet_in_a_temporary_folder_of_any_name_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "a?b%41#c;d"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert together(count_ranks, {}, 2, lambda points: None) == 1.0
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]

@@ -30,12 +30,16 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
-from caramel.errors import BackendError, printable
-from caramel.models.families.chat_responses import LARGEST, Response, content, said
+from caramel.errors import BackendError, printable, shown_address
+from caramel.models.families.chat_responses import LARGEST, Response, said
+from caramel.running.http_replies import read_body
 
 Read = TypeVar("Read")
 KEY = "CARAMEL_CHAT_KEY"
 SHOWN = 500  # characters of a server's message
+SECRET = (
+    8  # characters of a key from which on it is hidden in replies; a shorter one is a word, such as EMPTY
+)
 AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
 BUSY = {429, 503}  # of which all requests wait, not only the one that was told
 LIMITS = ("requests", "tokens")  # of which servers say in headers how many are left, and when there are more
@@ -155,9 +159,10 @@ class Endpoint:
             allow_redirects=False,  # a redirected POST would become a GET
             stream=True,
         ) as response:
-            return Response(
-                response.status_code, response.headers, content(response, self.timeout, self.largest)
-            )
+            content = read_body(response, self.timeout, self.largest)
+            if self.key and len(self.key) >= SECRET:  # replies are kept and published
+                content = content.replace(self.key.encode(), f"${KEY}".encode())
+            return Response(response.status_code, response.headers, content)
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
@@ -198,7 +203,7 @@ def parsed(target: str) -> tuple[str, SplitResult]:
         valid = False
     if found is None or not valid:
         raise BackendError(
-            f"Chat model {target!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
+            f"Chat model {shown_address(target)!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
         )
     if url.username is not None or url.query or url.fragment:
         raise BackendError(

@@ -1,12 +1,9 @@
-"""Responses of chat endpoints: read within bounds, and what they say."""
+"""Responses of chat endpoints, and what they say."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import NamedTuple
-
-import requests
 
 from caramel.storage.records import json_or_none
 
@@ -19,27 +16,6 @@ class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
     content: bytes
-
-
-def content(response: requests.Response, seconds: float, largest: int) -> bytes:
-    """Return the body of a response as it comes.
-
-    Raises:
-        RequestException: it is compressed, too long, or takes longer.
-    """
-    coding = response.headers.get("Content-Encoding", "identity")
-    if coding.strip().lower() != "identity":  # a few bytes of it could become gigabytes
-        raise requests.RequestException(
-            f"the response is compressed ({coding}), though that was not asked for"
-        )
-    found, end = bytearray(), time.monotonic() + seconds
-    while part := response.raw.read1(LARGEST, decode_content=False):
-        found += part
-        if len(found) > largest:
-            raise requests.RequestException(f"the response has more than {largest:,} bytes")
-        if time.monotonic() > end:
-            raise requests.RequestException(f"the response was not complete after {seconds:g} s: timed out")
-    return bytes(found)
 
 
 def text_of(response: Response) -> str | None:

@@ -22,7 +22,7 @@ from caramel.release.publishing_models.model_release import checkpoint_of, pin_o
 from caramel.release.publishing_models.trained_run import training_run
 from caramel.running.installed import requirement
 from caramel.running.tracking import opened_store
-from caramel.running.tracking_store import held, store_root, tracking_uri
+from caramel.running.tracking_store import held, open_client, store_root, tracking_uri
 from caramel.running.work_folder import WORK
 from caramel.storage.files import empty_folder, file_hash
 
@@ -121,7 +121,7 @@ def resolved(spec: str) -> str:
     from mlflow.exceptions import MlflowException
 
     try:
-        client = mlflow.MlflowClient(uri)
+        client = open_client(uri)
         version = (
             client.get_model_version_by_alias(name, which)
             if mark == "@"
@@ -135,7 +135,10 @@ def resolved(spec: str) -> str:
             with TemporaryDirectory(dir=place.parent) as scratch:
                 made = empty_folder(Path(scratch, ARTIFACT))
                 mlflow.artifacts.download_artifacts(
-                    f"{REGISTERED}{name}/{version.version}", dst_path=str(made), tracking_uri=uri
+                    f"{REGISTERED}{name}/{version.version}",
+                    dst_path=str(made),
+                    tracking_uri=uri,
+                    registry_uri=uri,
                 )
                 folder = _put(made, place, version.tags)
     except (MlflowException, OSError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -205,7 +206,7 @@ def gates_section(data: Path, stage: str) -> list[Block]:
             (v for v in (FAILED, UNKNOWN, WARNING) if v in verdicts), PASSED if verdicts else UNKNOWN
         )
         failed = len(findings) - verdicts.count(PASSED)
-        linked = Cell(str(name), link=DATA_DOCS.format(name))
+        linked = Cell(str(name), link=DATA_DOCS.format(quote(str(name), safe="")))
         cells = [linked, Cell(count(number(suite, "rows", where=path))), Cell(count(len(findings)))]
         rows.append([*cells, Cell(count(failed)), _verdict_cell(result)])
         checks += [_finding_row(str(name), f, v) for f, v in zip(findings, verdicts, strict=True)]

@@ -218,9 +218,9 @@ def _run(
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         os.environ["GLOO_SOCKET_IFNAME"] = _loopback()
-        distributed.init_process_group(
-            "gloo", init_method=f"file://{meeting}/meeting", rank=group.rank, world_size=group.size
-        )
+        # A store, not the URL of its file: torch reads the path of a URL only up to a ``?``, ``#`` or ``;``.
+        store = distributed.FileStore(f"{meeting}/meeting", group.size)
+        distributed.init_process_group("gloo", store=store, rank=group.rank, world_size=group.size)
         found = work(group, lambda points: send.send(("points", points)), **settings)
         distributed.barrier()  # who ends takes the connections of the others along
         send.send(("found", found))

@@ -1,0 +1,44 @@
+"""Commands in processes of their own: what an earlier call in the same process left cannot help them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+CARAMEL = Path(sys.executable).with_name("caramel")
+MLFLOW_FILES = ("mlflow.db", "mlruns", "mlartifacts")
+
+
+def run_command(
+    folder: Path, *arguments: str | Path, environment: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
+    """Run ``caramel`` in a folder without the variables that MLflow set in this process.
+
+    It must not end with a traceback, and must leave nothing of MLflow's outside of the folder's ``mlruns``.
+    """
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    done = subprocess.run(
+        [CARAMEL, *arguments],
+        cwd=folder,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        errors="surrogateescape",
+        timeout=300,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    stray = find_stray_stores(folder, folder / "mlruns")
+    assert not stray, f"{arguments} left {stray}"
+    return done
+
+
+def find_stray_stores(folder: Path, store: Path) -> list[Path]:
+    """Return what MLflow made in a folder, and in those around it, beside the store."""
+    paths = [path for name in MLFLOW_FILES for path in folder.rglob(name)]
+    paths += [path for name in MLFLOW_FILES if (path := folder.parent / name).exists()]
+    return [path for path in paths if store not in (path, *path.parents)]
