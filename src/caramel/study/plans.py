@@ -23,7 +23,7 @@ CURE = "Set report.plan to the file of a plan, or to null."
 
 
 def _parse_date(value: Any) -> Any:
-    """Return a date of text as in 2026-11-22; the reader of YAML hands dates on as text."""
+    """Return a date of text as in "2026-11-22": a params file has no dates but as text."""
     if isinstance(value, str):
         return date.fromisoformat(value)
     return value

@@ -109,11 +109,14 @@ def _estimate(
     groups = np.stack([row != 0 for row in strata.weights])  # (3, 2 * subtypes)
     used = [(scored[:, group].any(axis=1)) for group in groups]
     images = np.array([len(np.unique(clusters[of])) for of in used], np.int64)
+    count = np.array([int(of.sum()) for of in used])
+    # One more instance for each side, as in ``paired_hits``: where all agree the spread is not 0.
+    of_images = standard_errors(samples, images) ** 2 + 2 / count**2
     per_seed = [
         np.stack([strata.weights @ means(np.where(strata.masks, hits, np.nan).T) for hits in side])
         for side in sides
     ]
-    error, quantile, p = combine_variances(value, standard_errors(samples, images) ** 2, images, per_seed)
+    error, quantile, p = combine_variances(value, of_images, images, per_seed)
     if p is None:
         p = 2 * t.sf(np.abs(value) / error, images - 1)
     return pd.DataFrame(
@@ -124,6 +127,6 @@ def _estimate(
             "ci_high": value + quantile * error,
             # A figure of one model is not tested against 0; that it differs between the groups is.
             "p": p if len(sides) == 2 else np.where([False, False, True], p, np.nan),
-            "n": [int(of.sum()) for of in used],
+            "n": count,
         }
     )
