@@ -12,7 +12,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # Who imports a module first keeps its bytecode; else each of the many processes would compile it once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env dev repro test coverage lint check graph fuzz chaos chaos-hosts bench-eval bench-train site ui clean
+.PHONY: help env dev repro test coverage lint check graph figures fuzz chaos chaos-hosts bench-eval bench-train site ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,7 @@ help:
 	@echo "make coverage  which lines the tests run, in processes that they start, too"
 	@echo "make check   lint, types and layers only"
 	@echo "make graph   write the source dependencies of the stages into dvc.yaml"
+	@echo "make figures write the figures of README.md and docs/results.md from the tables of the last run"
 	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
 	@echo "make chaos   strike the smoke graph with 100 faults at random moments; EVENTS=N, SEED=N for others"
 	@echo "make chaos-hosts  strike a cluster of three hosts that share no disk; EVENTS=N, SEED=N for others"
@@ -79,6 +80,9 @@ check: lint
 
 graph: env
 	python -m caramel.running.graph
+
+figures: env
+	python docs/figures.py
 
 SEED ?= 0
 fuzz: dev

@@ -39,6 +39,8 @@ def evaluate(config: Config) -> None:
     (OUT / "metrics.json").write_text(json.dumps(small, indent=2) + "\n", encoding="utf-8")
     found.variants.to_csv(OUT / "variants.csv", index=False)
     found.differences.to_csv(OUT / "differences.csv", index=False)
+    found.separability.to_csv(OUT / "separability.csv", index=False)
+    found.compounds.to_csv(OUT / "compounds.csv", index=False)
     found.retained.to_csv(OUT / "retained.csv", index=False)
     log_retained(found.metrics, found.retained)
     detected = detect(
@@ -68,6 +70,8 @@ if __name__ == "__main__":
             "data/evaluate/metrics.json": None,
             "data/evaluate/variants.csv": None,
             "data/evaluate/differences.csv": None,
+            "data/evaluate/separability.csv": None,
+            "data/evaluate/compounds.csv": None,
             "data/evaluate/retained.csv": None,
             "data/evaluate/detectors.parquet": tables.METRICS,
         },

@@ -8,6 +8,8 @@ from caramel.config import Config
 from caramel.report.page import build_report, write_report
 from caramel.running import tracking
 from caramel.running.stages import run
+from caramel.running.timings import last_run
+from caramel.study.plans import check_registration
 
 DATA, LAST = Path("data"), Path("work/report/last.json")
 
@@ -26,6 +28,12 @@ def report(config: Config) -> None:
         examples=config.report.examples,
         exempt=config.refine.exempt,
         contrast=config.report.contrast.model_dump(),
+        registration=check_registration(
+            Path(config.report.plan) if config.report.plan else None,
+            config.report.contrast,
+            [config.scenes.seed],
+            last_run("evaluate", config.profile),
+        ),
     )
     write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)
     print(f"Report: {DATA / 'report' / 'report.html'}")

@@ -490,6 +490,7 @@ class Report(Section):
     """Stage ``report``."""
 
     contrast: Contrast
+    plan: str | None
     examples: Positive
 
 

@@ -14,8 +14,11 @@ from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
 from caramel.captions.failures import FAILURE_COLUMNS
 from caramel.captions.noise import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.evaluation.detectors import CLASSES
+from caramel.evaluation.grid import HEADLINE
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import RETAINED_COLUMNS
+from caramel.evaluation.results.separability import count_separable
+from caramel.evaluation.results.standardised import standardise_compounds
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
 from caramel.images.generation import NOT_DRAWN
 from caramel.report.sections.search_sections import COLUMNS as SEARCHED
@@ -317,6 +320,10 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
     compare_variants(similarities, BENCHMARK, bootstrap=200, seed=0).to_csv(
         out / "differences.csv", index=False
+    )
+    count_separable(similarities, "instances", HEADLINE).to_csv(out / "separability.csv", index=False)
+    standardise_compounds(similarities, "instances", HEADLINE, bootstrap=200, seed=0).to_csv(
+        out / "compounds.csv", index=False
     )
     found = metrics[
         (metrics["model"] == "base") & metrics["metric"].isin(("accuracy", "i2t", "t2i", "group"))

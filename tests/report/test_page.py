@@ -23,6 +23,7 @@ from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
 from caramel.report.sections.model_rows import MAIN
 from caramel.running.stages import skip
+from caramel.study.plans import Registration
 
 REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"
 BLANK = b"\x89PNG" + bytes(28)
@@ -55,6 +56,7 @@ def build(data: Path, **changes: Any) -> Report:
         "examples": 12,
         "exempt": ["add"],
         "contrast": CONTRAST,
+        "registration": Registration(False, "Exploratory: made up."),
     }
     return build_report(data, **{**settings, **changes})
 

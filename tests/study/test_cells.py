@@ -23,10 +23,16 @@ def test_generators_and_bases_of_a_draw_are_crossed_and_draws_are_not() -> None:
     assert len(cells([(2, 2), (3, 1)])) == 7
 
 
-def test_the_first_cell_has_the_seeds_of_the_params() -> None:
-    found, plain = seeds(config(), Cell(0, 0, 0)), config().model_dump(mode="json")
-    assert found
-    assert all(plain[key.split(".")[0]][key.split(".")[1]] == seed for key, seed in found.items())
+def test_no_cell_has_a_seed_of_the_params_on_which_figures_are_known_before_the_study() -> None:
+    plain = config().model_dump(mode="json")
+    for cell in cells([(2, 1), (1, 2), (9, 9)]):
+        for key, drawn in seeds(config(), cell).items():
+            section, name = key.split(".")
+            known, new = (
+                value if isinstance(value, list) else [value] for value in (plain[section][name], drawn)
+            )
+            assert new
+            assert not {*known} & {*new}, (cell, key)
 
 
 def test_cells_share_the_seeds_of_what_they_share_and_no_others() -> None:
@@ -45,7 +51,7 @@ def test_seeds_of_different_draws_never_meet() -> None:
 def test_no_two_cells_are_fine_tuned_with_one_seed() -> None:
     studied = config()
     drawn = [seeds(studied, cell)["finetune.seeds"] for cell in cells([(3, 3)] * 20)]
-    assert drawn[0] == [11, 12]
+    assert drawn[0] == [1_000_011, 1_000_012]
     flat = [seed for of_cell in drawn if isinstance(of_cell, list) for seed in of_cell]
     assert len(set(flat)) == len(flat) == 3 * 3 * 20 * 2
 

@@ -17,6 +17,7 @@ from caramel.profile import read_profile
 from caramel.report.study_page import claim, study_page
 from caramel.statistics import holm
 from caramel.study.cells import Cell, cells
+from caramel.study.plans import Registration
 from caramel.study.study import Ran, figure, figures, plan, summary
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,9 @@ def ran(rows: pd.DataFrame) -> Ran:
         for _ in range(2)
     ]
     return Ran(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
+
+
+EXPLORATORY = Registration(False, "Exploratory: no plan.")
 
 
 def value(rows: pd.DataFrame, **where: object) -> float:
@@ -93,11 +97,11 @@ def test_a_contrast_that_is_named_the_other_way_round_is_compared_once_and_has_i
     found = figures(runs(), turned.report.contrast)
     pairs = [(frozenset((f.variant, f.against)), f.metric, f.subset) for f in found]
     assert len(set(pairs)) == len(pairs) == 6 * len(COLUMNS)
-    assert list(summary(ran(runs()), turned, "c0ffee")["compounds"]) == ["seen", "unseen"]
+    assert list(summary(ran(runs()), turned, "c0ffee", EXPLORATORY)["compounds"]) == ["seen", "unseen"]
 
 
 def test_a_difference_below_0_does_not_show_the_claim() -> None:
-    found = summary(ran(runs(lift=-0.05, noise=0.002)), config(), "c0ffee")
+    found = summary(ran(runs(lift=-0.05, noise=0.002)), config(), "c0ffee", EXPLORATORY)
     assert found["contrast"]["p"] < 0.05
     assert found["contrast"]["shown"] is False
     assert claim(found).startswith("The opposite is shown: trohn_img over base, Group on without_add, −5")
@@ -109,13 +113,13 @@ def test_draws_that_do_not_differ_at_all_show_nothing() -> None:
 
 
 def test_where_no_number_is_enough_the_page_says_how_many_were_looked_at() -> None:
-    found = summary(ran(runs(noise=0.3)), config(study__effect="0.001"), "c0ffee")
+    found = summary(ran(runs(noise=0.3)), config(study__effect="0.001"), "c0ffee", EXPLORATORY)
     assert found["contrast"]["power"]["needed"]["instances"] is None
     assert "not with 1\u202f000 times as many" in study_page(found)
 
 
 def test_holm_is_over_all_but_the_contrast() -> None:
-    found = summary(ran(runs(lift=0.02)), config(), "c0ffee")
+    found = summary(ran(runs(lift=0.02)), config(), "c0ffee", EXPLORATORY)
     p = np.array([row["p"] for row in found["exploratory"]])
     assert len(p) == 6 * len(COLUMNS) - 1
     assert [row["p_holm"] for row in found["exploratory"]] == pytest.approx(holm(p))
@@ -123,7 +127,7 @@ def test_holm_is_over_all_but_the_contrast() -> None:
 
 
 def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -> None:
-    found = json.loads(json.dumps(summary(ran(runs()), config(), "c0ffee"), allow_nan=False))
+    found = json.loads(json.dumps(summary(ran(runs()), config(), "c0ffee", EXPLORATORY), allow_nan=False))
     parts = {"contrast": found["contrast"], **found["compounds"]}
     assert list(parts) == ["contrast", "seen", "unseen"]
     for part in parts.values():
@@ -134,7 +138,7 @@ def test_the_summary_is_json_with_components_that_sum_to_one_seen_and_unseen() -
 
 def test_the_models_figures_are_means_of_draws_and_differ_as_the_comparisons_say() -> None:
     rows = runs()
-    found = summary(ran(rows), config(), "c0ffee")
+    found = summary(ran(rows), config(), "c0ffee", EXPLORATORY)
     of = {(row["variant"], row["metric"], row["subset"]): row for row in found["models"]}
     assert len(of) == 4 * len(COLUMNS)
     base = rows[(rows["variant"] == "base") & (rows["metric"] == "i2t")]
@@ -148,7 +152,7 @@ def test_the_models_figures_are_means_of_draws_and_differ_as_the_comparisons_say
 
 @pytest.mark.parametrize(("lift", "noise", "verdict"), [(0.05, 0.002, "Shown"), (0.0, 0.02, "Not shown")])
 def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float, verdict: str) -> None:
-    found = summary(ran(runs(lift=lift, noise=noise, seed=3)), config(), "c0ffee")
+    found = summary(ran(runs(lift=lift, noise=noise, seed=3)), config(), "c0ffee", EXPLORATORY)
     assert found["contrast"]["shown"] is (verdict == "Shown") is (found["contrast"]["p"] < 0.05)
     assert claim(found).startswith(f"{verdict}: trohn_img over base, Group on without_add,")
     page = study_page(found).replace("<wbr>", "")
@@ -158,7 +162,7 @@ def test_the_page_says_shown_or_not_shown_by_the_rule(lift: float, noise: float,
 
 
 def test_nothing_is_bold_without_a_test_that_shows_it() -> None:
-    found = summary(ran(runs(lift=0.0, noise=0.02, seed=3)), config(), "c0ffee")
+    found = summary(ran(runs(lift=0.0, noise=0.02, seed=3)), config(), "c0ffee", EXPLORATORY)
     assert not any(row["shown"] for row in found["exploratory"])
     assert 'class="best"' not in study_page(found)
 

@@ -21,7 +21,7 @@ from caramel.cli.saying import say
 def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None:
     """Run the graph with other seeds of scenes, generator, base and fine-tuning: does the claim hold?
 
-    The claim is report.contrast of the params, the cells are study.draws. Written are study.json, study.parquet (every
+    The comparison is report.contrast of the params, the cells are study.draws; report.plan says whether it is confirmatory. Written are study.json, study.parquet (every
     figure of every run) and study.html: the contrast with an interval that counts all of that luck, what share each kind
     has in it, how many seeds and instances an effect would need, and all other comparisons, Holm-corrected.
 
@@ -39,7 +39,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     from caramel.running.tracking import git_commit
     from caramel.storage.files import keep_inputs, write_atomically
     from caramel.study import workspace
-    from caramel.study.study import plan, run_cells, summary
+    from caramel.study.study import check_plan, plan, run_cells, summary
 
     names = [out / name for name in ("study.json", "study.parquet", "study.html")]
     keep_inputs(names, [Path("params"), Path("dvc.yaml")])
@@ -52,10 +52,11 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
         return
     commit = git_commit(Path())  # before the run: its sources are copied now
     with workspace.held(workspace.FOLDER):
+        registration = check_plan(config, Path(), workspace.read_first_day(workspace.FOLDER))
         for done in mend(workspace.FOLDER):
             say(f"fixed in {workspace.FOLDER}: {done}.")
         ran = run_cells(*asked, workspace.FOLDER)
-    found = summary(ran, config, commit)
+    found = summary(ran, config, commit, registration)
     tables.write(tables.STUDY, ran.runs, names[1])
     texts = json.dumps(found, indent=2) + "\n", study_page(found)
     for path, text in zip((names[0], names[2]), texts, strict=True):

@@ -16,6 +16,8 @@ from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.located import Source, source_of
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import CLASSES, RETRIEVAL, ZERO_SHOT, retained
+from caramel.evaluation.results.separability import count_separable
+from caramel.evaluation.results.standardised import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.evaluation.scores.encoding import Run
 from caramel.models.devices import gpus_of, resolve_device
@@ -23,6 +25,11 @@ from caramel.registry import BENCHMARKS
 from caramel.running.on_ray import parallel
 
 ASSEMBLED, SCENES = "data/assemble", "data/scenes"
+FORMS = (
+    "instances",
+    "instances_source",
+)  # the positive images drawn as the negative ones are, or as they were
+HEADLINE = ("accuracy", "i2t", "t2i", "group")
 
 
 class Grid(NamedTuple):
@@ -32,7 +39,9 @@ class Grid(NamedTuple):
     answers: pd.DataFrame  # table ``answers``
     metrics: pd.DataFrame  # table ``metrics``
     variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``, of benchmark ``instances``
-    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of benchmark ``instances``
+    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of both forms of the assembled instances
+    separability: pd.DataFrame  # ``separability.SEPARABILITY_COLUMNS``, of both forms
+    compounds: pd.DataFrame  # ``standardised.STANDARDISED_COLUMNS``, of both forms
     retained: pd.DataFrame  # ``retained.RETAINED_COLUMNS``
 
 
@@ -82,7 +91,7 @@ def evaluate_models(
     """
     sources = [
         Source(name, ASSEMBLED, ASSEMBLED, {"split": split}, dvc=(ASSEMBLED,))
-        for name in ("instances", "instances_source")
+        for name in FORMS
         if name == "instances" or Path(ASSEMBLED, f"{name}.parquet").exists()
     ]
     held_out = _held_out(split, retrieval, seed)
@@ -108,12 +117,20 @@ def evaluate_models(
         folder=folder,
         tags=tags,
     )
-    differences = compare_variants(
-        _ours(found.similarities, tags), BENCHMARKS["instances"], bootstrap=bootstrap, seed=seed
-    )
+    ours = found.similarities[found.similarities["model"].isin([*tags])]
+    forms = [name for name in FORMS if name in {*ours["benchmark"]}]
+    differences = [
+        compare_variants(ours[ours["benchmark"] == name], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
+        for name in forms
+    ]
+    separable = [count_separable(ours, name, HEADLINE) for name in forms]
+    compounds = [
+        standardise_compounds(ours, name, HEADLINE, bootstrap=bootstrap, seed=seed) for name in forms
+    ]
     run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
     kept = retained(found.metrics, distances(folders, BASE, held_out[0], run, folder))
-    return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), differences, kept)
+    of_both = (pd.concat(parts, ignore_index=True) for parts in (differences, separable, compounds))
+    return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), *of_both, kept)
 
 
 def _held_out(split: str, count: int, seed: int) -> list[Source]:

@@ -29,6 +29,7 @@ from caramel.report.sections import (
 )
 from caramel.report.sections.statistics_section import statistics_blocks, text_statistics
 from caramel.storage.files import write_atomically
+from caramel.study.plans import Registration
 
 Make = Callable[[], Sequence[Block]]
 
@@ -54,6 +55,7 @@ def build_report(
     examples: int,
     exempt: Sequence[str],
     contrast: Mapping[str, str],
+    registration: Registration,
 ) -> Report:
     """Return the report on what the stages wrote under ``data``.
 
@@ -65,17 +67,17 @@ def build_report(
         last: key numbers of the last report, if the file exists.
         examples: pictures on a contact sheet.
         exempt: types that refinement left as they are.
-        contrast: variant, against, metric and subset of the comparison that was named beforehand.
+        contrast: variant, against, metric and subset of the comparison that the page opens with.
+        registration: whether it is confirmatory, and why.
 
     Raises:
         DataError: a file is missing or broken. A skipped stage is no error: its section says why.
     """
     numbers = changes.key_numbers(data)
     changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
-    claimed = "Named in params.yaml (report.contrast) before the run; all other comparisons are explorations."
-    sections = [
-        _section("claim", "The claim", claimed, partial(claim_sections.claim_section, data, contrast))
-    ]
+    lead = "The comparison of report.contrast; all others are explorations."
+    claim_blocks = partial(claim_sections.claim_section, data, contrast, registration)
+    sections = [_section("claim", "The claim", lead, claim_blocks)]
     sections += [Section("changes", "What changed", "Key figures against the last report.", changed)]
     statistics = text_statistics(data)
     sections += [_section(*part) for part in _parts(data, examples, exempt, contrast, statistics)]
@@ -95,7 +97,7 @@ def build_report(
         ),
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
-        claim=claim,
+        claim=claim and {**claim, "confirmatory": registration.confirmatory},
         statistics=statistics.to_csv(index=False),
     )
 

@@ -40,7 +40,8 @@ def claim(found: Row) -> str:
     return (
         f"{verdict(one)}: {one['variant']} over {one['against']}, {TITLES[one['metric']]} on {one['subset']}, "
         f"{signed(one['mean'])} points {_between(one)}, p = {one['p']:.3g}. The interval counts scenes, instances, generator, "
-        f"base and fine-tuning, by {len(found['draws'])} draws of the scenes; the rule is p < 0.05 of this one test."
+        f"base and fine-tuning, by {len(found['draws'])} draws of the scenes; the rule is p < 0.05 of this one test. "
+        f"{found['registration']['reason']}"
     )
 
 
@@ -48,9 +49,7 @@ def study_page(found: Row) -> str:
     """Return the page of what ``study.json`` holds."""
     cells = len(found["contrast"]["cells"])
     sections = [
-        Section(
-            "claim", "The claim", "Named in params.yaml (report.contrast) before the run.", _claim(found)
-        ),
+        Section("claim", "The claim", found["registration"]["reason"], _claim(found)),
         Section(
             "components", "Where the spread comes from", "Variance components of one run.", _parts(found)
         ),

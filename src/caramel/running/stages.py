@@ -163,6 +163,8 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     peak = max(peak, process.memory_info().rss)
     # The clock may have been set back since the process was started: the block's own time is no less.
     seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
-    row = Timing(stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20)
+    row = Timing(
+        stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20, began=process.create_time()
+    )
     with TIMINGS.open("a", encoding="utf-8") as stream:
         stream.write(row.model_dump_json() + "\n")

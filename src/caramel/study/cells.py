@@ -46,14 +46,15 @@ def cells(draws: Sequence[tuple[int, int]]) -> list[Cell]:
 def seeds(config: Config, cell: Cell) -> dict[str, int | list[int]]:
     """Return the seeds of a cell by dotted key: those of the config, each on by a step for what it is within.
 
-    The first cell has the config's own seeds. Those of the scenes go on per draw, a generator's per draw and generator, a
-    base's per draw and base, those of fine-tuning per draw, generator and base.
+    No cell has the config's own seeds: figures on those are known before the study, and a test on them again confirms
+    nothing. The seeds of the scenes go on per draw, a generator's per draw and generator, a base's per draw and base, those
+    of fine-tuning per draw, generator and base.
 
     Raises:
         ConfigError: a seed would be larger than a seed may be.
     """
     values = config.model_dump()
-    draw = OF_A_DRAW * cell.scenes
+    draw = OF_A_DRAW * (cell.scenes + 1)
     generator, base = OF_A_GENERATOR * cell.generator, OF_A_BASE * cell.base
     steps = {
         "scenes": draw,

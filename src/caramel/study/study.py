@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from caramel.profile import read_profile
 from caramel.statistics import Seeds, holm, over_seeds
 from caramel.study import cells, workspace
 from caramel.study.components import Component, components, factors, instances_variance
+from caramel.study.plans import Registration, check_registration
 from caramel.study.power import Design, detectable, needed, power, variance_of_mean
 
 BENCHMARK = "instances"
@@ -159,11 +161,22 @@ def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
     return [figure(runs, *key) for key in dict.fromkeys([first, *asked])]
 
 
-def summary(ran: Ran, config: Config, commit: str) -> dict[str, Any]:
+def check_plan(config: Config, root: Path, began: date) -> Registration:
+    """Return whether a study is confirmatory; ``began``: the day on which its first cell was run.
+
+    Raises:
+        ConfigError: the file of the plan is missing or broken.
+    """
+    drawn = [cells.seeds(config, cell)["scenes.seed"] for cell in cells.cells(config.study.draws)]
+    plan_path = None if config.report.plan is None else root / config.report.plan
+    return check_registration(plan_path, config.report.contrast, [int(seed) for seed in drawn], began)
+
+
+def summary(ran: Ran, config: Config, commit: str, registration: Registration) -> dict[str, Any]:
     """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
 
-    The contrast is one test that was named beforehand: it is shown if p < 5 % and the difference is above 0. All others are
-    corrected by Holm over all of them together; shown are differences, above 0 or below.
+    The contrast is one test: it is shown if p < 5 % and the difference is above 0; ``registration`` says whether it is
+    confirmatory. All others are corrected by Holm over all of them together; shown are differences, above 0 or below.
     """
     contrast = config.report.contrast
     first, *others = figures(ran.runs, contrast)
@@ -180,6 +193,7 @@ def summary(ran: Ran, config: Config, commit: str) -> dict[str, Any]:
         "draws": [list(pair) for pair in config.study.draws],
         "seeds": len(config.finetune.seeds),
         "effect": config.study.effect,
+        "registration": registration._asdict(),
         "contrast": {
             **_row(first),
             "shown": first.p < ALPHA and first.over_draws.mean > 0,

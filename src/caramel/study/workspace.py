@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Never
 
@@ -25,14 +26,16 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.profile import write_profile
 from caramel.running.dvc_state import refuse_beside
 from caramel.running.work_folder import WORK
+from caramel.storage.files import write_atomically
 from caramel.storage.plain_yaml import read_yaml
 
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs
 LOG = "study.log"
+BEGAN = "began.txt"  # the day on which the first cell was run there
 POLL = 0.2  # seconds between looks at what DVC says
 SAID = 25  # lines of it that are shown when a cell fails
-_COPIED = ("pipelines", "expectations", "params")
+_COPIED = ("pipelines", "expectations", "params", "plans")
 _CODE = ("src", "code")  # caramel's own sources, or what a project of one's own lists of the installed ones
 _FILES = ("dvc.yaml", ".dvcignore", ".dvc/config")
 _STAGE = re.compile(r"(?:Running stage|Stage) '(\w+)'(:| is cached| didn't change)")
@@ -58,6 +61,26 @@ def held(folder: Path) -> Iterator[None]:
             yield
     except Timeout:
         raise ResourceError(f"A study is running already in {folder}. Wait for it, or end it.") from None
+
+
+def read_first_day(folder: Path) -> date:
+    """Return the day (UTC) on which a study began in the folder, which is today for a new one.
+
+    Cells that were run in the folder by an earlier study are taken up, so the day is that of the first of them.
+
+    Raises:
+        ConfigError: the file that holds it is broken.
+    """
+    path = folder / BEGAN
+    if not path.exists():
+        write_atomically(path, lambda new: new.write_text(f"{datetime.now(UTC).date()}\n", encoding="utf-8"))
+    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"{path} must hold a day as in 2026-11-22, not {text!r:.80}. Remove {folder}."
+        ) from error
 
 
 def prepare(root: Path, folder: Path) -> None:

@@ -42,7 +42,7 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "seeds_b": "training seeds of b",
 }
 Place = tuple[str, str]  # subset and metric of a column of a table
-DIFFERENCE_COLUMNS = ("a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p")
+DIFFERENCE_COLUMNS = ("benchmark", "a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p")
 FLIPS_PER_TEST = 100  # so that Holm's correction of the smallest p that flips can give leaves 1 %
 
 

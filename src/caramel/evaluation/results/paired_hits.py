@@ -67,7 +67,7 @@ def compare_hits(
     samples = resampled_means(columns, clusters, resamples=resamples, seed=seed)
     of_images = standard_errors(layout.with_macro(samples, point), images) ** 2 + _of_one_more(totals, n)
     values = [layout.with_macro(_over_instances(side, subsets), point) for side in (a, b)]
-    error, quantile, t_test = _combined(difference, of_images, images, values)
+    error, quantile, t_test = combine_variances(difference, of_images, images, values)
     flipped = np.where(np.isnan(difference), np.nan, sign_flip_p(totals, seed, flips))
     won, lost = (layout.of_macro(counts) for counts in _discordant(a, b, subsets))
     return pd.DataFrame(
@@ -113,10 +113,10 @@ def _over_instances(side: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) 
     return np.stack([means(by_subset(hits, subsets)) for hits in side])
 
 
-def _combined(
+def combine_variances(
     difference: Floats, of_images: Floats, images: npt.NDArray[np.int64], values: Sequence[Floats]
 ) -> tuple[Floats, Floats, Floats | None]:
-    """Return standard error and t quantile of each difference, and the p-value of its t test.
+    """Return standard error and t quantile of each difference, and the p-value of its t test; see the module.
 
     Args:
         difference: (m,).

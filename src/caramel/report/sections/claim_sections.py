@@ -1,4 +1,4 @@
-"""Sections on what is claimed: the comparison that was named beforehand, and all others."""
+"""Sections on what is claimed: the comparison that the page opens with, and all others."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, interval, signed
-from caramel.report.inputs import Skipped, read_csv
-from caramel.report.sections.model_rows import MAIN, Row, keyed
+from caramel.report.sections.claim_parts import FORM_TITLES, forms_block, parts_block, select_comparison
+from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
 from caramel.statistics import holm
+from caramel.study.plans import Registration
 
 
 def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
-    """Return paired differences between the variants and the base; all but the contrast are explorations."""
-    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
-    if rows.empty:
+    """Return paired differences between the variants and the base in both forms; all but the contrast are explorations."""
+    if read_differences(data, FORM).empty:
         return [NoteBlock("Only one model was scored: there is nothing to compare.")]
+    blocks: list[Block] = [_differences_table(data, FORM, contrast)]
+    if not read_differences(data, SOURCE_FORM).empty:
+        blocks.append(_differences_table(data, SOURCE_FORM, None))
+    return blocks
+
+
+def _differences_table(data: Path, benchmark: str, contrast: Mapping[str, str] | None) -> TableBlock:
+    """Return the differences of one form; ``contrast`` is marked, and is not in the family that Holm corrects over."""
+    rows = read_differences(data, benchmark)
     columns = [c for c in MAIN if c.subset in set(rows["subset"])]
     found = keyed(rows, "a", "b", "subset", "metric")
     pairs = dict.fromkeys(zip(rows["a"], rows["b"], strict=True))
     keys = [(a, b, c.subset, c.metric) for a, b in pairs for c in columns]
-    others = [key for key in keys if not _is_contrast(key, contrast)]
+    others = [key for key in keys if contrast is None or not _is_contrast(key, contrast)]
     p = holm(np.array([found[key]["p"] for key in others], float))
     shown = dict(zip(others, p < ALPHA, strict=True))
     lines = [
@@ -38,17 +46,23 @@ def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
         ]
         for a, b in pairs
     ]
+    but = "" if contrast is None else " but for the one that the page opens with, which is marked"
+    together = (
+        ""
+        if contrast is None
+        else " That one is tested by itself at 5 %, so the chance of at least one false finding in the claim and this table is up to 10 %."
+    )
     note = (
         "Percentage points on the same instances. Brackets: 95 % interval of the paired difference, over images "
-        f"and training seeds, not corrected. Coloured: p < 0.05 after Holm's correction over the {len(others)} comparisons "
-        "of this table but for the one that was named beforehand, which is marked."
+        f"and training seeds, not corrected. Coloured: p < 0.05 after Holm correction over the {len(others)} comparisons "
+        f"of this table{but}.{together}"
     )
     head = ("Difference", *(c.title for c in columns))
-    return [TableBlock("", head, lines, note=note)]
+    return TableBlock(FORM_TITLES[benchmark], head, lines, note=note, folded=contrast is None)
 
 
 def _is_contrast(key: tuple[str, str, str, str], contrast: Mapping[str, str]) -> bool:
-    """Return whether a difference, or its opposite, is the one that was named beforehand."""
+    """Return whether a difference, or its opposite, is the one that the page opens with."""
     asked = {contrast["variant"], contrast["against"]}
     return {key[0], key[1]} == asked and key[2:] == (contrast["subset"], contrast["metric"])
 
@@ -66,7 +80,7 @@ def _between(row: Mapping[Any, Any]) -> str:
 
 
 def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
-    """Return the comparison that was named beforehand: its names, difference, interval, p and whether it is shown to be above 0.
+    """Return the claim: its names, difference, interval, p, whether it is shown to be above 0, and its parts by subtype.
 
     Args:
         data: the folder of the stages' outputs.
@@ -75,17 +89,9 @@ def claim_of(data: Path, contrast: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         Skipped: nothing was evaluated, or not this.
     """
-    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
-    for row in rows.dropna(subset=["difference", "p"]).to_dict("records"):
-        if _is_contrast((row["a"], row["b"], row["subset"], row["metric"]), contrast):
-            sign = 1 if row["a"] == contrast["variant"] else -1
-            low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
-            numbers = {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
-            shown = row["p"] < ALPHA and numbers["difference"] > 0
-            return {**contrast, **{k: round(n, 6) for k, n in numbers.items()}, "shown": shown}
-    raise Skipped(
-        f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {contrast['subset']}"
-    )
+    found = select_comparison(data, contrast, contrast["subset"], FORM)
+    shown = bool(found["p"] < ALPHA and found["difference"] > 0)
+    return {**contrast, **{k: round(n, 6) for k, n in found.items()}, "shown": shown}
 
 
 def verdict(found: Mapping[str, Any]) -> str:
@@ -95,8 +101,8 @@ def verdict(found: Mapping[str, Any]) -> str:
     return "The opposite is shown" if found["p"] < ALPHA else "Not shown"
 
 
-def claim_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
-    """Return the claim in words."""
+def claim_section(data: Path, contrast: Mapping[str, str], registration: Registration) -> list[Block]:
+    """Return the claim in words, whether it is confirmatory, its parts by subtype, and both forms."""
     found = claim_of(data, contrast)
     text = (
         f"{verdict(found)} of this run's models: {found['variant']} over {found['against']}, "
@@ -104,4 +110,8 @@ def claim_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
         "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
         "have one seed each here. `caramel study` counts all of them."
     )
-    return [NoteBlock(text, "good" if found["shown"] else "plain")]
+    blocks: list[Block] = [
+        NoteBlock(text, "good" if found["shown"] and registration.confirmatory else "plain"),
+        NoteBlock(registration.reason),
+    ]
+    return [*blocks, parts_block(data, contrast), forms_block(data, contrast)]

@@ -10,6 +10,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
+from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.retained import KEPT
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, variant_of
 from caramel.report.inputs import read_csv, read_json
@@ -44,11 +45,6 @@ FINER = (
 )
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
 RETAINED = frozenset(kept.benchmark for kept in KEPT.values())  # that say what a variant lost
-COMPOUNDS = tuple(
-    Column(f"{title}, {subset}", metric, subset)
-    for title, metric in (("SugarCrepe", "accuracy"), ("I2T", "i2t"), ("T2I", "t2i"), ("Group", "group"))
-    for subset in tables.COMPOUNDS
-)
 Row = dict[Any, Any]
 
 
@@ -103,6 +99,15 @@ def read_further(data: Path) -> pd.DataFrame:
     kept = metrics["benchmark"].isin(RETAINED) & metrics["variant"].isin(variants["variant"])
     known = _is_ours(metrics, variants) | (metrics["benchmark"] == SOURCE_FORM) | kept
     return metrics[~known]
+
+
+def read_differences(data: Path, benchmark: str) -> pd.DataFrame:
+    """Return ``differences.csv`` of one form of the assembled instances; no row where there is none.
+
+    Errors as in ``read_variants``.
+    """
+    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
+    return rows[rows["benchmark"] == benchmark]
 
 
 def _all_metrics(data: Path) -> pd.DataFrame:

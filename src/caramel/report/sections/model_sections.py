@@ -10,7 +10,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS
-from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS, leaders
+from caramel.evaluation.results.comparison import leaders
 from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
 from caramel.report.blocks import (
     MISSING,
@@ -25,13 +25,16 @@ from caramel.report.blocks import (
 from caramel.report.figures import bars_figure, curves_figure
 from caramel.report.inputs import Skipped, read_csv
 from caramel.report.sections.attacker_sections import joint_tables
+from caramel.report.sections.claim_parts import compounds_blocks
 from caramel.report.sections.model_rows import (
-    COMPOUNDS,
     FINER,
+    FORM,
     MAIN,
+    SOURCE_FORM,
     Column,
     Row,
     keyed,
+    read_differences,
     read_further,
     read_metrics,
     read_source_form,
@@ -54,10 +57,10 @@ def models_section(data: Path) -> list[Block]:
         "those instances cannot be separated in both directions. GroupMatch: the right assignment of both "
         "captions to both images beats the swapped one; its chance is 50, so it is not comparable with Group."
     )
-    tests = _tests(data)
+    tests = _tests(data, FORM)
     return [
         _models_table("", MAIN, variants, metrics, tests, f"{note} {NOTE}", beside=retained_columns(data)),
-        *_compounds_table(variants, metrics, tests),
+        *compounds_blocks(data),
         *_source_form_table(data),
         *joint_tables(data),
         _models_table("Finer metrics", FINER, variants, metrics, tests, "", folded=True),
@@ -66,25 +69,14 @@ def models_section(data: Path) -> list[Block]:
     ]
 
 
-def _tests(data: Path) -> Tests:
+def _tests(data: Path, benchmark: str) -> Tests:
     """Return the p-value of two models, in the order of their names, in a column; not corrected."""
-    rows = read_csv(data / "evaluate/differences.csv", DIFFERENCE_COLUMNS)
+    rows = read_differences(data, benchmark)
     keys = zip(rows["a"], rows["b"], rows["subset"], rows["metric"], strict=True)
     return {
         (*sorted((str(a), str(b))), str(subset), str(metric)): float(p)
         for (a, b, subset, metric), p in zip(keys, rows["p"], strict=True)
     }
-
-
-def _compounds_table(variants: pd.DataFrame, metrics: pd.DataFrame, tests: Tests) -> list[Block]:
-    """Return every metric on seen and on unseen compounds, where that is known and there are both."""
-    if not {*tables.COMPOUNDS} <= {*variants["subset"]}:
-        return []
-    note = (
-        "Without add. Seen: the pictures of train show every noun with its colour, every relation between two nouns and "
-        "every number of objects that the two captions say; unseen: one at least is shown in test alone."
-    )
-    return [_models_table("Seen and unseen compounds", COMPOUNDS, variants, metrics, tests, note)]
 
 
 def _source_form_table(data: Path) -> list[Block]:
@@ -94,10 +86,10 @@ def _source_form_table(data: Path) -> list[Block]:
         return []
     note = (
         "The same instances, but for the positive images: here they are those of the source, while the negative ones are "
-        "drawn. So pictures alone tell which is which. Not tested: nothing is bold."
+        "drawn. So images alone tell which is which. Bold as above, by the tests of this form."
     )
-    variants = summarise_variants(metrics)
-    return [_models_table("With the positive images of the source", MAIN, variants, metrics, {}, note)]
+    variants, tests = summarise_variants(metrics), _tests(data, SOURCE_FORM)
+    return [_models_table("With the positive images of the source", MAIN, variants, metrics, tests, note)]
 
 
 def _models_table(

@@ -1,0 +1,242 @@
+"""Writes the figures of README.md and docs/results.md from the tables of a run: `make figures`, after `dvc repro`.
+
+Both pages hold blocks between `<!-- figures: NAME -->` and `<!-- end -->`; nothing in them is written by hand, and no figure
+of a run stands outside of them. What the blocks hold is kept in docs/figures.json, with the commit, the machine, and DVC's
+hashes of the outputs that they were read from; `tests/test_figures.py` compares it with the pages and with dvc.lock.
+
+    python docs/figures.py                              # of the run in data/
+    python docs/figures.py --audit "SugarCrepe=FOLDER"  # also what text alone tells of other sets, a minute or more for each
+    python docs/figures.py --pages                      # only the pages, from docs/figures.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from caramel.config import Config, load
+from caramel.release.pin import locked_outs
+from caramel.report.blocks import MISSING, Block, NoteBlock, TableBlock, interval, percent, signed
+from caramel.report.sections import (
+    attacker_sections,
+    claim_parts,
+    claim_sections,
+    detector_sections,
+    image_sections,
+    model_sections,
+    retained_sections,
+)
+from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
+from caramel.running.timings import last_run
+from caramel.running.tracking import git_commit
+from caramel.study.plans import Registration, check_registration
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("README.md", "docs/results.md")
+KEPT = ROOT / "docs" / "figures.json"
+READ = (
+    "data/assemble",
+    "data/evaluate",
+    "data/filter_images",
+    "data/image_scores",
+    "data/refine",
+    "data/scores",
+)
+BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+TYPES = ("all", "replace", "swap", "only", "add")
+METRICS = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
+
+
+def format_table(table: TableBlock) -> str:
+    """Return a table of the report as Markdown, without its caption; the smaller line of a cell follows its text."""
+    rows = [[" ".join(filter(None, (cell.text, cell.note))) for cell in row] for row in table.rows]
+    lines = [list(table.head), ["---"] * len(table.head), *rows]
+    text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+    return f"{text}\n\n{table.note}" if table.note else text
+
+
+def format_blocks(blocks: Sequence[Block]) -> str:
+    """Return the texts and tables of a section as Markdown; its images are in the report alone."""
+    parts = []
+    for block in blocks:
+        if isinstance(block, NoteBlock):
+            parts.append(block.text)
+        elif isinstance(block, TableBlock) and not block.folded:
+            parts.append(
+                f"**{block.caption}**\n\n{format_table(block)}" if block.caption else format_table(block)
+            )
+    return "\n\n".join(parts)
+
+
+def headline(data: Path, config: Config) -> str:
+    """Return the four metrics of base and variants on all types but *add*, with their spread over seeds."""
+    rows = keyed(read_variants(data), "variant", "subset", "metric")
+    lines = []
+    for name in dict.fromkeys(key[0] for key in rows):
+        cells = []
+        for metric in METRICS:
+            row = rows[name, "without_add", metric]
+            spread = "" if row["seeds"] < 2 else f" ± {percent(row['sd'])}"
+            cells.append(f"{percent(row['mean'])}{spread}")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    head = f"| model | {' | '.join(METRICS.values())} |\n|{'---|' * 5}"
+    return "\n".join([head, *lines])
+
+
+def claim_sentences(data: Path, config: Config, registration: Registration) -> str:
+    """Return the claim in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
+    contrast = config.report.contrast.model_dump()
+    found = claim_sections.claim_of(data, contrast)
+    parts = claim_parts.compute_parts(data, contrast).sort_values("part", ascending=False)
+    largest = parts.iloc[0]
+    rest = ", ".join(f"{row.subtype} {signed(row.part)}" for row in parts.iloc[1:].itertuples())
+    bounds = interval(found["ci_low"], found["ci_high"], difference=True)
+    title = METRICS[contrast["metric"]]
+    other = claim_parts.select_comparison(data, contrast, contrast["subset"], SOURCE_FORM)
+    between = interval(other["ci_low"], other["ci_high"], difference=True)
+    return "\n".join(
+        [
+            f"- {contrast['variant']} against {contrast['against']}: {title} {signed(found['difference'])} points {bounds}, "
+            f"p = {found['p']:.2g} ({claim_sections.verdict(found).lower()}).",
+            f"- By subtype, as parts of that difference: {largest['subtype']} {signed(largest['part'])} "
+            f"{interval(largest['part_low'], largest['part_high'], difference=True)}; {rest}. The runs differ on "
+            f"{int(parts['differ'].sum()):,} of {int(parts['n'].sum()):,} instances; the others are right in every run or in none.",
+            f"- With the positive images of the source instead of drawn ones: {signed(other['difference'])} points {between}, "
+            f"p = {other['p']:.2g}.",
+            f"- {registration.reason}",
+        ]
+    )
+
+
+def significant(data: Path, config: Config) -> str:
+    """Return which exploratory differences of each form are left after Holm correction, as the report colours them."""
+    sections = claim_sections.differences_section(data, config.report.contrast.model_dump())
+    lines = []
+    for table in (block for block in sections if isinstance(block, TableBlock)):
+        marked = [
+            f"{row[0].text}, {title}: {cell.text} {cell.note}"
+            for row in table.rows
+            for title, cell in zip(table.head, row, strict=True)
+            if cell.mark in ("up", "down")
+        ]
+        lines.append(f"- {table.caption}: {'; '.join(marked) or 'none'}.")
+    return "\n".join(lines)
+
+
+def made(config: Config) -> str:
+    """Return where and from what the figures were made."""
+    model = next(
+        (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
+        platform.processor() or platform.machine(),
+    )  # fmt: skip
+    return (
+        f"Written by `make figures` at commit {git_commit(ROOT)[:12]} from a run of profile `{config.profile}` on "
+        f"{os.cpu_count()} cores of {model}."
+    )
+
+
+def audit(data: Path) -> dict[str, Any]:
+    """Return what the best text-only attacker of `caramel audit` has on a set: accuracy and interval in [0, 1], by type."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [str(Path(sys.executable).with_name("caramel")), "audit", str(data), "--out", out]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        found = json.loads(Path(out, "audit.json").read_text(encoding="utf-8"))["best_blind_attacker"]
+    overall = {"accuracy": found["overall"]["micro"]} | {
+        end: found["overall"][end] for end in ("ci_low", "ci_high")
+    }
+    keys = ("accuracy", "ci_low", "ci_high")
+    return {"all": overall} | {name: {key: of[key] for key in keys} for name, of in found["by_type"].items()}
+
+
+def audits_table(audits: Mapping[str, Mapping[str, Mapping[str, float]]]) -> str:
+    """Return what text alone tells of each set, by type, in per cent."""
+    lines = [["negatives of", *TYPES], ["---"] * (1 + len(TYPES))]
+    for name, found in audits.items():
+        cells = [
+            f"{percent(found[t]['accuracy'])} {interval(found[t]['ci_low'], found[t]['ci_high'])}"
+            if t in found
+            else MISSING
+            for t in TYPES
+        ]
+        lines.append([name, *cells])
+    note = "Per cent; chance is 50. Brackets: 95 % intervals. Refinement leaves *add* as it is, where the longer caption is the negative one."
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + f"\n\n{note}"
+
+
+def blocks_of_run(config: Config) -> dict[str, str]:
+    """Return every block that is made from ``data/``."""
+    data, contrast = ROOT / "data", config.report.contrast.model_dump()
+    plan = ROOT / config.report.plan if config.report.plan else None
+    registration = check_registration(
+        plan, config.report.contrast, [config.scenes.seed], last_run("evaluate", config.profile)
+    )
+    registration = registration._replace(reason=registration.reason.replace(f"{ROOT}/", ""))
+    makers: Mapping[str, Callable[[], str]] = {
+        "made": lambda: made(config),
+        "headline": lambda: headline(data, config),
+        "claim": lambda: claim_sentences(data, config, registration),
+        "parts": lambda: format_table(claim_parts.parts_block(data, contrast)),
+        "forms": lambda: format_table(claim_parts.forms_block(data, contrast)),
+        "significant": lambda: significant(data, config),
+        "compounds": lambda: format_blocks(claim_parts.compounds_blocks(data)),
+        "models": lambda: format_blocks(model_sections.models_section(data)[:1]),
+        "retained": lambda: format_blocks(retained_sections.retained_section(data)),
+        "images": lambda: format_blocks(image_sections.yield_section(data)),
+        "attackers": lambda: format_blocks(attacker_sections.pictures_section(data)),
+        "detectors": lambda: format_blocks(detector_sections.detectors_section(data)),
+    }
+    return {name: make() for name, make in makers.items()}
+
+
+def fill(text: str, blocks: Mapping[str, str]) -> str:
+    """Return a page with its blocks.
+
+    Raises:
+        KeyError: it has a block that nothing makes.
+    """
+    return BLOCK.sub(lambda match: f"{match[1]}{blocks[match[2]]}\n{match[3]}", text)
+
+
+def write_pages(blocks: Mapping[str, str]) -> None:
+    """Put the blocks into the pages."""
+    for name in PAGES:
+        path = ROOT / name
+        path.write_text(fill(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
+
+
+def main() -> None:
+    """Read the tables, and write docs/figures.json and the pages."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--audit", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--pages", action="store_true")
+    asked = parser.parse_args()
+    os.chdir(ROOT)
+    old = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"audits": {}}
+    if not asked.pages:
+        config = load()
+        locked = locked_outs(ROOT)
+        named = [("this run, refined", "data/assemble"), *(each.split("=", 1) for each in asked.audit)]
+        audits = old["audits"] | {name: audit(Path(folder)) for name, folder in named}
+        old = {
+            "profile": config.profile,
+            "outs": {path: digest for path, digest in locked.items() if path.startswith(READ)},
+            "audits": audits,
+            "blocks": blocks_of_run(config) | {"text": audits_table(audits)},
+        }
+        KEPT.write_text(json.dumps(old, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write_pages(old["blocks"])
+
+
+if __name__ == "__main__":
+    main()

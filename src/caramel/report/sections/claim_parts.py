@@ -1,0 +1,202 @@
+"""What the claim is made of: its parts by subtype, what it is in the benchmark's other form, and by compounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.evaluation.results.paired_hits import ALPHA
+from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS
+from caramel.evaluation.results.standardised import INTERACTION, STANDARDISED_COLUMNS
+from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, interval, percent, signed
+from caramel.report.inputs import Skipped, read_csv
+from caramel.report.sections.model_rows import FORM, SOURCE_FORM, keyed, read_differences, read_variants
+
+FORM_TITLES = {FORM: "Drawn positives", SOURCE_FORM: "Positives of the source"}
+METRIC_TITLES = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
+
+
+def select_comparison(
+    data: Path, contrast: Mapping[str, str], subset: str, benchmark: str
+) -> dict[str, float]:
+    """Return the row of the contrast's two models on a subset, as variant minus the other.
+
+    Raises:
+        Skipped: nothing was evaluated, or not this.
+    """
+    found = _find_comparison(read_differences(data, benchmark), {**contrast, "subset": subset})
+    if math.isnan(found["difference"]) or math.isnan(found["p"]):
+        raise Skipped(
+            f"{contrast['variant']} was not compared with {contrast['against']} by {contrast['metric']} on {subset}"
+        )
+    return found
+
+
+def _find_comparison(rows: pd.DataFrame, contrast: Mapping[str, str]) -> dict[str, float]:
+    """Return difference (variant minus the other), ci_low, ci_high and p; NaN where the two were not compared."""
+    those = rows[(rows["metric"] == contrast["metric"]) & (rows["subset"] == contrast["subset"])]
+    for row in those.to_dict("records"):
+        if {row["a"], row["b"]} == {contrast["variant"], contrast["against"]}:
+            return _turn(row, contrast["variant"])
+    return dict.fromkeys(("difference", "ci_low", "ci_high", "p"), math.nan)
+
+
+def _turn(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
+    """Return the difference with ``variant`` as the first of both."""
+    sign = 1 if row["a"] == variant else -1
+    low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
+    return {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
+
+
+def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
+    """Return the claim by subtype: a row for each subtype of the contrast's subset.
+
+    Columns: subtype, n, floor, ceiling, differ (instances; see ``separability``), base value and value of the variant in
+    [0, 1], difference with its interval, and ``part``, ``part_low``, ``part_high``: what the subtype adds to the
+    claim, its share of the instances times its difference. The parts add up to the claim where every instance has a
+    subtype and all models scored it.
+
+    Raises:
+        Skipped: nothing was evaluated, or not this.
+    """
+    metric = contrast["metric"]
+    separable = read_csv(data / "evaluate/separability.csv", SEPARABILITY_COLUMNS)
+    separable = separable[(separable["benchmark"] == FORM) & (separable["metric"] == metric)].set_index(
+        "subset"
+    )
+    differences = read_differences(data, FORM)
+    values = keyed(read_variants(data), "variant", "subset", "metric")
+    subtypes = [s for s in tables.SUBTYPES if s in separable.index and separable["n"][s] > 0]
+    if contrast["subset"] != "all":  # ``seen`` and ``unseen`` are within it
+        subtypes = [s for s in subtypes if not s.startswith("add")]
+    total = sum(int(separable["n"][s]) for s in subtypes)
+    rows = []
+    for subtype in subtypes:
+        found = _find_comparison(differences, {**contrast, "subset": subtype})
+        share = int(separable["n"][subtype]) / total
+        named = {"difference": "part", "ci_low": "part_low", "ci_high": "part_high"}
+        rows.append(
+            {
+                "subtype": subtype,
+                **{name: int(separable[name][subtype]) for name in ("n", "floor", "ceiling", "differ")},
+                "value_against": values[contrast["against"], subtype, metric]["mean"],
+                "value_variant": values[contrast["variant"], subtype, metric]["mean"],
+                **found,
+                **{name: share * found[key] for key, name in named.items()},
+            }
+        )
+    if not rows:
+        raise Skipped("no instance has a subtype")
+    return pd.DataFrame(rows)
+
+
+def parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
+    """Return the claim by subtype as a table."""
+    rows = compute_parts(data, contrast)
+    lines = [
+        [
+            Cell(str(row["subtype"])),
+            Cell(count(row["n"])),
+            *(Cell(percent(row[name] / row["n"])) for name in ("floor", "ceiling")),
+            Cell(count(row["differ"])),
+            *(Cell(percent(row[name])) for name in ("value_against", "value_variant")),
+            Cell(signed(row["difference"]), interval(row["ci_low"], row["ci_high"], difference=True)),
+            Cell(signed(row["part"]), interval(row["part_low"], row["part_high"], difference=True)),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    sums = rows[["n", "floor", "ceiling", "differ", "part"]].sum()
+    shares = (Cell(percent(sums[name] / sums["n"])) for name in ("floor", "ceiling"))
+    blank = (Cell("") for _ in range(3))
+    lines.append(
+        [
+            Cell("sum"),
+            Cell(count(sums["n"])),
+            *shares,
+            Cell(count(sums["differ"])),
+            *blank,
+            Cell(signed(sums["part"])),
+        ]
+    )
+    head = (
+        "Subtype", "Instances", "At the floor", "At the ceiling", "Runs differ",
+        contrast["against"], contrast["variant"], "Difference", "Part of the claim",
+    )  # fmt: skip
+    note = (
+        f"{METRIC_TITLES[contrast['metric']]} in per cent, differences in points; brackets: 95 % intervals, not corrected. At the "
+        "floor: no run of any model of this page has the instance right; at the ceiling: every run has. Such instances tell no model from another. "
+        "Part of the claim: the subtype's share of the instances times its difference; the parts add up to the claim over all types but add."
+    )
+    return TableBlock("The claim by subtype", head, lines, note=note)
+
+
+def forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
+    """Return the claim's variant against every other model, in both forms of the benchmark."""
+    columns = {form: read_differences(data, form) for form in FORM_TITLES}
+    columns = {form: rows for form, rows in columns.items() if not rows.empty}
+    variant = contrast["variant"]
+    lines = []
+    for other in (name for name in dict.fromkeys(read_variants(data)["variant"]) if name != variant):
+        cells = [_form_cells(rows, {**contrast, "against": other}) for rows in columns.values()]
+        lines.append([Cell(f"{variant} − {other}"), *(cell for pair in cells for cell in pair)])
+    head = ("Difference", *(text for form in columns for text in (FORM_TITLES[form], "p")))
+    note = (
+        f"{METRIC_TITLES[contrast['metric']]} on {contrast['subset']}, points; brackets: 95 % intervals; p of each test by itself, not corrected. "
+        "Drawn: both images of an instance come out of the generator. Of the source: the positive image is the one that the "
+        "caption was written for, so pixels alone tell the two images apart."
+    )
+    return TableBlock("In both forms", head, lines, note=note)
+
+
+def _form_cells(rows: pd.DataFrame, contrast: Mapping[str, str]) -> tuple[Cell, Cell]:
+    """Return difference and p of a comparison in one form."""
+    found = _find_comparison(rows, contrast)
+    between = interval(found["ci_low"], found["ci_high"], difference=True)
+    p = MISSING if math.isnan(found["p"]) else f"{found['p']:.2g}"
+    return Cell(signed(found["difference"]), between), Cell(p)
+
+
+def compounds_blocks(data: Path) -> list[Block]:
+    """Return figures on seen and unseen compounds at equal shares of the subtypes, and the tests of their difference."""
+    rows = read_csv(data / "evaluate/compounds.csv", STANDARDISED_COLUMNS)
+    rows = rows[rows["benchmark"] == FORM].fillna({"b": ""})
+    if rows.empty:
+        return []
+    note = (
+        "Seen and unseen compounds have other shares of the subtypes, which differ far more: here each subtype weighs as much in both. "
+        "Per cent, differences in points; brackets: 95 % intervals over images and training seeds. Seen − unseen: the interaction of "
+        f"training and compounds, with its own p, not corrected. {_count_significant(rows)}"
+    )
+    head = ("Group", "Seen", "Unseen", "Seen − unseen", "p")
+    return [TableBlock("Seen and unseen compounds", head, _compound_lines(rows), note=note)]
+
+
+def _count_significant(rows: pd.DataFrame) -> str:
+    tested = rows[(rows["compounds"] == INTERACTION) & (rows["b"] != "")]
+    below = int((tested["p"] < ALPHA).sum())
+    return f"Of the {len(tested)} interactions of two models in all four metrics {below} have p < 0.05."
+
+
+def _compound_lines(rows: pd.DataFrame) -> list[list[Cell]]:
+    """Return a line for each model and each pair, by Group."""
+    lines = []
+    of_group = rows[rows["metric"] == "group"]
+    for (a, b), of in of_group.groupby(["a", "b"], sort=False):
+        found = of.set_index("compounds")
+        text = signed if b else percent
+        cells = [
+            Cell(
+                (signed if name == INTERACTION else text)(value),
+                interval(low, high, difference=bool(b) or name == INTERACTION),
+            )
+            for name, value, low, high in zip(
+                found.index, found["value"], found["ci_low"], found["ci_high"], strict=True
+            )
+        ]
+        lines.append([Cell(f"{a} − {b}" if b else str(a)), *cells, Cell(f"{found['p'][INTERACTION]:.2g}")])
+    return lines

@@ -1,0 +1,93 @@
+"""The figures of README and docs are those of the run whose outputs dvc.lock records, and none is written by hand."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from caramel.release.pin import locked_outs
+from caramel.report.blocks import Cell, NoteBlock, TableBlock
+
+ROOT = Path(__file__).parents[1]
+# A figure of a result: a number with decimals, or one before a per cent sign.
+FIGURE = re.compile(r"\d+\.\d+(?![\w.])|\d+ ?%")
+
+
+def load_tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("figures_of_docs", ROOT / "docs" / "figures.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+tool = load_tool()
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "docs" / "figures.json").read_text(encoding="utf-8"))
+    return found
+
+
+def figures_by_hand(text: str) -> list[str]:
+    """Return the lines of the results outside of the blocks that hold a figure of a run."""
+    plain = tool.BLOCK.sub("", text)
+    return [line for line in plain.splitlines() if FIGURE.search(line)]
+
+
+@pytest.mark.parametrize("page", tool.PAGES)
+def test_the_pages_hold_the_figures_that_the_command_wrote(page: str, kept: dict[str, Any]) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert tool.BLOCK.search(text)
+    assert tool.fill(text, kept["blocks"]) == text
+
+
+def test_an_edited_figure_is_seen(kept: dict[str, Any]) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = tool.BLOCK.search(text)
+    assert block is not None
+    digit = re.search(r"\d", block[0])
+    assert digit is not None
+    place = block.start() + digit.start()
+    edited = f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}"
+    assert tool.fill(edited, kept["blocks"]) == text != edited
+
+
+def test_the_figures_are_of_the_outputs_that_dvc_lock_records(kept: dict[str, Any]) -> None:
+    locked = locked_outs(ROOT)
+    assert kept["outs"]
+    assert kept["outs"] == {path: digest for path, digest in locked.items() if path.startswith(tool.READ)}
+
+
+def test_no_figure_of_a_run_stands_outside_of_the_blocks() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shows = readme[readme.index("## What it shows") : readme.index("## The repository")]
+    results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    ours = results[: results.index("## A study over seeds")]
+    assert figures_by_hand(shows) == []
+    assert figures_by_hand(ours) == []
+    planted = shows.replace("The world is small", "Images raise Group by 3.8 points. The world is small")
+    assert len(figures_by_hand(planted)) == 1
+    assert len(figures_by_hand("Text alone tells 49 % of it.")) == 1
+
+
+def test_a_block_that_nothing_makes_is_an_error() -> None:
+    with pytest.raises(KeyError, match="nobody"):
+        tool.fill("<!-- figures: nobody -->\n<!-- end -->", {})
+
+
+def test_a_table_of_the_report_is_markdown_with_the_smaller_line_of_a_cell_behind_its_text() -> None:
+    table = TableBlock("T", ("Model", "Group"), [[Cell("a|b"), Cell("50.0", "[40, 60]")]], note="Per cent.")
+    wanted = "| Model | Group |\n| --- | --- |\n| a\\|b | 50.0 [40, 60] |\n\nPer cent."
+    assert tool.format_table(table) == wanted
+    assert tool.format_blocks([NoteBlock("A note."), table]) == f"A note.\n\n**T**\n\n{wanted}"
