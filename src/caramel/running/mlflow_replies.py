@@ -28,7 +28,7 @@ def read_reply(response: requests.Response, method: str, url: str, seconds: floa
     """
     with response:
         body = read_body(response, seconds, LARGEST)
-    response._content, response._content_consumed = body, True  # type: ignore[attr-defined]
+    response._content, response._content_consumed = body, True
     response.encoding = response.encoding or "utf-8"  # to guess it takes minutes for some megabytes
     if response.ok and method == "GET" and url.endswith(LISTING) and not _is_listing(json_or_none(body)):
         raise InvalidJSONError("its list of artifacts is none")
