@@ -129,8 +129,14 @@ def evaluate_models(
     ]
     run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
     kept = retained(found.metrics, distances(folders, BASE, held_out[0], run, folder))
-    of_both = (pd.concat(parts, ignore_index=True) for parts in (differences, separable, compounds))
-    return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), *of_both, kept)
+    return Grid(
+        *found[:3],
+        variants=summarise_variants(_ours(found.metrics, tags)),
+        differences=pd.concat(differences, ignore_index=True),
+        separability=pd.concat(separable, ignore_index=True),
+        compounds=pd.concat(compounds, ignore_index=True),
+        retained=kept,
+    )
 
 
 def _held_out(split: str, count: int, seed: int) -> list[Source]:

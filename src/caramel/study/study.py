@@ -167,9 +167,13 @@ def check_plan(config: Config, root: Path, began: date) -> Registration:
     Raises:
         ConfigError: the file of the plan is missing or broken.
     """
-    drawn = [cells.seeds(config, cell)["scenes.seed"] for cell in cells.cells(config.study.draws)]
+    drawn: list[int] = []
+    for cell in cells.cells(config.study.draws):
+        seed = cells.seeds(config, cell)["scenes.seed"]
+        assert isinstance(seed, int), "scenes.seed is one number"
+        drawn.append(seed)
     plan_path = None if config.report.plan is None else root / config.report.plan
-    return check_registration(plan_path, config.report.contrast, [int(seed) for seed in drawn], began)
+    return check_registration(plan_path, config.report.contrast, drawn, began)
 
 
 def summary(ran: Ran, config: Config, commit: str, registration: Registration) -> dict[str, Any]:
