@@ -34,7 +34,7 @@ SIGNS: Mapping[str, Sign] = {
     "colorswap": Sign(_parts("test-*.parquet", "test.json"), ("caption_1", "caption_2")),
     "eqben": Sign(("all_select.json", "eqben_subset_10percent_final.json")),
     "cola": Sign(_parts("COLA_multiobjects_matching_benchmark.json")),
-    "vismin": Sign(("sim_solution.csv",)),
+    "vismin": Sign(_parts("test-*.parquet", "0000.parquet"), ("image_0", "text_0", "text_1", "category")),
     "natural_bench": Sign(("metadata.json", "NaturalBench-Retrieval/metadata.json")),
     "natural_bench_questions": Sign(_parts("train-*.parquet"), ("Question_0", "Image_0_Question_0")),
     "crepe_systematicity": Sign(("syst_vg_hard_negs_*_in_*.csv",)),
