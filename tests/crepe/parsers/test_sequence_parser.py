@@ -25,7 +25,14 @@ from caramel.registry import GRAPH_PARSERS
         ),
         ("(Dog,is,wet),(dog , is , wet),( dog , is , old )", SceneGraph((Node("dog", ("wet", "old")),))),
         ("( fire hydrant )", SceneGraph((Node("fire hydrant"),))),
-        ("( a , on , a ) ( a , on ) ( , is , red ) ( a , b , c , d ) (", SceneGraph(())),
+        ("( a , on ) ( , is , red ) ( a , b , c , d ) (", SceneGraph(())),
+        ("( zebra , follow , zebra )", SceneGraph((Node("zebra"), Node("zebra")), (Edge(0, "follow", 1),))),
+        (
+            "( man , hit , man ) , ( man , is , old ) , ( man , with , bat )",
+            SceneGraph(
+                (Node("man", ("old",)), Node("bat"), Node("man")), (Edge(0, "hit", 2), Edge(0, "with", 1))
+            ),
+        ),
         ("( σκύλος , δίπλα , 🐕 )", SceneGraph((Node("σκύλος"), Node("🐕")), (Edge(0, "δίπλα", 1),))),
         ("A man on a horse.", SceneGraph(())),
         ("", SceneGraph(())),
