@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from released import FACTUAL, released
 from small_language_models import saved, seeded
 
 from caramel.crepe.parsers import sequence_parser
@@ -114,3 +117,25 @@ def test_what_is_no_folder_of_such_a_model_is_an_error(tmp_path: Path) -> None:
     for target, said in (("nowhere", "give the folder"), (str(tmp_path), "seq2seq|cannot be loaded|not")):
         with pytest.raises(BackendError, match=said):
             GRAPH_PARSERS["seq2seq"].load(target, frozenset())
+
+
+def test_the_graphs_of_factuals_test_split_are_read_whole() -> None:
+    """Atoms and compounds are those of the brackets; 18 captions relate things of one name."""
+    with released(FACTUAL, "data", "factual_sg", "random", "test.csv").open(newline="") as file:
+        written = [row["scene_graph"] for row in csv.DictReader(file)]
+    assert len(written) == 1508
+    between_twins = 0
+    for text in written:
+        parts = [
+            tuple(p.strip() for p in inner.split(",")) for inner in re.findall(r"\(([^()]*)\)", text.lower())
+        ]
+        atoms, compounds = set(), set()
+        for subject, relation, other in parts:
+            atoms.add(("obj", subject))
+            atoms |= {("att", other)} if relation == "is" else {("rel", relation), ("obj", other)}
+            compounds.add((other, subject) if relation == "is" else (subject, relation, other))
+        graph = read_graph(text)
+        assert graph.atoms() == atoms, text
+        assert graph.compounds() == compounds, text
+        between_twins += any(a == b for a, relation, b in parts if relation != "is")
+    assert between_twins == 18

@@ -56,7 +56,7 @@ SIGNS: Mapping[str, Sign] = {
     "vg_attribution": Sign(("visual_genome_attribution.json",)),
     "coco_order": Sign(("coco_order.json",)),
     "flickr30k_order": Sign(("flickr30k_order.json",)),
-    "coco_retrieval": Sign(("dataset_coco.json", "captions_val2017.json")),
+    "coco_retrieval": Sign(("dataset_coco.json", "coco_karpathy_test.json", "captions_val2017.json")),
     "flickr30k_retrieval": Sign(("dataset_flickr30k.json",)),
     "vl_checklist": Sign(("Attribute/*/*.json", "Object/*/*/*.json", "Relation/*.json", "Relation/*/*.json")),
     "svo_probes": Sign(("svo_probes.csv",)),
