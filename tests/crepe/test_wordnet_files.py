@@ -50,6 +50,31 @@ def test_a_plural_is_looked_up_by_its_singular_and_its_foils_are_plurals(words: 
     assert not words.covers("obj", "cats", "dogs")
 
 
+@pytest.mark.parametrize(
+    ("plural", "read_as"),
+    [
+        ("men", "man"),  # which WordNet also has as a work force, and "shoes" as a situation
+        ("shoes", "shoe"),
+        ("women", "woman"),
+        ("glasses", "glasses"),  # "(plural) …": they are no plural of the material
+        ("gas", "gas"),  # and no plural of the nerve agent
+        ("glass", "glass"),
+    ],
+)
+def test_a_plural_is_its_singular_before_it_is_a_word_of_its_own(
+    plural: str, read_as: str, words: WordNet
+) -> None:
+    assert words._parts["obj"].base(plural) == read_as
+
+
+def test_men_are_persons_and_shoes_are_no_situation(words: WordNet) -> None:
+    assert words.covers("obj", "person", "men")
+    assert not words.covers("obj", "work force", "men")
+    assert not words.covers("obj", "situation", "shoes")
+    assert words.covers("obj", "spectacles", "glasses")
+    assert not words.covers("obj", "glass", "glasses")
+
+
 def test_files_that_are_missing_or_of_another_version_are_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"lacks index\.noun, data\.noun.*wordnet\.princeton\.edu"):
         wordnet_words(str(tmp_path))

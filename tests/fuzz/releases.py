@@ -231,8 +231,6 @@ def natural_bench_questions() -> None:
 
 
 def vismin() -> None:
-    words = (("T0_I0 > T1_I0 & T1_I1 > T0_I1", "T0_I0 > T0_I1 & T1_I1 > T1_I0"),)
-    words += (("T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"),)
     rows = [
         {
             "image_0": {"bytes": picture(2 * n), "path": None},
@@ -242,8 +240,6 @@ def vismin() -> None:
         for n in range(ROWS)
     ]
     put("0000.parquet", rows)
-    solutions = [dict(zip(("Text", "Image"), words[n % 2], strict=True)) for n in range(ROWS)]
-    put("sim_solution.csv", [{"idx": n, **row, "category": "object"} for n, row in enumerate(solutions)])
 
 
 # Name in the registry -> writers of the forms that it is published in.

@@ -133,4 +133,13 @@ def agrees(benchmark: Benchmark, rows: pd.DataFrame, expected: Mapping[str, Sequ
         if macro:
             assert judged.loc[("macro", metric), "value"] == pytest.approx(sum(macro) / len(macro))
         assert (("macro", metric) in judged.index) == any(map(benchmark.macro, names))
-        assert len(judged) == (len(names) + 1 + any(map(benchmark.macro, names))) * len(expected)
+        further: dict[str, float] = {}
+        for name, members in benchmark.means.items():
+            there = [n for n in members if n in further or n in names]
+            if there:
+                values = [further[n] if n in further else judged.loc[(n, metric), "value"] for n in there]
+                known = [value for value in values if not math.isnan(value)]
+                further[name] = sum(known) / len(known) if known else math.nan
+                assert judged.loc[(name, metric), "value"] == pytest.approx(further[name], nan_ok=True)
+        rows_of_means = any(map(benchmark.macro, names)) + len(further)
+        assert len(judged) == (len(names) + 1 + rows_of_means) * len(expected)

@@ -82,6 +82,16 @@ SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
     "dog": ("n", ["dog", "domestic_dog"], [("@", "canine")]),
     "wolf": ("n", ["wolf"], [("@", "canine")]),
     "cat": ("n", ["cat"], [("@", "feline")]),
+    "person": ("n", ["person"], [("~", "man"), ("~", "woman")]),
+    "man": ("n", ["man"], [("@", "person")]),
+    "woman": ("n", ["woman"], [("@", "person")]),
+    "force": ("n", ["work_force", "men"], []),
+    "shoe": ("n", ["shoe"], []),
+    "situation": ("n", ["situation", "shoes"], []),
+    "material": ("n", ["glass"], []),
+    "spectacles": ("n", ["glasses", "spectacles"], []),
+    "vapour": ("n", ["gas"], []),
+    "nerve agent": ("n", ["ga"], []),
     "colour": ("n", ["colour"], [("~", "chromatic"), ("~", "achromatic")]),
     "chromatic": ("n", ["chromatic_colour"], [("@", "colour"), ("~", "red_n")]),
     "achromatic": ("n", ["achromatic_colour"], [("@", "colour"), ("~", "black_n"), ("~", "ivory_n")]),
@@ -96,6 +106,16 @@ SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
     "move": ("v", ["move"], [("@", "act"), ("~", "run")]),
     "run": ("v", ["run"], [("@", "move")]),
 }
+GLOSSES = {"spectacles": "(plural) two lenses in a frame"}
+TAGGED = {
+    "gas": 5,
+    "man": 6,
+    "men": 1,
+    "shoe": 1,
+    "shoes": 1,
+    "glass": 4,
+    "glasses": 1,
+}  # senses found in texts
 PARTS = {"n": "noun", "a": "adj", "v": "verb"}
 
 
@@ -115,14 +135,15 @@ def wordnet(folder: Path) -> Path:
                 ends = " ".join(
                     f"{sign} {places.get(to, 0):08d} {SYNSETS[to][0]} 0000" for sign, to in pointers
                 )
-                text += f"{places[name]:08d} 05 {pos} {len(words):02x} {said} {len(pointers):03d} {ends} | a gloss  \n"
+                text += f"{places[name]:08d} 05 {pos} {len(words):02x} {said} {len(pointers):03d} {ends} "
+                text += f"| {GLOSSES.get(name, 'a gloss')}  \n"
                 for word in words:
                     index.setdefault(word.partition("(")[0], []).append(f"{places[name]:08d}")
             lines = [
-                f"{word} {kind} {len(at)} 1 @ {len(at)} 0 {' '.join(at)}  \n"
+                f"{word} {kind} {len(at)} 1 @ {len(at)} {TAGGED.get(word, 0)} {' '.join(at)}  \n"
                 for word, at in sorted(index.items())
             ]
             (folder / f"data.{part}").write_text(text, encoding="ascii")
             (folder / f"index.{part}").write_text(licence + "".join(lines), encoding="ascii")
-    (folder / "noun.exc").write_text("wolves wolf\n", encoding="ascii")
+    (folder / "noun.exc").write_text("men man\nwolves wolf\n", encoding="ascii")
     return folder

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -13,12 +13,14 @@ from caramel.benchmarks.visual_genome import Box, region, vg_file
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Index, Rankings, Reject
 from caramel.storage.fields import brief, name_field, text_field
-from caramel.storage.records import csv_rows, literal
+from caramel.storage.records import TextFile, csv_rows, literal
+from caramel.storage.zipped import zipped_files
 
 BOX = ("x", "y", "width", "height")
 COLUMNS = ("image_id", *BOX, "caption")
 
 
+T = TypeVar("T")
 EMPTY, BROKEN = "no hard negative", "hard negatives that are no captions"
 
 
@@ -47,11 +49,44 @@ class Query(NamedTuple):
     types: tuple[str, ...]
 
 
-def regions(path: Path, negatives: Mapping[str, str], optional: Mapping[str, str] | None = None) -> Regions:
+def released_files(data: Path, named: Callable[[str], T | None], layout: str) -> list[tuple[T, TextFile]]:
+    """Return the CSV files of a release, each with what its name says, by their names.
+
+    The authors publish zip archives. A file lies in the folder, in a folder in it, or in an archive in either; one that is
+    unpacked is taken before the same one in an archive.
+
+    Args:
+        data: folder of the release.
+        named: name of a file, without folders -> what it says; None: it is no file of the release.
+        layout: for messages.
+
+    Raises:
+        DataError: there is no file, an archive cannot be read, or two files have one name.
+    """
+    unpacked: dict[str, TextFile] = {}
+    for path in sorted([*data.glob("*.csv"), *data.glob("*/*.csv")]):
+        if path.name in unpacked and named(path.name) is not None:
+            raise DataError(
+                f"{str(path)!r} and {str(unpacked[path.name])!r} have one name. Leave one of them there."
+            )
+        unpacked[path.name] = path
+    files = sorted((zipped_files(data) | unpacked).items())
+    found = [(what, file) for name, file in files if (what := named(name)) is not None]
+    if not found:
+        raise DataError(
+            f"{str(data)!r} holds no file of the release, and neither do zip archives in it. Expected layout:\n{layout}\n"
+            f"Give the folder that holds it with --data."
+        )
+    return found
+
+
+def regions(
+    path: TextFile, negatives: Mapping[str, str], optional: Mapping[str, str] | None = None
+) -> Regions:
     """Return the rows of a file; a cell of negatives that is empty or broken is a reject, and the row's others stay.
 
     Args:
-        path: of the CSV file.
+        path: of the CSV file, which may lie in a zip archive.
         negatives: type of hard negative -> its column: a Python list, tuple or set of texts, as released.
         optional: the same of columns that files need not have.
 

@@ -112,7 +112,7 @@ def table(
     bootstrap: int,
     seed: int,
 ) -> None:
-    """Write a paper's table from RUNS, folders of `caramel eval`, beside the published rows.
+    """Write a paper's table from RUNS, folders of `caramel eval` or `caramel metrics`, beside the published rows.
 
     Published are rows by a score that a measured model has: cosine, matching head, VQAScore … The best is bold only where it is significantly better than every other measured model.
 
@@ -139,7 +139,7 @@ def table(
         style=style,  # type: ignore[arg-type]
         resamples=bootstrap,
         seed=seed,
-        further=run_files.answered(runs),
+        further=run_files.unscored(runs),
         seeds=seeds,
         intervals=intervals,
     )

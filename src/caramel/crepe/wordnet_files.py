@@ -6,6 +6,7 @@ held, and a line of data is read where the index says it starts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -18,17 +19,38 @@ from caramel.storage.fields import brief
 from caramel.storage.records import text_lines
 
 PARTS: dict[AtomKind, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
-# Endings of plurals and what they stand for (manual page morphy(7WN)); plurals of other forms are in noun.exc.
+# Endings of plurals and what they stand for; plurals of other forms are in noun.exc. Neither words in "ss" nor words of two
+# letters have an ending (manual page morphy(7WN), and WordNet's morph.c).
 ENDINGS = {"s": "", "ses": "s", "xes": "x", "zes": "z", "ches": "ch", "shes": "sh", "men": "man", "ies": "y"}
 SENSES = 1  # of a word that count, the most frequent first: what is meant is not known
+_PLURAL = re.compile(r"\s*\([^)]*\bplural\b")  # "(plural) …", "(used in the plural) …"
 ANTONYM, HYPERNYM, HYPONYM, SIMILAR = "!", "@", "~", "&"
 
 
 class Synset(NamedTuple):
-    """Words of one meaning, and (pointer, place of another synset, part of speech) of those that it is related to."""
+    """One meaning.
+
+    Attributes:
+        words: that have it.
+        pointers: (pointer, place of another synset, part of speech) of those that it is related to.
+        plural: whether its gloss begins with a note that the words are plurals, as that of "glasses" does.
+    """
 
     words: tuple[str, ...]
     pointers: tuple[tuple[str, int, str], ...]
+    plural: bool
+
+
+class Entry(NamedTuple):
+    """A word in the index.
+
+    Attributes:
+        places: of its synsets in the data file, the most frequent sense first.
+        tagged: number of its senses that WordNet's authors found in texts.
+    """
+
+    places: tuple[int, ...]
+    tagged: int
 
 
 class Part:
@@ -39,8 +61,8 @@ class Part:
         self._irregular = folder / f"{name}.exc" if name == PARTS["obj"] else None
 
     @cached_property
-    def places(self) -> dict[str, tuple[int, ...]]:
-        """Word -> places of its synsets in the data file, the most frequent sense first."""
+    def entries(self) -> dict[str, Entry]:
+        """Word -> its entry in the index."""
         found = {}
         for line in text_lines(self._index):
             if line.startswith(" "):  # the licence
@@ -48,7 +70,8 @@ class Part:
             fields = line.split()
             try:
                 count, pointers = int(fields[2]), int(fields[3])
-                found[_spoken(fields[0])] = tuple(int(f) for f in fields[6 + pointers : 6 + pointers + count])
+                places = tuple(int(field) for field in fields[6 + pointers : 6 + pointers + count])
+                found[_spoken(fields[0])] = Entry(places, int(fields[5 + pointers]))
             except (IndexError, ValueError):
                 raise DataError(f"{str(self._index)!r} is no index of WordNet: {brief(line)}.") from None
         return found
@@ -59,7 +82,8 @@ class Part:
         try:
             with self._data.open("rb") as file:
                 file.seek(place)
-                fields = file.readline().decode("utf-8").partition("|")[0].split()
+                line, _, gloss = file.readline().decode("utf-8").partition("|")
+            fields = line.split()
             count = int(fields[3], 16)
             words = tuple(_spoken(fields[4 + 2 * i]) for i in range(count))
             rest = fields[5 + 2 * count :]
@@ -70,6 +94,7 @@ class Part:
                     (rest[i], int(rest[i + 1]), rest[i + 2])
                     for i in range(0, 4 * int(fields[4 + 2 * count]), 4)
                 ),
+                _PLURAL.match(gloss) is not None,
             )
         except (OSError, IndexError, ValueError, AssertionError) as error:
             raise DataError(
@@ -86,12 +111,26 @@ class Part:
         return {_spoken(row[0]): _spoken(row[1]) for row in rows if len(row) > 1}
 
     def base(self, word: str) -> str:
-        """Return the singular of a plural that has no entry of its own; any other word as it is."""
-        if self._irregular is None or word in self.places:
+        """Return the singular of a plural, and any other word as it is.
+
+        The singular comes first, as in morphy(7WN): "men" are no work force and "shoes" no situation, though both have such
+        an entry. A plural stays where WordNet notes that its first sense is one ("glasses", "pants"), or where more of its
+        senses than of the singular's are found in texts ("gas" is no plural of the symbol "Ga").
+        """
+        if self._irregular is None:
             return word
-        detached = (word.removesuffix(end) + put for end, put in ENDINGS.items() if word.endswith(end))
-        forms = [self.irregular.get(word, word), *detached]
-        return next((form for form in forms if form in self.places), word)
+        forms = [self.irregular.get(word, word)]
+        if len(word) > 2 and not word.endswith("ss"):
+            forms += [word.removesuffix(end) + put for end, put in ENDINGS.items() if word.endswith(end)]
+        singular = next((form for form in forms if form != word and form in self.entries), word)
+        return word if self._is_own_noun(word, singular) else singular
+
+    def _is_own_noun(self, word: str, singular: str) -> bool:
+        """Return whether a plural is a noun of its own, and no form of the singular."""
+        entry = self.entries.get(word)
+        if entry is None:
+            return False
+        return self.synset(entry.places[0]).plural or entry.tagged > self.entries[singular].tagged
 
     @cached_property
     def plurals(self) -> dict[str, str]:
@@ -100,7 +139,8 @@ class Part:
 
     def senses(self, word: str) -> tuple[int, ...]:
         """Return the synsets of a word's most frequent senses, of a plural those of its singular."""
-        return self.places.get(self.base(word), ())[:SENSES]
+        entry = self.entries.get(self.base(word))
+        return entry.places[:SENSES] if entry else ()
 
     def follow(self, place: int, *kinds: str) -> Iterator[int]:
         """Yield the synsets of this part of speech to which a synset points."""
@@ -141,7 +181,7 @@ class WordNet:
             for foil in found
             if not self.covers(kind, foil, word)
             and not self.covers(kind, word, foil)
-            and (kind != "att" or foil in part.places)
+            and (kind != "att" or foil in part.entries)
         ]
 
     def covers(self, kind: AtomKind, general: str, special: str) -> bool:

@@ -7,8 +7,8 @@ and candidates of the other kind, some of which are true (CREPE, retrieval, clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, Literal, NamedTuple
 
@@ -124,6 +124,7 @@ class Benchmark:
             not open images (but for what names them) and raises DataError on any broken file.
         metrics: names in ``metrics.METRICS``, in the order of the paper.
         macro: which subsets the subset ``macro`` is the mean of; none: there is no macro mean.
+        means: further means by name, each over subsets and means that stand before it; members that do not occur are left out.
         confirmed: what the layout was checked against.
         any_folder: every folder in the benchmark's folder counts, whatever it is called.
     """
@@ -135,6 +136,7 @@ class Benchmark:
     confirmed: str
     macro: Callable[[str], bool] = _none
     any_folder: bool = False
+    means: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def read(self, data: Path, images: Path, **options: Any) -> Task:
         """Return the task of the files in ``data``; ``options`` are the reader's own.

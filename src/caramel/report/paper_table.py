@@ -62,7 +62,7 @@ def paper_table(
         style: markdown, latex (with booktabs) or csv.
         resamples: of the bootstrap.
         seed: of the bootstrap and of the tests.
-        further: table ``metrics`` of measured models without scores, such as those that answer in words. Where
+        further: table ``metrics`` of measured models without scores: those that answer in words, and others' files. Where
             they have a value nothing is bold: it cannot be compared.
         seeds: whether models labelled ``name-1``, ``name-2`` … are training seeds of ``name``: one row with mean ±
             standard deviation. A name alone cannot say so: ViT-B-16 and ViT-B-32 are two models.
@@ -81,6 +81,7 @@ def paper_table(
     )
     if measured is None:
         raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}: there is nothing to show.")
+    _check_once(measured)
     columns = _columns(measured, metrics, subsets)
     rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
     known = _published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
@@ -113,6 +114,15 @@ def published_rows() -> pd.DataFrame:
     with path.open("r", encoding="utf-8") as file:
         rows: pd.DataFrame = pd.read_csv(file, dtype=str, keep_default_na=False)
     return rows
+
+
+def _check_once(measured: pd.DataFrame) -> None:
+    """Raise a DataError where two runs hold a figure of one model."""
+    twice = measured[measured.duplicated(["model", "subset", "metric"])]
+    if len(twice):
+        raise DataError(
+            f"Several runs hold the model {twice['model'].iloc[0]!r}. Give each model once, and models a name of their own."
+        )
 
 
 def _columns(measured: pd.DataFrame, metrics: Sequence[str], subsets: Sequence[str]) -> list[Column]:
@@ -242,7 +252,7 @@ def _published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
 
 def _rules(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
     """Return the rules by which models were scored, as far as they are known; who answers in words has no scores."""
-    in_words = set(measured["model"]) - set(scores["model"])
+    in_words = measured["metric"].str.startswith("choice_").any()
     return [*scores["scored_by"].dropna().unique(), *(["choice"] if in_words else [])]
 
 

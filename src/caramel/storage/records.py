@@ -12,6 +12,8 @@ import json
 import math
 import os
 import warnings
+import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +24,12 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError, ResourceError
 from caramel.storage.fields import brief
+from caramel.storage.zipped import ZippedFile
+
+TextFile = Path | ZippedFile
 
 
-def read_text(path: Path) -> str:
+def read_text(path: TextFile) -> str:
     """Return a UTF-8 file as text, without a byte-order mark.
 
     Raises:
@@ -33,7 +38,7 @@ def read_text(path: Path) -> str:
     return "".join(text_lines(path))
 
 
-def text_lines(path: Path) -> Iterator[str]:
+def text_lines(path: TextFile) -> Iterator[str]:
     """Yield the lines of a UTF-8 file, each with its line end as ``\\n``; errors as in ``read_text``."""
     try:
         with path.open(encoding="utf-8-sig") as file:
@@ -47,9 +52,11 @@ def text_lines(path: Path) -> Iterator[str]:
         ) from error
     except OSError as error:
         raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{str(path)!r} is damaged: {error}. Download the archive again.") from error
 
 
-def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
+def csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (where, row) of a CSV file that has at least these columns; the file is read as rows are asked for.
 
     Empty lines do not count. The first column may be without a name, as pandas writes its index, and is then left out.
@@ -79,7 +86,7 @@ def csv_rows(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[str, dic
         ) from error
 
 
-def _check_header(header: list[str], columns: Sequence[str], path: Path) -> None:
+def _check_header(header: list[str], columns: Sequence[str], path: TextFile) -> None:
     """Raise DataError where the names of a file's columns are not what they should be."""
     if not header:
         raise DataError(f"{str(path)!r} is empty: its first line must name the columns.")
@@ -89,7 +96,7 @@ def _check_header(header: list[str], columns: Sequence[str], path: Path) -> None
     _check_columns(header, columns, path)
 
 
-def _check_columns(names: Sequence[str], columns: Sequence[str], path: Path) -> None:
+def _check_columns(names: Sequence[str], columns: Sequence[str], path: TextFile) -> None:
     """Raise DataError where a name stands twice, or one of these columns is not among them."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -95,14 +95,8 @@ def cola(folder: Path) -> None:
 
 
 def vismin(folder: Path) -> None:
-    texts = {"text_0": CAT, "text_1": DOG}
-    put(folder, "0000.parquet", [texts | {"image_0": cell(), "image_1": cell(b"other")}])
-    crossed = "T1_I0 > T0_I0 & T0_I1 > T1_I1", "T0_I1 > T0_I0 & T1_I0 > T1_I1"
-    put(
-        folder,
-        "sim_solution.csv",
-        [{"idx": 0, "Text": crossed[0], "Image": crossed[1], "category": "counting"}],
-    )
+    row = {"text_0": DOG, "text_1": CAT, "category": "counting"}
+    put(folder, "data/test-00000-of-00001.parquet", [row | {"image_0": cell(), "image_1": cell(b"other")}])
 
 
 def natural_bench(folder: Path) -> None:

@@ -1,7 +1,9 @@
+import json
 from pathlib import Path
 
 import pytest
 from published import DUAL, MATCHER, Instance, agree, listed, pairs, with_nan, write_images, write_json
+from released import COLA, released
 
 from caramel.benchmarks.readers.cola import BENCHMARK, FILE, read_cola
 from caramel.errors import DataError
@@ -84,3 +86,15 @@ def test_a_row_of_another_form_is_named(tmp_path: Path, row: object, message: st
 def test_a_folder_without_the_file_is_told_how_it_should_look(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"(?s)holds none of COLA_multiobjects.*arijitray1993/COLA"):
         read_cola(tmp_path, tmp_path)
+
+
+def test_the_released_file_has_210_pairs_in_the_order_of_their_images(tmp_path: Path) -> None:
+    data = released(COLA, "data")
+    task = BENCHMARK.read(data.parent, tmp_path)
+    rows = json.loads((data / "COLA_multiobjects_matching_benchmark.json").read_text())
+    assert len(task.rows) == len(rows) == 210
+    names = [Path(image.path).name for image in task.images]
+    for (first, caption, second, other), row in zip(rows, task.rows.itertuples(), strict=True):
+        assert (row.caption, row.negative_caption) == (caption, other)
+        assert first.endswith(f"/{names[row.image]}")
+        assert second.endswith(f"/{names[row.negative_image]}")

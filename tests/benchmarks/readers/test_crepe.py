@@ -4,7 +4,9 @@ import ast
 import csv
 import re
 import statistics
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from published_b import (
@@ -21,6 +23,7 @@ from published_b import (
     verdict,
 )
 
+from caramel.audit.files.formats import detected
 from caramel.benchmarks.crepe_files import BROKEN, EMPTY
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers import crepe_productivity, crepe_retrieval, crepe_systematicity
@@ -359,6 +362,53 @@ def test_all_types_are_those_of_the_column_combined_where_it_is_there(tmp_path: 
     ]
     assert [reject.reason for reject in task.rejects] == [EMPTY] * 5  # hard_negs twice, combined thrice
     assert (task.rows["subsets"].map(lambda names: names[0]) == "atom").sum() == 10
+
+
+def zip_all(data: Path, archive: Path) -> None:
+    """Move the CSV files of a folder into an archive, below a folder of its own."""
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted(data.rglob("*.csv")):
+            file.write(path, f"hard_negatives/{path.relative_to(data)}")
+            path.unlink()
+        file.writestr("__MACOSX/hard_negatives/._notes.csv", "")
+
+
+@pytest.mark.parametrize("where", ["hard_negatives.zip", "atom/atom.zip"])
+@pytest.mark.parametrize(
+    ("module", "make"), [(crepe_systematicity, systematicity), (crepe_productivity, productivity)]
+)
+def test_the_files_are_read_in_the_archives_that_the_authors_publish(
+    module: Any, make: Any, where: str, tmp_path: Path
+) -> None:
+    data, images = make(tmp_path)
+    unpacked = module.BENCHMARK.read(data, images)
+    zip_all(data, data / where)
+    zipped = module.BENCHMARK.read(data, images)
+    assert unpacked.rows.equals(zipped.rows)
+    assert unpacked.texts == zipped.texts
+    assert detected(data, None) == module.BENCHMARK.name
+    assert not [*data.rglob("*.csv")]
+
+
+def test_a_file_that_is_unpacked_is_taken_before_the_same_one_in_an_archive(tmp_path: Path) -> None:
+    data, images = systematicity(tmp_path)
+    expected = crepe_systematicity.BENCHMARK.read(data, images)
+    with zipfile.ZipFile(data / "old.zip", "w") as file:
+        file.writestr(SYSTEMATICITY[0][0], "an older file")
+    assert crepe_systematicity.BENCHMARK.read(data, images).rows.equals(expected.rows)
+
+
+def test_the_rows_of_productivity_are_a_fifth_of_the_negatives_of_table_5() -> None:
+    """Table 5 of the paper counts hard negatives, five to a caption."""
+    counted = {
+        "atom": (6290, 7270, 9025, 10410, 11205, 9485, 11325, 8620, 10005),
+        "swap": (135, 180, 1310, 2525, 4955, 4420, 6465, 5380, 7890),
+    }
+    for kind, counts in counted.items():
+        assert tuple(5 * rows for rows in crepe_productivity.ROWS[kind]) == counts
+    negate = (2510, 3425, 6565, 7845, 10210, 8310, 10460, 7925, 9710)
+    assert all(5 * rows > n for rows, n in zip(crepe_productivity.ROWS["negate"], negate, strict=True))
 
 
 def test_a_missing_image_is_named_before_anything_is_scored(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from published_b import SPECS, Verdict, agrees, draw, is_telling, know_failing, score_of, scored, verdict
+from released import COCO as COCO_MINI
+from released import FINE_GRAINED, released
 
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers.retrieval import COCO, FLICKR30K
@@ -177,3 +179,28 @@ def test_a_folder_of_both_benchmarks_or_of_none_is_refused(tmp_path: Path) -> No
     (data / FLICKR).write_text("[]")
     with pytest.raises(DataError, match="must be an object"):
         FLICKR30K.read(data, images)
+
+
+def test_the_released_test_part_of_karpathys_split_is_read_whole(tmp_path: Path) -> None:
+    """5,000 images and 25,010 captions; ten images have six, of which the first five count."""
+    data = released(FINE_GRAINED, "vision-language-models-are-bows")
+    task = COCO.read(data, tmp_path)
+    assert isinstance(task, Rankings)
+    rows = json.loads((data / "coco_karpathy_test.json").read_text())
+    assert (len(rows), sum(len(row["caption"]) for row in rows)) == (5000, 25010)
+    assert (len(task.images), len(task.texts)) == (5000, 25000)
+    assert [text for (text,) in task.texts] == [text for row in rows for text in row["caption"][:5]]
+    assert task.rows["direction"].value_counts().to_dict() == {"t2i": 25000, "i2t": 5000}
+    assert [f"val2014/{name}" for name in task.rows["image_id"][:5000]] == [row["image"] for row in rows]
+
+
+def test_a_released_file_of_cocos_annotations_is_read_whole(tmp_path: Path) -> None:
+    data = released(COCO_MINI, "annotations")
+    task = COCO.read(data, tmp_path)
+    assert isinstance(task, Rankings)
+    whole = json.loads((data / "captions_val2017.json").read_text())
+    assert (len(task.images), len(task.texts)) == (len(whole["images"]), 395) == (79, 395)
+    names = {image["id"]: image["file_name"] for image in whole["images"]}
+    captions = {(names[row["image_id"]], row["caption"]) for row in whole["annotations"]}
+    to_image = task.rows[task.rows["direction"] == "t2i"]
+    assert {(row.image_id, task.texts[row.query][0]) for row in to_image.itertuples()} == captions

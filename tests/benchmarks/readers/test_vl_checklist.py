@@ -1,11 +1,14 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored, wins
 
+from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.vl_checklist import BENCHMARK, CORPORA, LAYOUT
 from caramel.errors import DataError
+from caramel.evaluation.results.summary import judge
 
 # File, folder of its images, the authors' name of its result, aspect.
 FILES = [
@@ -73,6 +76,39 @@ def test_every_verdict_and_metric_is_that_of_the_authors_code(
     expected = oracle(data, images, score_of(spec))
     assert sum(verdict.tie for verdict in expected) >= (0 if spec == "patchy:3" else len(FILES))
     agrees(BENCHMARK, rows, {"accuracy": expected})
+
+
+def test_an_aspect_is_the_mean_over_sources_of_the_means_over_files_as_in_the_authors_chart() -> None:
+    """``radar.py``: hake has one file of an aspect of objects, swig four, vg two."""
+    accuracy = {"hake": [1.0], "swig": [0.5, 0.0, 0.5, 0.0], "vg": [0.75, 0.25]}
+    files = {
+        "hake": ["hake"],
+        "swig": [f"swig_{role}" for role in ("agent", "destination", "item", "tool")],
+        "vg": ["vg_obj", "vg_subj"],
+    }
+    rows, hits = [], []
+    for source, names in files.items():
+        for name, share in zip(names, accuracy[source], strict=True):
+            for n in range(4 if source != "swig" else 8):  # files of other sizes count alike
+                subsets = ["object", "object_large", f"Object_Size_large_{name}"]
+                rows.append({"image_id": f"{name}{n}", "subsets": subsets})
+                hits.append(float(n < share * (4 if source != "swig" else 8)))
+    outcome = Outcomes(pd.DataFrame({"accuracy": hits}), pd.DataFrame({"accuracy": [False] * len(hits)}))
+    frame = judge(pd.DataFrame(rows), outcome, BENCHMARK.macro, 10, 0, mean_members=BENCHMARK.means)
+    found = frame.set_index("subset")
+    assert found.loc["mean/object_large", "value"] == pytest.approx((1.0 + 0.25 + 0.5) / 3)
+    assert found.loc["mean/object_large/swig", "value"] == pytest.approx(0.25)
+    assert found.loc["mean/object_large", "n"] == len(rows)
+    assert "mean/object_small" not in found.index
+    assert len([name for name in BENCHMARK.means if name.count("/") == 1]) == 13
+
+
+def test_the_first_thousand_rows_of_a_file_are_scored(tmp_path: Path) -> None:
+    path = tmp_path / "Relation/vg/action.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps([["a.jpg", {"POS": [f"x {n}"], "NEG": ["y"]}] for n in range(1003)]))
+    rows = BENCHMARK.read(tmp_path, tmp_path).rows
+    assert rows["caption"].tolist() == [f"x {n}" for n in range(1000)]
 
 
 def test_the_release_has_56_files_and_13_aspects() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from released import FACTUAL, released
 from small_language_models import saved, seeded
 
 from caramel.crepe.parsers import sequence_parser
@@ -25,7 +28,14 @@ from caramel.registry import GRAPH_PARSERS
         ),
         ("(Dog,is,wet),(dog , is , wet),( dog , is , old )", SceneGraph((Node("dog", ("wet", "old")),))),
         ("( fire hydrant )", SceneGraph((Node("fire hydrant"),))),
-        ("( a , on , a ) ( a , on ) ( , is , red ) ( a , b , c , d ) (", SceneGraph(())),
+        ("( a , on ) ( , is , red ) ( a , b , c , d ) (", SceneGraph(())),
+        ("( zebra , follow , zebra )", SceneGraph((Node("zebra"), Node("zebra")), (Edge(0, "follow", 1),))),
+        (
+            "( man , hit , man ) , ( man , is , old ) , ( man , with , bat )",
+            SceneGraph(
+                (Node("man", ("old",)), Node("bat"), Node("man")), (Edge(0, "hit", 2), Edge(0, "with", 1))
+            ),
+        ),
         ("( σκύλος , δίπλα , 🐕 )", SceneGraph((Node("σκύλος"), Node("🐕")), (Edge(0, "δίπλα", 1),))),
         ("A man on a horse.", SceneGraph(())),
         ("", SceneGraph(())),
@@ -107,3 +117,27 @@ def test_what_is_no_folder_of_such_a_model_is_an_error(tmp_path: Path) -> None:
     for target, said in (("nowhere", "give the folder"), (str(tmp_path), "seq2seq|cannot be loaded|not")):
         with pytest.raises(BackendError, match=said):
             GRAPH_PARSERS["seq2seq"].load(target, frozenset())
+
+
+def test_the_graphs_of_factuals_test_split_are_read_whole() -> None:
+    """Atoms and compounds are those of the brackets; 18 captions relate things of one name."""
+    with released(FACTUAL, "data", "factual_sg", "random", "test.csv").open(newline="") as file:
+        written = [row["scene_graph"] for row in csv.DictReader(file)]
+    assert len(written) == 1508
+    between_twins = 0
+    for text in written:
+        parts = [
+            tuple(p.strip() for p in inner.split(",")) for inner in re.findall(r"\(([^()]*)\)", text.lower())
+        ]
+        atoms, compounds = set(), set()
+        for subject, *rest in parts:
+            atoms.add(("obj", subject))
+            if rest:
+                relation, other = rest
+                atoms |= {("att", other)} if relation == "is" else {("rel", relation), ("obj", other)}
+                compounds.add((other, subject) if relation == "is" else (subject, relation, other))
+        graph = read_graph(text)
+        assert graph.atoms() == atoms, text
+        assert graph.compounds() == compounds, text
+        between_twins += any(part[0] == part[2] for part in parts if len(part) == 3)
+    assert between_twins == 18

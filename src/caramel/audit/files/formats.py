@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
 from caramel.audit.files.named_columns import SUFFIXES, named_columns
 from caramel.errors import DataError, shown
 from caramel.storage.records import parquet
+from caramel.storage.zipped import zipped_files
 from caramel.tables import SUBTYPES
 
 
 class Sign(NamedTuple):
-    """What tells a format: files of any of these patterns, and columns that their Parquet files must have."""
+    """What tells a format.
+
+    Attributes:
+        patterns: of its files; one tells it.
+        columns: that its Parquet files must have.
+        zipped: whether its files may lie in zip archives.
+    """
 
     patterns: tuple[str, ...]
     columns: tuple[str, ...] = ()
+    zipped: bool = False
 
 
 def _parts(*patterns: str) -> tuple[str, ...]:
@@ -34,18 +43,20 @@ SIGNS: Mapping[str, Sign] = {
     "colorswap": Sign(_parts("test-*.parquet", "test.json"), ("caption_1", "caption_2")),
     "eqben": Sign(("all_select.json", "eqben_subset_10percent_final.json")),
     "cola": Sign(_parts("COLA_multiobjects_matching_benchmark.json")),
-    "vismin": Sign(("sim_solution.csv",)),
+    "vismin": Sign(_parts("test-*.parquet", "0000.parquet"), ("image_0", "text_0", "text_1", "category")),
     "natural_bench": Sign(("metadata.json", "NaturalBench-Retrieval/metadata.json")),
     "natural_bench_questions": Sign(_parts("train-*.parquet"), ("Question_0", "Image_0_Question_0")),
-    "crepe_systematicity": Sign(("syst_vg_hard_negs_*_in_*.csv",)),
+    "crepe_systematicity": Sign(
+        tuple(f"{folder}syst_vg_hard_negs_*_in_*.csv" for folder in ("", "*/")), zipped=True
+    ),
     "crepe_productivity": Sign(
-        tuple(f"{kind}/prod_vg_hard_negs_{kind}_complexity_*.csv" for kind in ("atom", "swap", "negate"))
+        tuple(f"{folder}prod_vg_hard_negs_*_complexity_*.csv" for folder in ("", "*/")), zipped=True
     ),
     "vg_relation": Sign(("visual_genome_relation.json",)),
     "vg_attribution": Sign(("visual_genome_attribution.json",)),
     "coco_order": Sign(("coco_order.json",)),
     "flickr30k_order": Sign(("flickr30k_order.json",)),
-    "coco_retrieval": Sign(("dataset_coco.json", "captions_val2017.json")),
+    "coco_retrieval": Sign(("dataset_coco.json", "coco_karpathy_test.json", "captions_val2017.json")),
     "flickr30k_retrieval": Sign(("dataset_flickr30k.json",)),
     "vl_checklist": Sign(("Attribute/*/*.json", "Object/*/*/*.json", "Relation/*.json", "Relation/*/*.json")),
     "svo_probes": Sign(("svo_probes.csv",)),
@@ -150,7 +161,9 @@ def _has(folder: Path, sign: Sign) -> bool:
         file = min(folder.glob(pattern), default=None)
         if file is not None and (file.suffix != ".parquet" or {*sign.columns} <= _parquet_columns(file)):
             return True
-    return False
+    return sign.zipped and any(
+        fnmatch(name, pattern) for pattern in sign.patterns for name in zipped_files(folder)
+    )
 
 
 def _parquet_columns(path: Path) -> set[str]:

@@ -60,7 +60,7 @@ BENCHMARK = Benchmark(
     metrics=(*METRICS, "i_pos2t", "i_neg2t", "t_pos2i", "t_neg2i"),
     confirmed=(
         "fields and metrics: README.md, main_evaluation_BiVLC.py and src/CLIP_fine_tuning/CLIP_utils.py of "
-        "github.com/IMirandaM/BiVLC; values of type and subtype: results/BiVLC_ViT-B-32.csv there. The Parquet "
-        "files themselves were not at hand"
+        "github.com/IMirandaM/BiVLC; captions, type and subtype of all 2,933 instances: results/BiVLC_ViT-B-32.csv "
+        "there, which is read in tests. The Parquet files themselves were not at hand"
     ),
 )

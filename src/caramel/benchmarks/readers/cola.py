@@ -50,7 +50,7 @@ BENCHMARK = Benchmark(
     reader=read_cola,
     metrics=("t2i",),
     confirmed=(
-        "README.md, scripts/eval.py (ColaMultiObjAcc) and data/cleaned_hardcontrastive_val_unique.json, which "
-        "has the same form, of github.com/arijitray1993/COLA"
+        "README.md and scripts/eval.py (ColaMultiObjAcc) of github.com/arijitray1993/COLA, and the released file, all 210 rows of "
+        "which are read in tests"
     ),
 )

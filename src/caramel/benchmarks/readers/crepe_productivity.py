@@ -5,6 +5,9 @@ Complexity n is the number of atoms in the caption's scene graph, 4 to 12. The t
 the captions that have all three (appendix B.3), as the column ``combined`` of the files gives them, or where no file
 of a complexity has it, of the rows with the same region and caption in all three files. Subsets are a type, and a type at one complexity, such as
 ``swap/n7``. The paper reports recall at 1 by type and complexity.
+
+The released files have ``ROWS`` rows. For ``atom`` and ``swap`` these are a fifth of the hard negatives that table 5 of the
+paper counts; of ``negate`` it counts fewer than the files hold.
 """
 
 from __future__ import annotations
@@ -13,21 +16,28 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions
-from caramel.benchmarks.public_files import found
+from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions, released_files
 from caramel.benchmarks.visual_genome import Box
 from caramel.kinds.benchmark import Benchmark, Rankings, Reject
 
-LAYOUT = """\
-  crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…
-                                  from github.com/RAIVNLab/CREPE, data/prod_hard_negatives
-  IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 TYPES = ("atom", "swap", "negate")
 TOGETHER = "all_types"
 COMPLEXITIES = range(4, 13)
-FILES = {
-    f"{kind}/prod_vg_hard_negs_{kind}_complexity_{n}.csv": (kind, n) for kind in TYPES for n in COMPLEXITIES
+ROWS = {  # of the released files, n = 4 to 12
+    "atom": (1258, 1454, 1805, 2082, 2241, 1897, 2265, 1724, 2001),
+    "swap": (27, 36, 262, 505, 991, 884, 1293, 1076, 1578),
+    "negate": (1262, 1312, 1798, 2009, 2244, 1824, 2237, 1660, 1990),
 }
+FILES = {f"prod_vg_hard_negs_{kind}_complexity_{n}.csv": (kind, n) for kind in TYPES for n in COMPLEXITIES}
+_COUNTS = "\n".join(
+    f"    {kind:7}{' '.join(f'{rows:5}' for rows in counts)}" for kind, counts in ROWS.items()
+)
+LAYOUT = f"""\
+  crepe_productivity/atom/prod_vg_hard_negs_atom_complexity_4.csv … 12, and swap/…, negate/…
+                                  from github.com/RAIVNLab/CREPE, data/prod_hard_negatives, as zip archives or unpacked
+  IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)
+  The released files have so many rows, for complexity 4 to 12:
+{_COUNTS}"""
 Key = tuple[str, Box, str, int]
 
 
@@ -39,8 +49,8 @@ def read_crepe_productivity(data: Path, images: Path) -> Rankings:
     """
     read: dict[int, dict[str, list[Region]]] = {}
     rejects: list[Reject] = []
-    for path in found(data, FILES, LAYOUT):
-        kind, n = FILES[path.relative_to(data).as_posix()]
+    files = sorted(released_files(data, FILES.get, LAYOUT), key=lambda file: [*FILES.values()].index(file[0]))
+    for (kind, n), path in files:
         rows = regions(path, {kind: "hard_negs"}, {TOGETHER: "combined"})
         read.setdefault(n, {})[kind] = rows.kept
         rejects += rows.rejects

@@ -20,26 +20,20 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from caramel.benchmarks.crepe_files import Query, Region, Regions, among_negatives, regions
-from caramel.benchmarks.public_files import found
+from caramel.benchmarks.crepe_files import Query, Region, Regions, among_negatives, regions, released_files
 from caramel.kinds.benchmark import Benchmark, Rankings
 
 LAYOUT = """\
   crepe_systematicity/syst_vg_hard_negs_seen_compounds_in_laion.csv …
-                                  from github.com/RAIVNLab/CREPE, data/syst_hard_negatives; also unseen_compounds
-                                  and cc12m, yfcc: at least the files of the data that the model was trained on
+                                  from github.com/RAIVNLab/CREPE, data/syst_hard_negatives, as zip archives or
+                                  unpacked; also unseen_compounds and cc12m, yfcc: at least the files of the data
+                                  that the model was trained on
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 TRAINING = ("cc12m", "yfcc", "laion")
 SPLITS = {"sc": "seen_compounds", "uc": "unseen_compounds", "ua": "unseen_atoms"}
 NEGATIVES = {"atom": "valid_hard_negs_atom", "comp": "valid_hard_negs_comp"}
 SETS = {"atom": ("atom",), "comp": ("comp",), "both": ("atom", "comp")}
-FILES = {
-    f"syst_vg_hard_negs_{name}_in_{data}.csv": f"{data}/{split}"
-    for data in TRAINING
-    for split, name in SPLITS.items()
-    if split != "ua"
-}
-OTHER = re.compile(rf"syst_vg_hard_negs_({'|'.join(SPLITS.values())})_in_([\w-]+)\.csv")
+NAME = re.compile(rf"syst_vg_hard_negs_({'|'.join(SPLITS.values())})_in_([\w-]+)\.csv")
 
 
 def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
@@ -48,12 +42,24 @@ def read_crepe_systematicity(data: Path, images: Path) -> Rankings:
     Raises:
         DataError: there is none, or one is broken.
     """
-    own = [match for path in sorted(data.glob("*.csv")) if (match := OTHER.fullmatch(path.name))]
-    names = {name: split for split, name in SPLITS.items()}
-    files = FILES | {match[0]: f"{match[2]}/{names[match[1]]}" for match in own}
-    read = {files[path.name]: regions(path, NEGATIVES) for path in found(data, files, LAYOUT)}
+    files = sorted(released_files(data, _split, LAYOUT), key=lambda file: _order(file[0]))
+    read = {split: regions(path, NEGATIVES) for split, path in files}
     rejects = [reject for rows in read.values() for reject in rows.rejects]
     return among_negatives(_retrievals(read), images, rejects)
+
+
+def _split(name: str) -> str | None:
+    """Return training data and split of a file, such as ``laion/uc``, from its name."""
+    match = NAME.fullmatch(name)
+    splits = {name: split for split, name in SPLITS.items()}
+    return f"{match[2]}/{splits[match[1]]}" if match else None
+
+
+def _order(split: str) -> tuple[int, str, int]:
+    """Return the place of a file among the others: the authors' three training sets first."""
+    data, _, kind = split.partition("/")
+    place = TRAINING.index(data) if data in TRAINING else len(TRAINING)
+    return place, data, [*SPLITS].index(kind)
 
 
 def _retrievals(read: Mapping[str, Regions]) -> Iterator[tuple[Region, list[Query]]]:

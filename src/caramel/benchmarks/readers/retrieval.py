@@ -11,8 +11,8 @@ same words ties with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,15 @@ from caramel.benchmarks.public_files import found, image_folder
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
 from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
-from caramel.storage.records import read_json
+from caramel.storage.records import json_rows, read_json
 
 KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
 COCO_LAYOUT = f"""\
   coco_retrieval/dataset_coco.json            Karpathy's split, {KARPATHY}
   IMAGES/COCO_val2014_000000391895.jpg …      COCO 2014 validation images (also in IMAGES/val2014)
+or
+  coco_retrieval/coco_karpathy_test.json      the same images as BLIP's authors publish them (also in ARO's repository)
+  IMAGES/COCO_val2014_000000391895.jpg …      as above
 or
   coco_retrieval/captions_val2017.json        COCO 2017 annotations, from cocodataset.org
   IMAGES/000000085329.jpg …                   COCO 2017 validation images (also in IMAGES/val2017)"""
@@ -36,6 +39,7 @@ FLICKR30K_LAYOUT = f"""\
   IMAGES/1007129816.jpg …                     Flickr30K images (also in IMAGES/flickr30k-images)"""
 FOLDERS = {
     "dataset_coco.json": ("val2014", "coco/val2014", "coco/images/val2014"),
+    "coco_karpathy_test.json": ("val2014", "coco/val2014", "coco/images/val2014"),
     "captions_val2017.json": ("val2017", "coco/val2017", "coco/images/val2017"),
     "dataset_flickr30k.json": ("flickr30k-images", "flickr30k_images", "flickr30k/flickr30k-images"),
 }
@@ -44,19 +48,18 @@ Captioned = tuple[str, list[str]]  # name of an image's file, its captions
 
 
 def read_coco_retrieval(data: Path, images: Path) -> Rankings:
-    """Return the task of ``dataset_coco.json`` or ``captions_val2017.json``.
+    """Return the task of the one of ``COCO_FILES`` that is there.
 
     Raises:
-        DataError: there is neither or both, or it is broken.
+        DataError: there is none or several, or it is broken.
     """
-    paths = found(data, ["dataset_coco.json", "captions_val2017.json"], COCO_LAYOUT)
+    paths = found(data, COCO_FILES, COCO_LAYOUT)
     if len(paths) > 1:
         raise DataError(
-            f"{str(data)!r} holds {' and '.join(path.name for path in paths)}, which are two benchmarks. "
+            f"{str(data)!r} holds {' and '.join(path.name for path in paths)}, of which one is read. "
             f"Leave one of them there."
         )
-    rows = _karpathy(paths[0]) if paths[0].name == "dataset_coco.json" else _coco(paths[0])
-    return _task(rows, paths[0], images)
+    return _task(COCO_FILES[paths[0].name](paths[0]), paths[0], images)
 
 
 def read_flickr30k_retrieval(data: Path, images: Path) -> Rankings:
@@ -81,6 +84,19 @@ def _karpathy(path: Path) -> list[Captioned]:
     return tested
 
 
+def _karpathy_test(path: Path) -> list[Captioned]:
+    """Return the images of a file that holds the test part of Karpathy's split alone: image and list of captions.
+
+    Images are named with their folder, ``val2014``, which is left out: the instances are those of ``dataset_coco.json``.
+    """
+    tested = []
+    for where, row in json_rows(path):
+        captions = list_field(row, "caption", where)
+        texts = [text_field({"caption": text}, "caption", where) for text in captions]
+        tested.append((PurePosixPath(name_field(row, "image", where)).name, texts))
+    return tested
+
+
 def _coco(path: Path) -> list[Captioned]:
     """Return all images of a file of COCO's caption annotations."""
     whole, names, captions = _object(path), dict[int, str](), dict[int, list[str]]()
@@ -97,6 +113,13 @@ def _coco(path: Path) -> list[Captioned]:
             raise DataError(f"{where}: field 'image_id' = {image} is the id of no image in the file.")
         captions[image].append(text_field(row, "caption", where))
     return [(name, captions[image]) for image, name in names.items()]
+
+
+COCO_FILES: Mapping[str, Callable[[Path], list[Captioned]]] = {
+    "dataset_coco.json": _karpathy,
+    "coco_karpathy_test.json": _karpathy_test,
+    "captions_val2017.json": _coco,
+}
 
 
 def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
@@ -137,8 +160,9 @@ COCO = Benchmark(
     reader=read_coco_retrieval,
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_coco.json and captions_val2017.json (fields; the first five captions), and "
-    "LAION-AI/CLIP_benchmark: clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the "
-    "published files themselves were not at hand",
+    "LAION-AI/CLIP_benchmark: clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); "
+    "coco_karpathy_test.json as published, all 25,010 captions of which are read in tests, and 79 images of "
+    "captions_val2017.json",
 )
 FLICKR30K = Benchmark(
     name="flickr30k_retrieval",

@@ -2,12 +2,13 @@
 
 A hit is a true phrase that scores above the false one: what the authors call ITC. Their other accuracy,
 ITM, sets a threshold on the probability of a matching head and cannot be had from scores alone. Of the
-several phrases that a row could hold the first counts, as in their loader. All rows are scored; their
-sample settings stop after 1,000 of each file. Some rows of the release hold the same phrase twice: a tie,
+several phrases that a row could hold the first counts, as in their loader. Of each file the first ``ROWS`` rows are scored, as
+in all of their configs (``MAX_NUM: 2000``, half of which are images). Some rows of the release hold the same phrase twice: a tie,
 and so a miss, for them as here.
 
-Subsets are the aspects, and each file under the name of the authors' result: their chart averages the
-accuracies of an aspect's files over the files of a source, and then over the sources.
+Subsets are the aspects, over all their instances, and each file under the name of the authors' result. What they print of an
+aspect (``radar.py``) is ``mean/attribute_color`` …: the mean over the sources of the means over a source's files, those that
+are there.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ ROLES = ("agent", "destination", "item", "tool")
 PLACES = {"Location": ("center", "mid", "margin"), "Size": ("large", "medium", "small")}
 
 
+ROWS = 1000  # of each file
+
+
 class Corpus(NamedTuple):
     """One file: its path, the folder of its images, its aspect and the authors' name of its result."""
 
@@ -41,6 +45,13 @@ class Corpus(NamedTuple):
     images: str
     aspect: str
     name: str
+
+    @property
+    def prefix(self) -> str:
+        """What of the name stands before the source."""
+        kind, _, aspect = self.name.partition("_")
+        parts = 2 if kind == "Object" else 1  # Object_Location_center_vg_obj, Attribute_color_vg
+        return f"{kind}_{'_'.join(aspect.split('_')[:parts])}_"
 
 
 def _corpora() -> Iterator[Corpus]:
@@ -66,6 +77,19 @@ def _corpora() -> Iterator[Corpus]:
 CORPORA = {corpus.path: corpus for corpus in _corpora()}
 
 
+def _means() -> dict[str, list[str]]:
+    """Return the means of each aspect's sources over their files, and those of the aspects over their sources."""
+    sources: dict[str, list[str]] = {}
+    aspects: dict[str, list[str]] = {}
+    for corpus in CORPORA.values():
+        source = corpus.name.removeprefix(corpus.prefix).partition("_")[0]
+        name = f"mean/{corpus.aspect}/{source}"
+        sources.setdefault(name, []).append(corpus.name)
+        if name not in aspects.setdefault(f"mean/{corpus.aspect}", []):
+            aspects[f"mean/{corpus.aspect}"].append(name)
+    return sources | aspects
+
+
 def read_vl_checklist(data: Path, images: Path) -> Comparisons:
     """Return the task of the files in ``data``; there may be fewer than all.
 
@@ -76,7 +100,7 @@ def read_vl_checklist(data: Path, images: Path) -> Comparisons:
     places: dict[str, int] = {}
     for path in found(data, CORPORA, LAYOUT):
         corpus = CORPORA[path.relative_to(data).as_posix()]
-        for number, (where, row) in enumerate(json_rows(path)):
+        for number, (where, row) in enumerate(json_rows(path)[:ROWS]):
             name, positive, negative = _fields(row, where)
             image = f"{corpus.images}/{name}"
             rows.append(
@@ -120,5 +144,7 @@ BENCHMARK = Benchmark(
     metrics=("accuracy",),
     confirmed="om-ai-lab/VL-CheckList: vl_checklist/data_loader.py, vl_checklist/evaluate.py (task itc), "
     "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and rows of data/Attribute/vg/size.json, "
-    "data/Relation/swig_action.json and data/Object/Location/hake_location/hake_obj_margin.json",
+    "data/Relation/swig_action.json and data/Object/Location/hake_location/hake_obj_margin.json; "
+    "configs (rows of a file) and radar.py (means)",
+    means=_means(),
 )

@@ -1,7 +1,8 @@
 """Captions -> scene graphs by a sequence-to-sequence model that writes them: "( man , on , horse ) , ( horse , is , brown )".
 
 The form is that of FACTUAL's flan-T5 models (Li et al. 2023): three parts in brackets, of which "is" gives an attribute. Things of
-one name are one object.
+one name are one object, but where the name is related to itself: "( zebra , follow , zebra )" says that there are two. 18 of the 1,508
+captions of FACTUAL's random test split have such a relation.
 """
 
 from __future__ import annotations
@@ -63,24 +64,32 @@ def seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
 
 
 def read_graph(text: str) -> SceneGraph:
-    """Return the graph that a model wrote; what is not of the form is left out, and so is a relation of a thing to itself."""
+    """Return the graph that a model wrote; what is not of the form is left out.
+
+    A relation of a name to itself is between two objects: the first has the attributes and all other relations.
+    """
     looks: dict[str, dict[str, None]] = {}
     related: dict[tuple[str, str, str], None] = {}
     for inner in _BRACKETS.findall(text.lower()):
         parts = [" ".join(part.split()) for part in inner.split(",")]
         if not all(parts) or len(parts) not in (1, 3):
             continue
+        looks.setdefault(parts[0], {})
         if len(parts) == 1:
-            looks.setdefault(parts[0], {})
-        elif parts[1] == ATTRIBUTE:
-            looks.setdefault(parts[0], {})[parts[2]] = None
-        elif parts[0] != parts[2]:
-            looks.setdefault(parts[0], {})
+            continue
+        if parts[1] == ATTRIBUTE:
+            looks[parts[0]][parts[2]] = None
+        else:
             looks.setdefault(parts[2], {})
             related[parts[0], parts[1], parts[2]] = None
-    names = list(looks)
-    edges = (Edge(names.index(a), name, names.index(b)) for a, name, b in related)
-    return SceneGraph(tuple(Node(name, tuple(of)) for name, of in looks.items()), tuple(edges))
+    second = dict.fromkeys(subject for subject, _, other in related if subject == other)
+    nodes = [Node(name, tuple(of)) for name, of in looks.items()] + [Node(name) for name in second]
+    first_places = {name: place for place, name in enumerate(looks)}
+    second_places = {name: len(looks) + place for place, name in enumerate(second)}
+    edges = (
+        Edge(first_places[a], name, second_places[b] if a == b else first_places[b]) for a, name, b in related
+    )
+    return SceneGraph(tuple(nodes), tuple(edges))
 
 
 SEQ2SEQ = GraphParserKind(

@@ -77,7 +77,7 @@ def judged_models(
     parts = []
     for model, of_model in by_model.items():
         rows, outcome = _joined(of_model, model)
-        judged = judge(rows, outcome, benchmark.macro, bootstrap, seed)
+        judged = judge(rows, outcome, benchmark.macro, bootstrap, seed, mean_members=benchmark.means)
         parts.append(judged.assign(model=model, benchmark=benchmark.name))
     return parts
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.errors import DataError
-from caramel.evaluation.results.published_files import read_runs
+from caramel.evaluation.results.published_files import ANSWERS, SIMILARITIES, read_runs
 from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_atomically
 from caramel.storage.targets import remove_file
@@ -61,7 +61,7 @@ def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
 
 
 def scored(runs: Sequence[Path]) -> pd.DataFrame:
-    """Return the similarities of all runs but those that hold answers alone.
+    """Return the similarities of all runs but those that hold answers or metrics alone.
 
     Raises:
         DataError: a file is missing or broken, or several runs hold one model on one benchmark.
@@ -69,7 +69,7 @@ def scored(runs: Sequence[Path]) -> pd.DataFrame:
     named = [
         str(run)
         for run in runs
-        if (run / "similarities.parquet").exists() or not (run / "answers.parquet").exists()
+        if (run / SIMILARITIES).exists() or not any((run / name).exists() for name in (ANSWERS, METRICS[0]))
     ]
     if not named:
         return tables.frame(tables.SIMILARITIES, [])
@@ -83,12 +83,15 @@ def scored(runs: Sequence[Path]) -> pd.DataFrame:
     return rows
 
 
-def answered(runs: Sequence[Path]) -> pd.DataFrame | None:
-    """Return the metrics of models that answer in words: they have no scores; None if there are none."""
-    found = [
-        tables.read(tables.METRICS, run / METRICS[0]) for run in runs if (run / "answers.parquet").exists()
-    ]
-    if not found:
-        return None
-    rows = pd.concat(found, ignore_index=True)
-    return rows[rows["metric"].str.startswith("choice_")]
+def unscored(runs: Sequence[Path]) -> pd.DataFrame | None:
+    """Return the metrics of models without scores; None if there are none.
+
+    These are models that answer in words, and what `caramel metrics` made of others' files.
+    """
+    parts = []
+    for run in runs:
+        in_words, scores = (run / ANSWERS).exists(), (run / SIMILARITIES).exists()
+        if in_words or (not scores and (run / METRICS[0]).exists()):
+            rows = tables.read(tables.METRICS, run / METRICS[0])
+            parts.append(rows[rows["metric"].str.startswith("choice_")] if scores else rows)
+    return pd.concat(parts, ignore_index=True) if parts else None

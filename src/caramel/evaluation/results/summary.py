@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,12 @@ def summarise(
     """
     parts = [
         judge(
-            rows, outcomes(rows, benchmarks[str(name)].metrics), benchmarks[str(name)].macro, bootstrap, seed
+            rows,
+            outcomes(rows, benchmarks[str(name)].metrics),
+            benchmarks[str(name)].macro,
+            bootstrap,
+            seed,
+            mean_members=benchmarks[str(name)].means,
         ).assign(model=str(model), benchmark=str(name))
         for (model, name), rows in similarities.groupby(["model", "benchmark"], sort=False)
     ]
@@ -49,7 +55,13 @@ def summarise(
 
 
 def judge(
-    rows: pd.DataFrame, found: Outcomes, macro: Callable[[str], bool], bootstrap: int, seed: int
+    rows: pd.DataFrame,
+    found: Outcomes,
+    macro: Callable[[str], bool],
+    bootstrap: int,
+    seed: int,
+    *,
+    mean_members: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the metrics of one model on one benchmark, with subset and metric of each.
 
@@ -59,13 +71,14 @@ def judge(
         macro: which subsets the macro mean is over.
         bootstrap: number of resamples.
         seed: of the bootstrap.
+        mean_members: of further means, see ``Benchmark.means``.
     """
     parts, metrics = subset_masks(rows), list(found.hits.columns)
     columns = by_subset(found.hits.to_numpy(float), parts)
     tied = by_subset(found.ties.to_numpy(float), parts)
     value, clusters = means(columns), clusters_of(rows)
     samples = resampled_means(columns, clusters, resamples=bootstrap, seed=seed)
-    layout = Layout(tuple(parts), tuple(metrics), macro)
+    layout = Layout(tuple(parts), tuple(metrics), macro, mean_members)
     values = layout.with_macro(value[None], value)[0]
     low, high = fraction_intervals(
         values, layout.with_macro(samples, value), layout.least_of_macro(cluster_counts(columns, clusters))
@@ -174,48 +187,56 @@ def by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> F
 
 @dataclass(frozen=True)
 class Layout:
-    """The flattened (subsets, metrics) layout of columns, to which the macro means are added."""
+    """The flattened (subsets, metrics) layout of columns, to which the macro means and the benchmark's further means are added."""
 
     subsets: tuple[str, ...]
     metrics: tuple[str, ...]
     macro: Callable[[str], bool]
+    means: Mapping[str, Sequence[str]] = field(default_factory=dict)  # see ``Benchmark.means``
 
     @property
-    def _places(self) -> list[int]:
-        return [i for i, name in enumerate(self.subsets) if name != "all" and self.macro(name)]
+    def _means(self) -> dict[str, list[int]]:
+        """Name of each mean that has a member -> places of its members among the subsets and the means before it."""
+        places = {name: place for place, name in enumerate(self.subsets)}
+        macro = [name for name in self.subsets if name != "all" and self.macro(name)]
+        found = {}
+        for name, members in {MACRO: macro, **self.means}.items():
+            if there := [places[member] for member in members if member in places]:
+                found[name], places[name] = there, len(places)
+        return found
 
     def with_macro(self, rows: Floats, point: Floats) -> Floats:
-        """Return rows (r, subsets * m) with the m macro means at the end, if there are any.
+        """Return rows (r, subsets * m) with the m values of each mean at the end, if there are any.
 
-        The mean is over the macro subsets that have a value in ``point``; a bootstrap sample that lacks
-        one of them has no macro mean.
+        A mean is over its members that have a value in ``point``; a bootstrap sample that lacks one of them has no such mean.
         """
-        if not self._places:
-            return rows
-        shape = (len(self.subsets), len(self.metrics))
-        by_subset = rows.reshape(len(rows), *shape)[:, self._places]
-        known = ~np.isnan(point.reshape(shape)[self._places])
-        total = np.where(known, by_subset, 0.0).sum(axis=1)
-        count = known.sum(axis=0)
-        macro = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        return np.concatenate([rows, macro], axis=1)
+        m, both = len(self.metrics), np.concatenate([point[None], rows])
+        for members in self._means.values():
+            values = both.reshape(len(both), -1, m)[:, members]
+            known = ~np.isnan(values[0])
+            count = known.sum(axis=0)
+            total = np.where(known, values, 0.0).sum(axis=1)
+            mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+            both = np.concatenate([both, mean], axis=1)
+        found: Floats = both[1:]
+        return found
 
     def of_macro(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return counts (subsets * m,) with those of the macro means: the sums over its subsets."""
-        if not self._places:
-            return counts
-        by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
-        return np.concatenate([counts, by_subset.sum(axis=0)])
+        """Return counts (subsets * m,) with those of the means: the sums over their members."""
+        for members in self._means.values():
+            own = counts.reshape(-1, len(self.metrics))[members]
+            counts = np.concatenate([counts, own.sum(axis=0)])
+        return counts
 
     def least_of_macro(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return counts (subsets * m,) with those of the macro means: the least of its subsets that has any."""
-        if not self._places:
-            return counts
-        by_subset = counts.reshape(len(self.subsets), len(self.metrics))[self._places]
-        least = np.where(by_subset > 0, by_subset, counts.max(initial=0)).min(axis=0)
-        return np.concatenate([counts, least])
+        """Return counts (subsets * m,) with those of the means: the least of their members that has any."""
+        most = counts.max(initial=0)
+        for members in self._means.values():
+            own = counts.reshape(-1, len(self.metrics))[members]
+            counts = np.concatenate([counts, np.where(own > 0, own, most).min(axis=0)])
+        return counts
 
     def labels(self) -> dict[str, list[str]]:
         """Return columns ``subset`` and ``metric``."""
-        names = [*self.subsets, *([MACRO] if self._places else [])]
+        names = [*self.subsets, *self._means]
         return {"subset": [n for n in names for _ in self.metrics], "metric": [*self.metrics] * len(names)}
