@@ -39,6 +39,8 @@ UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --build-con
 PIP := $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
 install = $(UV) $(1) || { echo "uv could not install; pip does it, which takes longer."; $(PIP) $(1); }
 
+# Python 3.11 reads the path to an editable package as the locale says, and does not start where LC_ALL=C and the path has an é:
+# a relative one has none.
 $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed, $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
@@ -46,6 +48,7 @@ $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@$(PIP) --require-hashes -r requirements-uv.lock || echo "uv could not be fetched."
 	@$(call install,--require-hashes -r requirements.lock)
 	@$(call install,--no-deps --no-build-isolation -e .)
+	@echo ../../../../src | tee $(VENV)/lib/python*/site-packages/__editable__.caramel-*.pth > /dev/null
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core requirements-dev.lock
