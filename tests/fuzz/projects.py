@@ -283,6 +283,13 @@ def pinned_with_run() -> None:
         pass
 
 
+def own_project() -> None:
+    """A project that uses caramel as an installed package."""
+    from caramel.own_project.making import new
+
+    new(Path())
+
+
 def releasable() -> None:
     from released_projects import made
 
