@@ -12,7 +12,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # Who imports a module first keeps its bytecode; else each of the many processes would compile it once more.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env dev repro test coverage lint check graph figures fuzz chaos chaos-hosts bench-eval bench-train site ui clean
+.PHONY: help env dev lock sbom repro test coverage lint check graph figures fuzz chaos chaos-hosts bench-eval bench-train site ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -20,6 +20,8 @@ help:
 	@echo "make test    create the environment and run all checks and tests"
 	@echo "make coverage  which lines the tests run, in processes that they start, too"
 	@echo "make check   lint, types and layers only"
+	@echo "make lock    write the lock files, of the versions that they have; UPGRADE='--upgrade' for newer ones"
+	@echo "make sbom    write work/sbom.json: the locked packages, their versions and hashes (CycloneDX)"
 	@echo "make graph   write the source dependencies of the stages into dvc.yaml"
 	@echo "make figures write the figures of README.md and docs/results.md from the tables of the last run"
 	@echo "make fuzz    10,000 mutated inputs for every reader and command; SEED=N for others"
@@ -32,26 +34,42 @@ help:
 	@echo "make clean   remove the environment and scratch files; data and mlruns stay"
 
 # uv installs several times as fast as pip, and is fetched by it. Where only pip is set up to reach packages, pip installs.
-# Neither compiles: of 413 MB of modules a third is ever imported.
-UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python
+# Neither compiles: of 413 MB of modules a third is ever imported. A file whose hash is not in the lock is refused;
+# uv also checks the hash of the setuptools that it builds source distributions with.
+UV := $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --build-constraints requirements.lock
 PIP := $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
 install = $(UV) $(1) || { echo "uv could not install; pip does it, which takes longer."; $(PIP) $(1); }
 
-$(VENV)/core: requirements.lock pyproject.toml
+# Python 3.11 reads the path to an editable package as the locale says, and does not start where LC_ALL=C and the path has an é:
+# a relative one has none.
+$(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed, $(PYTHON) is older: make PYTHON=python3.11 ..."; exit 1; }
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) uv==0.13.9 || echo "uv could not be fetched."
-	@$(call install,-r requirements.lock)
-	@$(call install,--no-deps -e .)
+	@$(PIP) --require-hashes -r requirements-uv.lock || echo "uv could not be fetched."
+	@$(call install,--require-hashes -r requirements.lock)
+	@$(call install,--no-deps --no-build-isolation -e .)
+	@echo ../../../../src | tee $(VENV)/lib/python*/site-packages/__editable__.caramel-*.pth > /dev/null
 	@touch $@
 
 $(VENV)/dev: $(VENV)/core requirements-dev.lock
-	@$(call install,-r requirements-dev.lock)
+	@$(call install,--require-hashes -r requirements-dev.lock)
 	@touch $@
 
 env: $(VENV)/core
 dev: $(VENV)/dev
+
+# The versions of the lock files stay while pyproject.toml allows them. UPGRADE='--upgrade-package NAME' moves one.
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url
+UPGRADE ?=
+lock: env
+	$(LOCK) --group installer --output-file requirements-uv.lock > /dev/null
+	$(LOCK) $(UPGRADE) pyproject.toml --output-file requirements.lock > /dev/null
+	$(LOCK) $(UPGRADE) pyproject.toml --extra dev --constraints requirements.lock --output-file requirements-dev.lock > /dev/null
+
+sbom: dev
+	mkdir -p work
+	cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
 
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }

@@ -18,6 +18,7 @@ from training_rows import training_rows
 from caramel import doctor, tables
 from caramel.config import Config, load
 from caramel.profile import write_profile
+from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
 
@@ -192,7 +193,8 @@ def test_a_remote_whose_objects_are_believed_is_a_failure_and_mended_where_it_is
     assert list(doctor.mend(tmp_path)) == []
 
 
-def test_the_lock_is_current_until_a_source_changes(tmp_path: Path) -> None:
+def test_the_lock_is_current_until_a_source_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "SLOW", 300.0)  # seconds, on a machine that does other work beside
     (tmp_path / "dvc.yaml").write_text(
         "stages:\n  copy:\n    cmd: cp a b\n    deps: [a]\n    outs: [b]\n", encoding="utf-8"
     )
@@ -273,6 +275,48 @@ def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: p
     ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone of this repository's last commit, in which nothing has been made."""
+    folder = tmp_path_factory.mktemp("fresh") / "clone"
+    subprocess.run(["git", "clone", "-q", str(ROOT), str(folder)], check=True)
+    return folder
+
+
+def doctor_of(folder: Path, profile: str) -> tuple[int, dict[str, str]]:
+    """Return what `caramel doctor` exits with in a process of its own, and its lines by the name of their finding."""
+    command = Path(sys.executable).with_name("caramel")
+    subprocess.run([command, "profile", profile], cwd=folder, check=True, capture_output=True)
+    # DVC may take its time on a machine that does other work beside.
+    call = (
+        f"from caramel import doctor; doctor.SLOW = 300.0; from caramel.cli import main; main({['doctor']!r})"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", call], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, {
+        line[6:].split()[0]: line for line in done.stdout.splitlines() if line[:5].strip()
+    }
+
+
+def test_a_fresh_clone_has_no_failure_whichever_profile_was_set(clone: Path) -> None:
+    code, lines = doctor_of(clone, "smoke")
+    assert code == 0, lines
+    stages = len(read_yaml(clone / "dvc.yaml", "")["stages"])
+    assert "stages to run, from 'scenes' on" in lines["dvc.lock"]
+    assert lines["dvc.lock"].endswith(f"; outputs of {stages} stages are not here  -> dvc repro")
+    assert not [line for line in lines.values() if line.startswith("FAIL")]
+
+
+def test_a_folder_without_captions_is_a_failure_before_the_first_stage(project: Path) -> None:
+    asked = load(write_profile("files", {}, project))
+    found = doctor.inputs(project, asked)
+    assert (found.state, "'inputs' holds no file of captions" in found.text) == (doctor.FAIL, True)
+    (project / "inputs" / "captions.csv").write_text("filename,caption\n", encoding="utf-8")
+    assert doctor.inputs(project, asked).state == doctor.OK
+
+
 def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> None:
     asked = load(write_profile("paper", {}, project))
     found = doctor.inputs(project, asked)
@@ -285,5 +329,6 @@ def test_what_the_profile_paper_lacks_is_named_file_by_file(project: Path) -> No
         assert f"{key}: there is no such folder" in said
     for name in ("coco", "sdxl-dpo"):
         (project / "inputs" / name).mkdir()
+    (project / "inputs" / "coco" / "captions.json").touch()
     assert doctor.inputs(project, asked).state == doctor.OK
     assert doctor.inputs(project, config(project)).text == "none are needed"

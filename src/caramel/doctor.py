@@ -7,6 +7,7 @@ CARAMEL_TRACKING_URI does. The slow parts
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -35,6 +36,7 @@ OK: State = "ok"
 WARN: State = "warn"
 FAIL: State = "FAIL"
 GIB = 2**30
+ABSENT = ("deleted", "not in cache")  # what `dvc status` calls an output that is not in the project
 SLOW = 8.0  # seconds that DVC may take before its finding is given up
 
 
@@ -208,7 +210,8 @@ def backends(config: Config) -> Finding:
     """Whether all backends, scorers, models and benchmarks that the params name are there."""
     found = [line.replace("\n", " ") for line in unmet(config)]
     if found:
-        return Finding(FAIL, "backends", f"not there:\n{shown(found, 20)}")
+        cure = f"put there what is named, or set these keys: caramel profile {config.profile} --set KEY=VALUE"
+        return Finding(FAIL, "backends", f"not there:\n{shown(found, 20)}", cure)
     return Finding(OK, "backends", "all that the params name are there")
 
 
@@ -229,10 +232,20 @@ def inputs(root: Path, config: Config) -> Finding:
     if config.scenes.source == "files":
         named = {"scenes.files": config.scenes.files, **named}
     lacking = [f"{key} = {name!r}" for key, name in named.items() if not (root / name).exists()]
+    if "scenes.files" in named and not lacking and not _holds_captions(root / config.scenes.files):
+        lacking.append(f"captions: scenes.files = {config.scenes.files!r} holds no file of captions")
     if lacking:
         said = f"not there:\n{shown(lacking)}"
         return Finding(FAIL, "inputs", said, "put them there, or set these keys; see the profile's comments")
     return Finding(OK, "inputs", ", ".join(named.values()) or "none are needed")
+
+
+def _holds_captions(folder: Path) -> bool:
+    """Return whether a folder holds what stage ``scenes`` reads: a table of captions, or SugarCrepe's files."""
+    from caramel.sources.folders import READERS
+    from caramel.sources.sugarcrepe_files import subtype_files
+
+    return any((folder / name).is_file() for name in READERS) or bool(subtype_files(folder))
 
 
 def _is_path(root: Path, name: str) -> bool:
@@ -363,20 +376,23 @@ def check_git(root: Path) -> Finding:
 
 
 def _start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
-    """Start DVC's own check of the lock, which takes seconds, most of them imports."""
+    """Start DVC's own check of the lock, which takes seconds, most of them imports.
+
+    It is ``dvc status``: ``dvc repro --dry`` fails where no output has been made, as in a fresh clone.
+    """
     if not (root / "dvc.lock").exists():
         return None
     return subprocess.Popen(
-        [sys.executable, "-m", "dvc", "repro", "--dry", "--allow-missing"],
+        [sys.executable, "-m", "dvc", "status", "--json"],
         cwd=root,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         text=True,
     )
 
 
 def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
-    """Whether ``dvc.lock`` is what the sources and params would make."""
+    """Whether ``dvc.lock`` is what the sources and params would make, and whether its outputs are in the project."""
     try:
         if status is None:
             in_git = dvc_state.lock_in_git(root) is not None
@@ -386,21 +402,52 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
             return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
         if broken := lock_trouble(root):
             return Finding(FAIL, "dvc.lock", broken, "caramel doctor --fix, then dvc repro")
-        said, _ = status.communicate(timeout=SLOW)
+        output, errors = status.communicate(timeout=SLOW)
+        changes = json.loads(output) if status.returncode == 0 else {}
     except ResourceError as error:
         return Finding(FAIL, "dvc.lock", str(error))
     except subprocess.TimeoutExpired:
         return Finding(WARN, "dvc.lock", f"not known: DVC took over {SLOW:.0f} s", "dvc status")
-    if "Unable to acquire lock" in said:
+    if "Unable to acquire lock" in errors:
         return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
     if status.returncode:
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+        lines = [line.strip() for line in errors.splitlines() if line.strip()]
         text = " ".join(lines)[:300] or "DVC failed"
-        return Finding(FAIL, "dvc.lock", f"not known: {text}", "git diff dvc.yaml params.yaml")
-    stale = re.findall(r"^Running stage '([^']+)'", said, re.MULTILINE)
-    if stale:
-        return Finding(WARN, "dvc.lock", f"{len(stale)} stages to run, from {stale[0]!r} on", "dvc repro")
+        return Finding(
+            FAIL, "dvc.lock", f"not known: {text}", "dvc status, and git diff dvc.yaml params.yaml"
+        )
+    outputs = [
+        out["path"]
+        for stage in dvc_state.read_lock(root).get("stages", {}).values()
+        for out in stage.get("outs", ())
+    ]
+    stale = [stage for stage, entries in changes.items() if _is_stale(entries, outputs)]
+    absent = [stage for stage, entries in changes.items() if _lacks_outputs(entries)]
+    text = f"{len(stale)} stages to run, from {stale[0]!r} on" if stale else "current"
+    if absent:
+        text += f"; outputs of {len(absent)} stages are not here"
+    if stale or absent:
+        cure = "dvc repro" if stale else "dvc repro; or dvc pull, where there is a remote"
+        return Finding(WARN, "dvc.lock", text, cure)
     return Finding(OK, "dvc.lock", "current")
+
+
+def _is_stale(entries: list[str | dict[str, dict[str, object]]], outputs: list[str]) -> bool:
+    """Return whether a stage differs from the lock by more than outputs that are not here, its own or of stages before."""
+    for entry in entries:
+        if isinstance(entry, str):  # "changed command"
+            return True
+        for path, change in (item for changed in entry.values() for item in changed.items()):
+            is_output = any(Path(path).is_relative_to(o) or Path(o).is_relative_to(path) for o in outputs)
+            if not (is_output and change in ABSENT):
+                return True
+    return False
+
+
+def _lacks_outputs(entries: list[str | dict[str, dict[str, object]]]) -> bool:
+    """Return whether an output of a stage is not in the project."""
+    outputs = [entry.get("changed outs", {}) for entry in entries if not isinstance(entry, str)]
+    return any(change in ABSENT for changed in outputs for change in changed.values())
 
 
 def runs(root: Path) -> Finding:

@@ -23,7 +23,7 @@ ODD = (
 
 def mutate_arguments(draw: Draw, arguments: list[str], file: str) -> list[str]:
     """Return the arguments with one of them changed, added, doubled or left out; ``@FILE@`` is a file of the input."""
-    known = _options(arguments[0])
+    known = _options(arguments)
     kind = draw(
         st.sampled_from(("value", "value", "value", "add", "add", "drop", "double", "positional", "unknown"))
     )
@@ -54,6 +54,11 @@ def _valid(draw: Draw, option: click.Option, odd: str) -> str:
     return odd
 
 
-def _options(command: str) -> list[click.Option]:
-    found = cli.commands.get(command)
-    return [p for p in found.params if isinstance(p, click.Option)] if found else []
+def _options(arguments: list[str]) -> list[click.Option]:
+    """Return the options of the command that the arguments name, within its group."""
+    command: click.Command | None = cli
+    for word in arguments:
+        if not isinstance(command, click.Group):
+            break
+        command = command.commands.get(word)
+    return [p for p in command.params if isinstance(p, click.Option)] if command else []

@@ -283,6 +283,13 @@ def pinned_with_run() -> None:
         pass
 
 
+def own_project() -> None:
+    """A project that uses caramel as an installed package."""
+    from caramel.own_project.making import new
+
+    new(Path())
+
+
 def releasable() -> None:
     from released_projects import made
 
@@ -303,7 +310,7 @@ def kept() -> None:
 
 
 # Stands for DVC, which takes seconds to start: `python -m dvc` finds it first.
-DVC = "import sys\nprint('Data and pipelines are up to date.')\nsys.exit(0)\n"
+DVC = "import sys\nprint('{}')\nsys.exit(0)\n"
 
 
 def whole() -> None:

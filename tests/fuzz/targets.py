@@ -40,6 +40,15 @@ JOINED = ("conme", "natural_bench_questions")  # a caption is made of two fields
 TABLES = tuple(f"data/**/*.{suffix}" for suffix in ("csv", "json", "jsonl", "parquet", "txt"))
 REPLIES = ("inputs/replies/replies.parquet", "work/replies/replies.sqlite", "params.yaml")
 NOTHING = ("nothing",)  # no file is mutated
+OWN = (
+    "code/",
+    "dvc.yaml",
+    "pipelines/",
+    "expectations/",
+    "params/",
+    "requirements.lock",
+    "work/",
+)  # of a project of one's own
 
 BLIND = "--out out --scorer length --folds 2"
 AUDIT = f"audit data/mine.csv {BLIND}"
@@ -260,6 +269,38 @@ def _projects() -> list[Target]:
         _target("tracking options", projects.tracked, COPY, files=NOTHING, options=True, **copied),
         _target("budget", served.replies, "budget", files=REPLIES, rewrites=REPLIES[1:2], weight=2),
         _target("timings", projects.timings, "timings", files=("work/timings.jsonl",), weight=2),
+        _target("timings options", projects.timings, "timings", files=NOTHING, options=True),
+        _target(
+            "budget options",
+            served.replies,
+            "budget --sample 2",
+            files=NOTHING,
+            options=True,
+            rewrites=REPLIES[1:2],
+        ),
+        _target("verify options", projects.pinned, "verify v1", files=NOTHING, options=True),
+        _target("new options", projects.nothing, "new out", files=NOTHING, options=True),
+        _target(
+            "upgrade", projects.own_project, "upgrade", files=("code/*", "dvc.yaml"), rewrites=OWN, weight=0.5
+        ),
+        _target(
+            "upgrade options",
+            projects.own_project,
+            "upgrade",
+            files=NOTHING,
+            options=True,
+            rewrites=OWN,
+            weight=0.5,
+        ),
+        _target(
+            "register options",
+            served.releasable_model,
+            "register base --name mine",
+            files=NOTHING,
+            options=True,
+            codes=(0, 1),
+            rewrites=("mlruns/",),
+        ),
     ]
 
 

@@ -416,3 +416,15 @@ def test_a_token_that_others_can_read_is_made_private_and_kept(tmp_path: Path, m
     assert path.read_text() == first
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_home_that_cannot_be_written_is_an_error_with_its_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ResourceError, match=r"auth_token': Not a directory\. Set HOME to a folder"):
+        guard_token(make=True)

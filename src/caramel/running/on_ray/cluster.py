@@ -229,6 +229,17 @@ def _services() -> set[tuple[str, int]]:
     return found
 
 
+def _write_token(path: Path) -> None:
+    """Write a new token that its owner alone can read; one that another process has just written stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(secrets.token_hex(32))
+    with suppress(FileExistsError):
+        os.link(name, path)
+    Path(name).unlink()
+
+
 def guard_token(*, make: bool) -> None:
     """Have nobody but its owner read Ray's token; Ray itself would make one that all users can read.
 
@@ -237,19 +248,20 @@ def guard_token(*, make: bool) -> None:
 
     Raises:
         ConfigError: others can read it, and this user cannot change that.
+        ResourceError: the home folder is missing or cannot be written.
     """
     if os.environ.get("RAY_AUTH_MODE") != "token" or "RAY_AUTH_TOKEN" in os.environ:
         return
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     path = Path(named) if named else Path.home() / ".ray" / "auth_token"
     if make and not named and not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(secrets.token_hex(32))
-        with suppress(FileExistsError):  # another process has just made it
-            os.link(name, path)
-        Path(name).unlink()
+        try:
+            _write_token(path)
+        except OSError as error:
+            raise ResourceError(
+                f"Ray's token cannot be written to {str(path)!r}: {error.strerror}. Set HOME to a folder that you can "
+                "write, or RAY_AUTH_TOKEN to a secret text of 32 characters or more."
+            ) from error
     if path.exists() and path.stat().st_mode & 0o077:
         try:
             path.chmod(0o600)
