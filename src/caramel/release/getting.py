@@ -45,7 +45,14 @@ class Got(NamedTuple):
     tables: list[str]
 
 
-def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None = None) -> Got:
+def get(
+    source: str,
+    paths: Sequence[str] = (),
+    *,
+    out: Path,
+    split: str | None = None,
+    credentials: Sequence[str] = (),
+) -> Got:
     """Put the files of a pinned version into a folder, all or some of them; see the module.
 
     Args:
@@ -54,14 +61,16 @@ def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None 
             The images of an index come with it.
         out: the folder. What lies there already and is right stays; nothing is written over.
         split: only rows of train, val or test in tables that have a split, and the shards of those images.
+        credentials: addresses of remotes, such as ``https://s3.example.org`` or ``s3://BUCKET``, that may get a login of
+            this user; all others are opened with what the version's own settings hold.
 
     Raises:
-        ConfigError: several pins and none named, or the folder is the source.
+        ConfigError: several pins and none named, the folder is the source, or a remote's settings are wrong.
         DataError: there is no such repository, pin or path, an object is missing, damaged or another one, or
             something else lies in the folder.
         ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
     """
-    with opened(source) as origin, _staging(out, origin) as staging:
+    with opened(source, credentials) as origin, _staging(out, origin) as staging:
         files = _files(origin, staging)
         wanted = _chosen(paths, files, origin.pinned)
         stage = _Stage(origin, files, staging / "files", out)
