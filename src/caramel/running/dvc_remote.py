@@ -154,11 +154,11 @@ def remote(
         try:
             resolved = get_fs_config(config, name=name)
             address = None if logins is None else login_address(resolved)
-            public = logins is not None and address not in logins
-            own = logins[address] if logins and address in logins else {}
+            own = {} if logins is None else logins.get(address or "")
+            public = own is None
             if public and urlsplit(resolved["url"]).scheme not in PUBLIC:
                 raise ConfigError(f"{label} is of a kind that needs a login. {_advice(address)}")
-            kind, options, path = get_cloud_fs(config, **{**resolved, **own})
+            kind, options, path = get_cloud_fs(config, **{**resolved, **(own or {})})
         except ImportError as error:
             raise ConfigError(f"{label}: {error}. See docs/remote.md.") from error
         except RecursionError as error:  # remote:// that leads to itself

@@ -101,8 +101,8 @@ def _config_file(folder: Path, level: str) -> Path:
     from dvc.config import Config
 
     if level in FOLDER:
-        return folder.absolute() / ".dvc" / (Config.CONFIG if level == "repo" else Config.CONFIG_LOCAL)
-    return Path(Config.get_dir(level), Config.CONFIG)
+        return folder.absolute() / ".dvc" / ("config" if level == "repo" else "config.local")
+    return Path(Config.get_dir(level), "config")
 
 
 def _read_file(path: Path, called: str | None = None) -> Mapping[str, Any]:
@@ -115,7 +115,6 @@ def _read_file(path: Path, called: str | None = None) -> Mapping[str, Any]:
     Raises:
         ConfigError: it is no file of settings.
     """
-    from configobj import ConfigObjError
     from dvc.config import Config
     from dvc.config import ConfigError as Refused
     from voluptuous import Invalid
@@ -127,7 +126,7 @@ def _read_file(path: Path, called: str | None = None) -> Mapping[str, Any]:
         raise ConfigError(_broken(called, "it is not a file"))
     try:
         read: Mapping[str, Any] = Config._load_paths(Config.load_file(str(path)), str(path))
-    except (Refused, ConfigObjError, Invalid, OSError, ValueError) as error:
+    except (Refused, SyntaxError, Invalid, OSError, ValueError) as error:  # configobj's errors are of syntax
         raise ConfigError(_broken(called, str(error))) from error
     except (
         TypeError,
