@@ -39,7 +39,6 @@ def compressed() -> torch.Tensor:
         (WEIGHT.to_sparse, "sparse"),
         (compressed, "sparse"),
         (quantised, "quantised"),
-        (nested, "nested"),
         (lambda: WEIGHT.to(torch.complex64), "complex"),
         (lambda: WEIGHT.to("meta"), "on the device 'meta'"),
     ],
@@ -48,9 +47,14 @@ def test_a_weight_that_does_not_hold_real_numbers_one_by_one_is_named(
     make: Callable[[], torch.Tensor], what: str, tmp_path: Path
 ) -> None:
     torch.save({"state_dict": {"fine": WEIGHT, "odd": make()}}, tmp_path / "w.pt")
-    with pytest.raises(BackendError, match=rf"w.pt': ('odd' is {what}|.*broken)") as raised:
+    with pytest.raises(BackendError, match=rf"w.pt': 'odd' is {what}"):
         read_state(tmp_path / "w.pt")
-    assert "Traceback" not in str(raised.value)
+
+
+def test_a_nested_tensor_is_refused(tmp_path: Path) -> None:
+    torch.save({"odd": nested()}, tmp_path / "w.pt")
+    with pytest.raises(BackendError, match=r"w.pt' were refused: .*_rebuild_nested_tensor"):
+        read_state(tmp_path / "w.pt")
 
 
 @pytest.mark.parametrize("weight", [WEIGHT.T, WEIGHT[0].expand(2, 3), WEIGHT[:, ::2], torch.tensor(1.0)])

@@ -11,7 +11,7 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,12 +140,11 @@ def _check_plain(state: Mapping[Any, torch.Tensor], path: Path) -> None:
     """Raise a BackendError unless each weight holds all of its numbers, one by one, and each is real."""
     import torch
 
-    odd = {
+    odd: dict[str, Callable[[torch.Tensor], bool]] = {
         "on the device 'meta', without numbers": lambda value: value.is_meta,
-        "nested": lambda value: value.is_nested,
         "sparse": lambda value: value.layout != torch.strided,
         "quantised": lambda value: value.is_quantized,
-        "complex": lambda value: value.is_complex(),
+        "complex": lambda value: value.dtype.is_complex,
     }
     for name, value in state.items():
         if what := [word for word, is_so in odd.items() if is_so(value)]:
