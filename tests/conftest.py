@@ -46,6 +46,7 @@ PARTS = {
     "tests/running/test_tracking_server.py": "tracking_servers",
     "tests/test_remote_doctor.py": "s3",
     "tests/release/test_getting.py": "s3",
+    "tests/release/test_getting_credentials.py": "s3",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/scores/test_scoring.py": "ray_cluster",
     "tests/pipeline/test_profiles.py": "profiles",

@@ -365,6 +365,7 @@ def get(
     out: str | Path,
     split: Literal["train", "val", "test"] | None = None,
     form: Literal["pandas", "datasets"] = "pandas",
+    credentials: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Get a data set version that a paper cites into a folder, checked against its pin; return its tables.
 
@@ -377,6 +378,7 @@ def get(
         split: only rows of this split, of tables that have one.
         form: ``pandas``: data frames; ``datasets``: of Hugging Face's library, where an index of images has the
             pictures in column ``image``.
+        credentials: addresses of remotes that may get your login, ``https://s3.example.org`` or ``s3://BUCKET``.
 
     Returns:
         path of the table in the version, ``data/assemble/instances.parquet`` -> its rows.
@@ -396,7 +398,8 @@ def get(
 
     _choices("split", [split] if split else [], ("train", "val", "test"))
     _choices("form", [form], ("pandas", "datasets"))
-    got = fetch(source, _names("paths", paths), out=Path(out), split=split)
+    named = _names("credentials", credentials)
+    got = fetch(source, _names("paths", paths), out=Path(out), split=split, credentials=named)
     read = as_frame if form == "pandas" else as_dataset
     return {path: read(Path(out, path)) for path in got.tables}
 

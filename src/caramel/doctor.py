@@ -24,7 +24,7 @@ from typing import Literal
 from caramel.config import Config, load
 from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
 from caramel.names import is_there, unmet
-from caramel.running import dvc_cache, dvc_remote, dvc_state, own_code
+from caramel.running import dvc_cache, dvc_settings, dvc_state, own_code
 from caramel.running.on_ray.cluster import named_cluster, unreachable
 from caramel.running.tracking import git_commit
 from caramel.running.tracking_server import named_server, require_server
@@ -102,8 +102,8 @@ def mend(root: Path) -> Iterator[str]:
     if found := dvc_cache.broken(root, whole=True):
         dvc_state.refuse_beside(root)
         yield dvc_cache.remove(found)
-    if careless := dvc_remote.unverified(root):
-        yield dvc_remote.verify_pulls(root, careless)
+    if careless := dvc_settings.unverified(root):
+        yield dvc_settings.verify_pulls(root, careless)
 
 
 def lock_trouble(root: Path) -> str:
@@ -348,8 +348,8 @@ def dvc_repository(root: Path) -> Finding:
         text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
         return Finding(FAIL, "dvc", text, "caramel doctor --fix")
     try:
-        remotes = list(dvc_remote.remotes(dvc_remote.settings(root)))
-        careless = dvc_remote.unverified(root)
+        remotes = list(dvc_settings.remotes(dvc_settings.settings(root)))
+        careless = dvc_settings.unverified(root)
     except CaramelError as error:
         return Finding(FAIL, "dvc", str(error))
     if careless:

@@ -15,7 +15,8 @@ from typing import Any
 
 from caramel.doctor import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, DataError, shown, shown_address
-from caramel.running.dvc_remote import Store, cache, explained, listing, md5_of, remote, remotes, settings
+from caramel.running.dvc_remote import Store, cache, explained, listing, md5_of, remote
+from caramel.running.dvc_settings import remotes, settings
 from caramel.running.dvc_state import read_lock
 
 MD5 = re.compile(r'"?([0-9a-f]{32})"?')
@@ -33,7 +34,7 @@ def examine_remotes(root: Path) -> Iterator[Finding]:
         yield Finding(FAIL, "remote", "there is none", "dvc remote add -d NAME URL; see docs/remote.md")
     for name in names:
         try:
-            yield from _examined(remote(config, name), cache(config, root), root, name)
+            yield from _examined(remote(config, name), cache(root), root, name)
         except CaramelError as error:
             yield Finding(FAIL, name, str(error))
 
@@ -121,7 +122,7 @@ def mend_remotes(root: Path) -> Iterator[str]:
         CaramelError: a remote cannot be reached or written.
     """
     config = settings(root)
-    mine = cache(config, root)
+    mine = cache(root)
     for name in remotes(config):
         store = remote(config, name)
         if store.unmounted():

@@ -112,13 +112,14 @@ def pushed(made: Path, tmp_path_factory: pytest.TempPathFactory, s3: Any) -> str
 
 
 @pytest.fixture
-def reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s3: Any) -> None:
-    """Be a user who may read."""
+def reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, s3: Any) -> list[str]:
+    """Be a user who may read; return the server that he gives his keys to."""
     for name, value in s3.reader.items():
         monkeypatch.setenv(name, value)
     for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
         (tmp_path / name).touch()
         monkeypatch.setenv(name, str(tmp_path / name))
+    return [s3.url]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -128,7 +129,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_pin_is_found_on_a_branch_and_by_a_tag_that_are_not_the_default(
-    pushed: str, tmp_path: Path, reader: None
+    pushed: str, tmp_path: Path, reader: list[str]
 ) -> None:
     work = tmp_path / "work"
     run("git", "clone", "-q", pushed, str(work), root=tmp_path)
@@ -154,7 +155,7 @@ def test_a_pin_is_found_on_a_branch_and_by_a_tag_that_are_not_the_default(
     for name in ("v2", "v3"):
         with opened(f"file://{bare}@{name}") as origin:
             assert origin.pinned.name == name
-    assert get(f"file://{bare}@v2", ["rejects"], out=tmp_path / "out").files
+    assert get(f"file://{bare}@v2", ["rejects"], out=tmp_path / "out", credentials=reader).files
     with opened(f"file://{bare}") as origin:
         assert origin.pinned.name == "v1", "of the default branch"
     with (
@@ -192,21 +193,23 @@ def test_of_a_pin_without_a_name_that_branches_have_of_other_data_none_is_taken(
 
 
 def test_a_version_comes_back_byte_for_byte_from_a_git_url_alone(
-    pushed: str, made: Path, tmp_path: Path, reader: None
+    pushed: str, made: Path, tmp_path: Path, reader: list[str]
 ) -> None:
     out = tmp_path / "out"
-    got = get(f"{pushed}@v1", out=out)
+    got = get(f"{pushed}@v1", out=out, credentials=reader)
     assert len(got.files) == EVERYTHING
     found = contents(out)
     assert found.pop("pins/v1.json") == (made / "pins" / "v1.json").read_bytes()
     assert {name.removeprefix("data/"): data for name, data in found.items()} == contents(made / "data")
     assert pins.verify("v1", out) == []
     assert not (out / STAGING).exists()
-    assert get(pushed, out=out) == got, "what is there already is right, and the only pin needs no name"
+    assert get(pushed, out=out, credentials=reader) == got, (
+        "what is there already is right, and the only pin needs no name"
+    )
 
 
 def test_what_the_remote_flipped_or_lost_is_named_and_nothing_appears_until_it_is_mended(
-    pushed: str, made: Path, tmp_path: Path, reader: None, s3: Any
+    pushed: str, made: Path, tmp_path: Path, reader: list[str], s3: Any
 ) -> None:
     there, out = in_bucket(s3, "got"), tmp_path / "out"
     shard, index = (
@@ -219,24 +222,25 @@ def test_what_the_remote_flipped_or_lost_is_named_and_nothing_appears_until_it_i
     with pytest.raises(
         DataError, match=rf"(?s)1 of .*data/scenes/images/test.parquet: Remote 'store'.*{shard}"
     ):
-        get(pushed, out=out)
+        get(pushed, out=out, credentials=reader)
     s3.client().delete_object(Bucket="data", Key=there[index])
     shutil.rmtree(out)
     with pytest.raises(DataError, match=rf"data/scenes/images.parquet: .* does not have object {index}"):
-        get(pushed, out=out)
+        get(pushed, out=out, credentials=reader)
     assert contents(out) == {}
     for oid, data in keep.items():
         s3.client().put_object(Bucket="data", Key=there[oid], Body=data)
     assert (out / STAGING / "files" / "data" / "model" / "0.bin").exists()
     s3.client().delete_object(Bucket="data", Key=(other := there[pins.dvc_hash(made / "data/model/0.bin")]))
-    get(pushed, out=out)  # the same command goes on: what was whole is not fetched again
+    get(pushed, out=out, credentials=reader)  # the same command goes on: what was whole is not fetched again
     s3.client().put_object(Bucket="data", Key=other, Body=(made / "data" / "model" / "0.bin").read_bytes())
     assert pins.verify("v1", out) == []
 
 
-def test_a_get_that_was_killed_goes_on(pushed: str, tmp_path: Path, reader: None) -> None:
+def test_a_get_that_was_killed_goes_on(pushed: str, tmp_path: Path, reader: list[str]) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-c", "import caramel.cli as c; c.main()", "get", pushed, "--out", str(out)]
+    command += ["--credentials", *reader]
     process = subprocess.Popen(command, env={**os.environ, **QUIET}, start_new_session=True)
     while process.poll() is None and len([*out.rglob("*.bin")]) < 3:
         time.sleep(0.002)
@@ -244,16 +248,18 @@ def test_a_get_that_was_killed_goes_on(pushed: str, tmp_path: Path, reader: None
     assert process.wait() == -signal.SIGKILL
     assert contents(out) == {}
     assert 3 <= len([*(out / STAGING).rglob("*.bin")]) < FILES
-    get(pushed, out=out)
+    get(pushed, out=out, credentials=reader)
     assert pins.verify("v1", out) == []
 
 
 def test_without_credentials_or_a_remote_it_says_so(
-    pushed: str, project: Path, tmp_path: Path, reader: None, monkeypatch: pytest.MonkeyPatch
+    pushed: str, project: Path, tmp_path: Path, reader: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with pytest.raises(ResourceError, match=f"refuses access without a login.* --credentials {reader[0]};"):
+        get(pushed, out=tmp_path / "out")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     with pytest.raises(ResourceError, match="needs credentials"):
-        get(pushed, out=tmp_path / "out")
+        get(pushed, out=tmp_path / "out", credentials=reader)
     with pytest.raises(DataError, match="names no DVC remote"):
         get(f"file://{project}/.git@v1", out=tmp_path / "out")
     with pytest.raises(DataError, match="git cannot fetch it"):
@@ -282,7 +288,7 @@ def test_only_the_address_and_a_committed_login_are_taken_of_a_strangers_remote(
     (mine / "config").write_text(f"{section}token = secret\nuser = me\n")
     monkeypatch.setenv("DVC_GLOBAL_CONFIG_DIR", str(mine))
     with opened(f"file://{root}/.git") as origin:
-        (taken,) = origin._config["remote"].values()
+        (taken,) = origin._remote_settings["remote"].values()
         assert taken == {"url": "webdav://h/x", "user": "all", "password": "known", "verify": False}
     with pytest.raises(ConfigError, match=r"'store' \(webdav://h/x\): .*requires 'dvc-webdav'"):
         get(f"file://{root}/.git", out=tmp_path / "out")

@@ -185,7 +185,14 @@ def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
     for name in images:
         kind = schema.field(name).type
         if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-            kind = kind.field("bytes").type
+            fields = {field.name: field.type for field in kind}
+            kind, path_kind = fields["bytes"], fields.get("path", pa.null())
+            if not any(
+                is_so(path_kind) for is_so in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)
+            ):
+                raise DataError(
+                    f"{str(path)!r}: column {name!r} has a field 'path' that is {path_kind}, no text."
+                )
         if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
             raise DataError(
                 f"{str(path)!r}: column {name!r} must hold encoded images, as bytes or as a struct with a "

@@ -110,7 +110,15 @@ def runs(name: str, out: Path | None) -> None:
     type=click.Choice(["train", "val", "test"]),
     help="Only its rows, of tables with a split, and the shards of their images.",
 )
-def get(source: str, paths: tuple[str, ...], out: Path, split: str | None) -> None:
+@click.option(
+    "--credentials",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A remote of SOURCE that may get your login, https://HOST[:PORT], ssh://HOST or s3://BUCKET; may be repeated.",
+)
+def get(
+    source: str, paths: tuple[str, ...], out: Path, split: str | None, credentials: tuple[str, ...]
+) -> None:
     """Get a pinned version back: its tables and images, from a git URL or a project's folder.
 
     PATHS are folders, files, or the ends of the paths of tables; without any all of the version is got. The
@@ -125,10 +133,11 @@ def get(source: str, paths: tuple[str, ...], out: Path, split: str | None) -> No
       caramel get https://example.org/papers.git@sets/one/v1.0 --out v1.0/
       caramel get git@example.org:lab/benchmark.git@v1.0 assemble --split test --out test/
       caramel get ../benchmark@v1.0 instances evaluate/metrics --out tables/
+      caramel get https://example.org/benchmark.git@v1.0 --out v1.0/ --credentials https://s3.example.org
     """
     from caramel.release.getting import get as fetch
 
-    got = fetch(source, paths, out=out, split=split)
+    got = fetch(source, paths, out=out, split=split, credentials=credentials)
     rows = sum(got.pinned.tables[path].rows for path in got.tables)
     what = f"{len(got.files)} files, {len(got.tables)} of them tables"
     counted = f" of {rows:,} rows" if split is None else f", rows of {split} alone where there are splits"

@@ -11,7 +11,7 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +127,7 @@ def _model_weights(found: Any, path: Path) -> dict[str, torch.Tensor]:
                 and inner
                 and all(isinstance(v, torch.Tensor) for v in inner.values())
             ):
+                _check_plain(inner, path)
                 return {str(name): value for name, value in inner.items()}
     keys = sorted(map(str, found))[:SHOWN] if isinstance(found, Mapping) else type(found).__name__
     raise BackendError(
@@ -135,13 +136,31 @@ def _model_weights(found: Any, path: Path) -> dict[str, torch.Tensor]:
     )
 
 
+def _check_plain(state: Mapping[Any, torch.Tensor], path: Path) -> None:
+    """Raise a BackendError unless each weight holds all of its numbers, one by one, and each is real."""
+    import torch
+
+    odd: dict[str, Callable[[torch.Tensor], bool]] = {
+        "on the device 'meta', without numbers": lambda value: value.is_meta,
+        "sparse": lambda value: value.layout != torch.strided,
+        "quantised": lambda value: value.is_quantized,
+        "complex": lambda value: value.dtype.is_complex,
+    }
+    for name, value in state.items():
+        if what := [word for word, is_so in odd.items() if is_so(value)]:
+            raise BackendError(
+                f"Weights {str(path)!r}: {str(name)!r} is {what[0]}. Weights are dense tensors of real numbers: save the model's "
+                f"state dict as such, in float32, float16 or bfloat16."
+            )
+
+
 def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: str) -> None:
     """Load a state dict into an open_clip model, all of it and nothing else.
 
     Names that open_clip gave its weights in earlier versions are brought to today's. Nothing is resized.
 
     Raises:
-        BackendError: a weight is missing, unexpected, or of another shape.
+        BackendError: a weight is missing, unexpected, or of another shape or kind of number.
     """
     ours = model.state_dict()
     state = _renamed(model, dict(state), ours)
@@ -152,8 +171,18 @@ def fit_state(model: torch.nn.Module, state: Mapping[str, torch.Tensor], where: 
         for name, value in state.items()
         if name in ours and value.shape != ours[name].shape
     ]
-    if missing or unexpected or shapes:
-        problems = (("missing", missing), ("unexpected", unexpected), ("of another shape", shapes))
+    types = [
+        f"{name} {value.dtype} for {ours[name].dtype}"
+        for name, value in state.items()
+        if name in ours and value.is_floating_point() != ours[name].is_floating_point()
+    ]
+    if missing or unexpected or shapes or types:
+        problems = (
+            ("missing", missing),
+            ("unexpected", unexpected),
+            ("of another shape", shapes),
+            ("of another type", types),
+        )
         told = "; ".join(f"{len(names)} {kind}: {names[:SHOWN]}" for kind, names in problems if names)
         raise BackendError(
             f"{where}: weights and config disagree. Weights {told}. Name the architecture that they were trained in."

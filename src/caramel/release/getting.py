@@ -52,7 +52,14 @@ class Got(NamedTuple):
     tables: list[str]
 
 
-def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None = None) -> Got:
+def get(
+    source: str,
+    paths: Sequence[str] = (),
+    *,
+    out: Path,
+    split: str | None = None,
+    credentials: Sequence[str] = (),
+) -> Got:
     """Put the files of a pinned version into a folder, all or some of them; see the module.
 
     Args:
@@ -61,14 +68,16 @@ def get(source: str, paths: Sequence[str] = (), *, out: Path, split: str | None 
             The images of an index come with it.
         out: the folder. What lies there already and is right stays; nothing is written over.
         split: only rows of train, val or test in tables that have a split, and the shards of those images.
+        credentials: addresses of remotes, such as ``https://s3.example.org`` or ``s3://BUCKET``, that may get a login of
+            this user; all others are opened with what the version's own settings hold.
 
     Raises:
-        ConfigError: several pins and none named, or the folder is the source.
+        ConfigError: several pins and none named, the folder is the source, or a remote's settings are wrong.
         DataError: there is no such repository, pin or path, an object is missing, damaged or another one, or
             something else lies in the folder, or a file is none that a version may have.
         ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
     """
-    with opened(source) as origin, _staging(out, origin) as staging:
+    with opened(source, credentials) as origin, _staging(out, origin) as staging:
         pin = {f"pins/{origin.pinned.name}.json": staging / "pin.json"}
         text = pin_path(origin.pinned.name, origin.root).read_bytes()
         write_atomically(staging / "pin.json", lambda temporary: temporary.write_bytes(text))

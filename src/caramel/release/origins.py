@@ -3,63 +3,61 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from caramel.errors import ConfigError, DataError, shown_address
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
 from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
-from caramel.running.dvc_remote import Store, cache, committed, remote, remotes, settings
+from caramel.running.dvc_logins import used_settings, user_logins
+from caramel.running.dvc_remote import Store, cache, remote
+from caramel.running.dvc_settings import FOLDER, remotes, settings
 from caramel.running.git_commands import PROTOCOLS, run_git
 from caramel.storage.fields import is_plain_path
 
 GIT_FOLDER = "git"  # the clone, in a temporary folder
 
-# What is taken of a stranger's settings of a remote: where it is, and a login that was published with it. Others name
-# files of this machine, choose a login of its user, or run a command (``bearer_token_command``).
-_TAKEN = {
-    "url", "endpointurl", "oss_endpoint", "region", "account_name", "projectname", "port", "use_ssl", "verify",
-    "allow_anonymous_login", "auth", "user", "password", "access_key_id", "secret_access_key", "session_token", "sas_token",
-    "version_aware", "worktree",
-}  # fmt: skip
-
 
 class Origin:
     """One pinned version where it is kept; a remote is looked for when something is not in a cache at hand."""
 
-    def __init__(self, source: str, root: Path, pinned: Pin, *, at_hand: bool) -> None:
+    def __init__(
+        self, source: str, root: Path, pinned: Pin, *, at_hand: bool, credentials: Sequence[str] = ()
+    ) -> None:
         self.source, self.root, self.pinned = source, root, pinned
-        self._at_hand = at_hand
-
-    @cached_property
-    def _config(self) -> Mapping[str, Any]:
-        if self._at_hand:
-            return settings(self.root)
-        found = remotes(committed(self.root))
-        return {
-            "remote": {
-                name: {key: value for key, value in options.items() if key in _TAKEN}
-                for name, options in found.items()
-            }
-        }
+        self._at_hand, self._credentials = at_hand, credentials
 
     def _stores(self) -> Iterator[Store]:
         if self._at_hand:
-            yield cache(self._config, self.root)
+            yield cache(self.root)
         yield from self._remotes
 
     @cached_property
+    def _remote_settings(self) -> Mapping[str, Any]:
+        config = settings(self.root, FOLDER, called=shown_address(self.source))
+        return {"remote": {name: used_settings(options) for name, options in remotes(config).items()}}
+
+    @cached_property
     def _remotes(self) -> list[Store]:
-        found = [remote(self._config, name) for name in remotes(self._config)]
-        if not found and not self._at_hand:
+        """The remotes that can be opened, with logins of this user for those alone that he named."""
+        logins = user_logins(self._credentials)
+        opened, errors = [], []
+        for name in remotes(self._remote_settings):
+            try:
+                opened.append(remote(self._remote_settings, name, logins))
+            except CaramelError as error:
+                errors.append(error)
+        if errors and not opened:
+            raise type(errors[0])(" ".join(map(str, errors)))
+        if not opened and not self._at_hand:
             raise DataError(
                 f"{shown_address(self.source)!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
                 f"commit .dvc/config; see docs/remote.md."
             )
-        return found
+        return opened
 
     def fetch(self, oid: str, path: str, to: Path) -> None:
         """Write one object of the version to a file; the file is there only if it is whole.
@@ -73,14 +71,15 @@ class Origin:
             DataError: no store has it as it should be.
             ResourceError: a store cannot be reached or refuses, or the disk is full.
         """
-        said: list[str] = []
+        errors: list[CaramelError] = []
         for store in self._stores():
             try:
                 store.fetch(oid, to)
                 return
-            except DataError as error:
-                said.append(str(error))
-        raise DataError(f"{path}: {' '.join(said)}")
+            except (DataError, ResourceError) as error:
+                errors.append(error)
+        refused = any(isinstance(error, ResourceError) for error in errors)
+        raise (ResourceError if refused else DataError)(f"{path}: {' '.join(map(str, errors))}")
 
 
 class _Pinned(NamedTuple):
@@ -92,10 +91,14 @@ class _Pinned(NamedTuple):
 
 
 @contextmanager
-def opened(source: str) -> Iterator[Origin]:
+def opened(source: str, credentials: Sequence[str] = ()) -> Iterator[Origin]:
     """Give the version that ``SOURCE[@PIN]`` names; without ``@PIN`` the only one that is there.
 
     A project may lie in a subfolder of a repository. Where several have a pin of that name, ``FOLDER/PIN`` says which.
+
+    Args:
+        source: a git URL or a folder, and the name of a pin.
+        credentials: addresses of remotes that may get a login of this user.
 
     Raises:
         ConfigError: there are several pins and none is named.
@@ -108,7 +111,8 @@ def opened(source: str) -> Iterator[Origin]:
         if (Path(place) / ".dvc").is_dir():
             pins = {p.stem: [""] for p in sorted((Path(place) / "pins").glob("*.json"))}
             name = _choose(pins, name, called)
-            yield Origin(place, Path(place), read_pin(name, Path(place)), at_hand=True)
+            pinned = read_pin(name, Path(place))
+            yield Origin(place, Path(place), pinned, at_hand=True, credentials=credentials)
             return
         root = Path(temporary)
         cloned = _cloned(place, root, name)
@@ -126,7 +130,7 @@ def opened(source: str) -> Iterator[Origin]:
         config = _listed(root, first.revision, place).get(f"{first.folder}.dvc/config")
         text = _git("cat-file", "blob", config, folder=root, url=place) if config else b""
         (root / ".dvc" / "config").write_bytes(text)
-        yield Origin(place, root, read_pin(name, root, called), at_hand=False)
+        yield Origin(place, root, read_pin(name, root, called), at_hand=False, credentials=credentials)
 
 
 def _choose(pins: Mapping[str, object], name: str | None, called: str) -> str:

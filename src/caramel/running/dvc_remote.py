@@ -12,7 +12,7 @@ import hashlib
 import re
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
+from caramel.running.dvc_logins import PUBLIC, login_address, open_file_system
+from caramel.running.dvc_settings import cache_folder, remotes
 from caramel.storage.fields import brief, is_plain_path
 from caramel.storage.files import write_atomically
 from caramel.storage.records import load_json
@@ -27,6 +29,7 @@ from caramel.storage.volumes import SPENT
 
 NAMED = re.compile(r"[0-9a-f]{32}(\.dir)?")
 PATIENCE = 5.0  # seconds that a server may take to accept a connection; DVC itself waits 40
+_REFUSED = (401, 403)  # of HTTP
 # What libraries raise when a store does not do what it should, beside the system's errors, where they are loaded.
 _RAISED = (
     ("botocore.exceptions", "BotoCoreError"),
@@ -46,6 +49,7 @@ class Store:
     label: str  # what messages call it
     fs: Any  # file system of DVC
     root: str  # folder of the objects
+    address: str | None = None  # where a login of this user would go to, of a remote that is opened without
 
     def place(self, oid: str) -> str:
         """Return the path of an object, which need not be there."""
@@ -61,7 +65,7 @@ class Store:
         """
 
         def write(temporary: Path) -> None:
-            with explained(self.label):
+            with explained(self.label, self.address):
                 try:
                     self.fs.get_file(self.place(oid), str(temporary))
                 except FileNotFoundError as error:
@@ -133,84 +137,34 @@ def listing(path: Path, oid: str) -> dict[str, str]:
     return found
 
 
-def settings(folder: Path) -> Mapping[str, Any]:
-    """Return DVC's settings of a project: its own, and those of this user and machine.
-
-    Raises:
-        ConfigError: DVC does not take them.
-    """
-    from dvc.config import ConfigError as Refused
-
-    try:
-        config: Mapping[str, Any] = _config(folder)
-    except (Refused, UnicodeDecodeError) as error:
-        raise ConfigError(f"DVC's settings in {folder / '.dvc'} are broken: {error}. Mend them.") from error
-    return config
-
-
-def committed(folder: Path) -> Mapping[str, Any]:
-    """Return DVC's settings of a project as they are in git: without those of this user and machine.
-
-    Raises:
-        ConfigError: DVC does not take them.
-    """
-    settings(folder)  # says what is wrong
-    found: Mapping[str, Any] = _config(folder).validate(_config(folder).load_one("repo"))
-    return found
-
-
-def remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the settings of each remote, the one that is used if none is named first."""
-    found: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
-    default = config.get("core", {}).get("remote")
-    return {default: found.pop(default), **found} if default in found else found
-
-
-def unverified(folder: Path) -> list[str]:
-    """Return the remotes of which DVC pulls damaged objects without a word, here or in a clone.
-
-    What says that it checks them must stand where the remote stands: in what is committed, if that names it.
-
-    Raises:
-        ConfigError: DVC does not take the settings.
-    """
-    trusting = [name for name, options in remotes(settings(folder)).items() if not options.get("verify")]
-    here = _config(folder).load_one("repo").get("remote", {})
-    unsaid = [name for name, options in here.items() if str(options.get("verify")).lower() != "true"]
-    return list(dict.fromkeys([*trusting, *unsaid]))
-
-
-def verify_pulls(folder: Path, names: Sequence[str]) -> str:
-    """Have DVC compare what it pulls from remotes with its names, in the file that names the remote; say so."""
-    config = _config(folder)
-    for level in ("global", "repo", "local"):
-        if mine := {*names} & {*config.load_one(level).get("remote", {})}:
-            with config.edit(level) as one:
-                for name in mine:
-                    one["remote"][name]["verify"] = True
-    return f"what is pulled from {', '.join(names)} is checked from now on"
-
-
-def _config(folder: Path) -> Any:
-    from dvc.config import Config
-
-    return Config(dvc_dir=str((folder / ".dvc").absolute()))
-
-
-def remote(config: Mapping[str, Any], name: str) -> Store:
+def remote(
+    config: Mapping[str, Any], name: str, logins: Mapping[str, Mapping[str, Any]] | None = None
+) -> Store:
     """Return a remote as a store; no connection is made yet, but for a look whether its server listens.
+
+    Args:
+        config: DVC's settings.
+        name: the remote's.
+        logins: of a remote that others named: the addresses that may get a login of this user, with his settings for
+            each. None: it is a remote of his own.
 
     Raises:
         ConfigError: its settings are wrong, or keep files in another form, or a package is missing.
         ResourceError: its server cannot be reached.
     """
-    from dvc.fs import get_cloud_fs
+    from dvc.fs import get_cloud_fs, get_fs_config
 
     url = str(remotes(config)[name].get("url"))
     label = f"Remote {name!r} ({shown_address(url)})"
     with explained(label):
         try:
-            kind, options, path = get_cloud_fs(config, name=name)
+            resolved = get_fs_config(config, name=name)
+            address = None if logins is None else login_address(resolved)
+            own = {} if logins is None else logins.get(address or "")
+            public = own is None
+            if public and urlsplit(resolved["url"]).scheme not in PUBLIC:
+                raise ConfigError(f"{label} is of a kind that needs a login. {_advice(address)}")
+            kind, options, path = get_cloud_fs(config, **{**resolved, **(own or {})})
         except ImportError as error:
             raise ConfigError(f"{label}: {error}. See docs/remote.md.") from error
         except RecursionError as error:  # remote:// that leads to itself
@@ -220,15 +174,24 @@ def remote(config: Mapping[str, Any], name: str) -> Store:
                 f"{label} keeps versions in its own way. caramel reads remotes that keep objects."
             )
         _listens(label, options.get("endpointurl") or url)
-        fs = kind(**options)
-        return Store(label, fs, fs.join(path, "files", "md5"))
+        fs = open_file_system(kind, options, resolved["url"], public=public)
+        return Store(label, fs, fs.join(path, "files", "md5"), address if public else None)
 
 
-def cache(config: Mapping[str, Any], folder: Path) -> Store:
-    """Return a project's own cache as a store."""
+def _advice(address: str | None) -> str:
+    named = f"If you trust it with yours: --credentials {address}; see" if address else "See"
+    return f"{named} docs/remote.md."
+
+
+def cache(folder: Path) -> Store:
+    """Return a project's own cache as a store.
+
+    Raises:
+        ConfigError: a file of DVC's settings cannot be read.
+    """
     from dvc.fs import localfs
 
-    place = config.get("cache", {}).get("dir") or str(folder.absolute() / ".dvc" / "cache")
+    place = str(cache_folder(folder))
     return Store(f"Cache {place!r}", localfs, localfs.join(place, "files", "md5"))
 
 
@@ -250,8 +213,12 @@ def _listens(label: str, url: str) -> None:
 
 
 @contextmanager
-def explained(label: str) -> Iterator[None]:
+def explained(label: str, address: str | None = None) -> Iterator[None]:
     """Turn what libraries raise about a store into an error that names it and says what to do.
+
+    Args:
+        label: what messages call it.
+        address: where a login would go to, of a store that is opened without.
 
     Raises:
         ConfigError: a package is missing, or a setting is wrong.
@@ -262,7 +229,8 @@ def explained(label: str) -> Iterator[None]:
     except (CaramelError, FileNotFoundError):
         raise
     except _raised() as error:
-        kind, said = type(error).__name__, shown_address(" ".join(str(error).split()))[:300]
+        kind, status = type(error).__name__, getattr(error, "status", None)
+        said = shown_address(" ".join(str(error).split()))[:300]
         if isinstance(error, OSError) and error.errno in (*SPENT, errno.EROFS):
             raise  # of the disk that is written
         if kind == "RemoteMissingDepsError":
@@ -272,8 +240,9 @@ def explained(label: str) -> Iterator[None]:
                 f"{label} needs credentials, and there are none: {said}. Set AWS_ACCESS_KEY_ID and "
                 f"AWS_SECRET_ACCESS_KEY, or `dvc remote modify --local`; see docs/remote.md."
             ) from error
-        if isinstance(error, PermissionError) or "Permission" in kind:
-            raise ResourceError(f"{label} refuses these credentials: {said}. See docs/remote.md.") from error
+        if isinstance(error, PermissionError) or "Permission" in kind or status in _REFUSED:
+            how = "access without a login" if address else "these credentials"
+            raise ResourceError(f"{label} refuses {how}: {said}. {_advice(address)}") from error
         raise ResourceError(f"{label} failed: {kind}: {said}.") from error
 
 

@@ -29,7 +29,7 @@ from caramel.models.clip.open_clip_names import named, option_text
 from caramel.models.devices import on_device, resolve_device
 from caramel.models.hub import hub_file
 from caramel.models.loading import bounded, tried
-from caramel.models.state_dicts import first_line, fit_state, read_state
+from caramel.models.state_dicts import CUT_OFF, first_line, fit_state, read_state
 
 HUB = "hf-hub:"
 TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "config.json")
@@ -161,7 +161,7 @@ def _load_published(model: Any, path: Path, target: str) -> None:
 
     try:
         load_weights(model, os.fspath(path), strict=True, weights_only=True)
-    except (RuntimeError, SafetensorError, pickle.UnpicklingError, EOFError, OSError, KeyError) as error:
+    except (*CUT_OFF, SafetensorError, pickle.UnpicklingError, AttributeError) as error:
         raise BackendError(
             f"Model {target!r}: open_clip cannot load {str(path)!r}: {first_line(error)}. Remove the file to fetch it again."
         ) from error

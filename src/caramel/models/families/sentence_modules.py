@@ -206,7 +206,7 @@ def _dense(target: str, folder: str) -> torch.nn.Module:
             f"{where}: a Dense module must have weights, an activation of {', '.join(_ACTIVATIONS)} "
             f"(this one: {activation!r}) and one input, the pooled vector, without a residual."
         )
-    state = {key.removeprefix("linear."): value.float() for key, value in read_state(weights).items()}
+    state = {key.removeprefix("linear."): value for key, value in read_state(weights).items()}
     ins, outs = config.get("in_features"), config.get("out_features")
     shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _flag(target, config, "bias", True) else {})
     found = {key: tuple(value.shape) for key, value in state.items()}
@@ -216,7 +216,7 @@ def _dense(target: str, folder: str) -> torch.nn.Module:
         *reversed(found["weight"]),
         bias="bias" in found,
         activation_function=getattr(torch.nn, activation)(),
-        init_weight=state["weight"],
-        init_bias=state.get("bias"),
+        init_weight=state["weight"].float(),
+        init_bias=state["bias"].float() if "bias" in state else None,
     )
     return layer

@@ -1,0 +1,153 @@
+"""DVC's settings: the files that they are read from, which remotes they name, and what is wrong in which file.
+
+DVC reads four files, each over the one before: ``system`` and ``global`` are of this machine and its user, ``repo`` is
+committed with a project, ``local`` lies beside it and is ignored by git.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import ConfigError
+
+USER = ("system", "global")
+FOLDER = ("repo", "local")
+
+
+def settings(
+    folder: Path, levels: Sequence[str] = (*USER, *FOLDER), called: str | None = None
+) -> Mapping[str, Any]:
+    """Return DVC's settings of a project, validated; by default all that DVC itself uses there.
+
+    Args:
+        folder: the project.
+        levels: which files are read; later ones overrule earlier ones.
+        called: what messages call the folder; by default its path.
+
+    Raises:
+        ConfigError: DVC does not accept them; the message names the file.
+    """
+    from dvc.config import get_compiled_schema, merge
+    from voluptuous import Invalid
+
+    files = {level: _config_file(folder, level) for level in levels}
+    names = {level: str(path) for level, path in files.items()}
+    if called is not None:
+        names |= {level: f"{called}/.dvc/{path.name}" for level, path in files.items() if level in FOLDER}
+    read = {level: _read_file(path, names[level]) for level, path in files.items()}
+    merged: dict[str, Any] = {}
+    for one in read.values():
+        merge(merged, one)
+    try:
+        checked: Mapping[str, Any] = get_compiled_schema()(merged)
+    except Invalid as error:
+        setting = [str(part) for part in error.path]
+        depth = {level: _shared_depth(one, setting) for level, one in read.items()}
+        wrong = max(reversed(levels), key=lambda level: depth[level])
+        raise ConfigError(_broken(names[wrong], f"{'.'.join(setting)}: {error.msg}")) from error
+    return checked
+
+
+def cache_folder(folder: Path) -> Path:
+    """Return where a project's cache is, as DVC finds it; settings of other things may be wrong.
+
+    Raises:
+        ConfigError: a file of DVC's settings cannot be read.
+    """
+    named = folder.absolute() / ".dvc" / "cache"
+    for level in (*USER, *FOLDER):
+        cache = _read_file(_config_file(folder, level)).get("cache", {})
+        named = Path(cache.get("dir") or named)
+    return named
+
+
+def remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the settings of each remote, the one that is used if none is named first."""
+    found: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))
+    default = config.get("core", {}).get("remote")
+    return {default: found.pop(default), **found} if default in found else found
+
+
+def unverified(folder: Path) -> list[str]:
+    """Return the remotes of which DVC pulls damaged objects without a word, here or in a clone.
+
+    What says that it checks them must stand where the remote stands: in what is committed, if that names it.
+
+    Raises:
+        ConfigError: DVC does not take the settings.
+    """
+    trusting = [name for name, options in remotes(settings(folder)).items() if not options.get("verify")]
+    here = _read_file(_config_file(folder, "repo")).get("remote", {})
+    unsaid = [name for name, options in here.items() if str(options.get("verify")).lower() != "true"]
+    return list(dict.fromkeys([*trusting, *unsaid]))
+
+
+def verify_pulls(folder: Path, names: Sequence[str]) -> str:
+    """Have DVC compare what it pulls from remotes with its names, in the file that names the remote; say so."""
+    from dvc.config import Config
+
+    config = Config(dvc_dir=str((folder / ".dvc").absolute()))
+    for level in ("global", "repo", "local"):
+        if mine := {*names} & {*config.load_one(level).get("remote", {})}:
+            with config.edit(level) as one:
+                for name in mine:
+                    one["remote"][name]["verify"] = True
+    return f"what is pulled from {', '.join(names)} is checked from now on"
+
+
+def _config_file(folder: Path, level: str) -> Path:
+    from dvc.config import Config
+
+    if level in FOLDER:
+        return folder.absolute() / ".dvc" / ("config" if level == "repo" else "config.local")
+    return Path(Config.get_dir(level), "config")
+
+
+def _read_file(path: Path, called: str | None = None) -> Mapping[str, Any]:
+    """Return what a file of settings says, with paths from its folder; nothing if there is no such file.
+
+    Args:
+        path: the file.
+        called: what messages call it; by default its path.
+
+    Raises:
+        ConfigError: it is no file of settings.
+    """
+    from dvc.config import Config
+    from dvc.config import ConfigError as Refused
+    from voluptuous import Invalid
+
+    called = called or str(path)
+    if not path.exists():
+        return {}
+    if not path.is_file():
+        raise ConfigError(_broken(called, "it is not a file"))
+    try:
+        read: Mapping[str, Any] = Config._load_paths(Config.load_file(str(path)), str(path))
+    except (Refused, SyntaxError, Invalid, OSError, ValueError) as error:  # configobj's errors are of syntax
+        raise ConfigError(_broken(called, str(error))) from error
+    except (
+        TypeError,
+        AttributeError,
+    ) as error:  # a value where DVC takes a section for granted, or a list for a path
+        raise ConfigError(
+            _broken(called, f"a section, or the path of one, is something else: {error}")
+        ) from error
+    return read
+
+
+def _shared_depth(read: Mapping[str, Any], setting: Sequence[str]) -> int:
+    """Return how much of the path to a setting is in a file."""
+    one: Any = read
+    for depth, part in enumerate(setting):
+        if not isinstance(one, Mapping) or part not in one:
+            return depth
+        one = one[part]
+    return len(setting)
+
+
+def _broken(called: str, why: str) -> str:
+    said = " ".join(why.removeprefix("config file error: ").split()).rstrip(".")
+    return f"DVC's settings in {called!r} are broken: {said}. Fix that file."
