@@ -232,14 +232,16 @@ def test_a_key_in_an_address_of_the_params_is_refused_and_not_repeated_by_any_co
 ) -> None:
     """Before it is in ``dvc.lock``, a pin, a tracked run, the replies or the report: every stage reads the params so."""
     shutil.copytree(ROOT / "params", tmp_path / "params")
-    done = run_command(tmp_path, "profile", "smoke", "--set", f"negatives.target={target}")
+    done = run_command(tmp_path, "profile", "smoke", "--set", f"negatives.language_model.target={target}")
     assert (done.returncode, (tmp_path / "params.yaml").exists()) == (1, False)
-    assert "the address in negatives.target holds a password or key" in done.stderr
+    assert "the address in negatives.language_model.target holds a password or key" in done.stderr
     assert "planted" not in done.stdout + done.stderr
     values = raw()
-    values["negatives"]["target"] = target
+    values["negatives"]["language_model"]["target"] = target
     (tmp_path / "params.yaml").write_text(json.dumps(values))
     for read in (load, lambda path: params_in(path.parent)):
-        with pytest.raises(ConfigError, match=r"the address in negatives\.target holds") as caught:
+        with pytest.raises(
+            ConfigError, match=r"the address in negatives\.language_model\.target holds"
+        ) as caught:
             read(tmp_path / "params.yaml")
         assert "planted" not in str(caught.value)

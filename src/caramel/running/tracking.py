@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
+from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.running.dvc_state import read_lock
 from caramel.running.git_commands import list_changed_files, query_git
 from caramel.running.tracking_calls import again, clearly, impatient, one_run, require_id
@@ -115,6 +115,7 @@ def plan(
     uri = tracking_uri(root)
     with clearly(lambda error: _meant(error, name, uri, root)):
         from mlflow.entities import Param, RunTag
+        from mlflow.tracking.context.registry import resolve_tags
 
         commit = git_commit(workspace)
         known = {KEY: key, "git.commit": commit, **(tags or {})}
@@ -128,7 +129,7 @@ def plan(
             experiment = again(lambda: _experiment(client))
 
             def create() -> None:
-                client.create_run(experiment, tags={**_context_tags(name), KEY: key})
+                client.create_run(experiment, tags={**resolve_tags({"mlflow.runName": name}), KEY: key})
 
             if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
                 known.setdefault(PARENT, _parent(client, experiment, stage, known))
@@ -158,16 +159,6 @@ def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
         yield client, again(lambda: _experiment(client))
 
 
-def _context_tags(name: str) -> dict[str, str]:
-    """Return the tags that MLflow gives a run of this name by itself.
-
-    One is the address of the project's git repository, which may hold a password.
-    """
-    from mlflow.tracking.context.registry import resolve_tags
-
-    return {key: shown_address(str(tag)) for key, tag in resolve_tags({"mlflow.runName": name}).items()}
-
-
 def _experiment(client: mlflow.MlflowClient) -> str:
     """Return the id of the experiment, making it on first use."""
     found = client.get_experiment_by_name(EXPERIMENT)
@@ -186,10 +177,12 @@ def _experiment(client: mlflow.MlflowClient) -> str:
 
 def _parent(client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str]) -> str:
     """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
+    from mlflow.tracking.context.registry import resolve_tags
+
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
-    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}")
+    tags = resolve_tags({"mlflow.runName": f"{stage} of {name}" if name else f"{stage} at {short}"})
     told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
     found = one_run(
         client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})

@@ -219,7 +219,7 @@ def _run(
     try:
         os.environ["GLOO_SOCKET_IFNAME"] = _loopback()
         # A store, not the URL of its file: torch reads the path of a URL only up to a ``?``, ``#`` or ``;``.
-        store = distributed.FileStore(f"{meeting}/meeting", group.size)  # type: ignore[attr-defined]
+        store = distributed.FileStore(f"{meeting}/meeting", group.size)  # type: ignore[attr-defined]  # no stub names it
         distributed.init_process_group("gloo", store=store, rank=group.rank, world_size=group.size)
         found = work(group, lambda points: send.send(("points", points)), **settings)
         distributed.barrier()  # who ends takes the connections of the others along
