@@ -237,6 +237,12 @@ ANSWERS = Table(
         "wording": Column(TEXT, "name of the question's wording"),
         "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
         "reply": Column(TEXT, "the reply as it came; null where none came", null=True),
+        "finish": Column(
+            TEXT,
+            "why it ended, in the server's word: stop, length … (it was cut, and counts as unparseable); null "
+            "where no reply came, or nothing says",
+            null=True,
+        ),
     },
 )
 REPLIES = Table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+_THOUGHT = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
@@ -20,3 +21,11 @@ def words_only(text: str) -> tuple[str, ...]:
 def same_words(text: str) -> str:
     """Return a text that is equal for texts of equal ``words_only``, and takes a tenth of their memory."""
     return " ".join(words_only(text))
+
+
+def unthought(text: str) -> str:
+    """Return what stands behind the last thought aloud, which a chat template may have opened; one may never end."""
+    ends = [mark.end() for mark in _THOUGHT.finditer(text) if mark[1]]
+    text = text[ends[-1] :] if ends else text
+    opened = _THOUGHT.search(text)
+    return (text[: opened.start()] if opened else text).strip()
