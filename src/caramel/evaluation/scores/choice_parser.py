@@ -23,11 +23,12 @@ wrong chooses nothing: the model has to name its own.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from caramel.evaluation.scores.wordings import LETTERS, NONE, Form
-from caramel.texts import unthought
+from caramel.texts import split_words, unthought
 
 # What may stand before the letter. "The right caption is B" is no such lead: asked for the caption that is
 # *not* true, it could mean either.
@@ -163,7 +164,7 @@ def chosen(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> in
         none: whether ``none`` is the last option.
     """
     text = _TAGGED.sub(lambda match: f"\nAnswer: {match[match.lastindex or 1]}", unthought(reply))
-    text = _MARKDOWN.sub("", text).strip()
+    text = unicodedata.normalize("NFC", _MARKDOWN.sub("", text).strip())
     if none and _NONE.fullmatch(text):
         return len(captions)
     options = [_words(caption) for caption in [*captions, *[NONE] * none]]
@@ -207,7 +208,7 @@ def _final(text: str) -> str | None:
 
 def _named(letter: str, rest: str, options: Sequence[Sequence[str]]) -> set[str] | None:
     """Return the letters in what follows the first one; None where it is no letter of an option, or has another's caption."""
-    words = re.findall(r"\w+", rest)
+    words = split_words(rest)
     place = LETTERS.index(letter.upper())
     if place >= len(options) or (words and letter.islower()):  # "a" may be an article
         return None
@@ -293,10 +294,13 @@ def _without(text: str, options: Sequence[Sequence[str]]) -> str:
     for words in sorted(options, key=len, reverse=True):
         if words:
             text = re.sub(
-                r"\b" + r"\W+".join(map(re.escape, words)) + r"\b", _ECHO, text, flags=re.IGNORECASE
+                r"(?<!\w)" + r"[\W_]+".join(map(re.escape, words)) + r"(?!\w)",
+                _ECHO,
+                text,
+                flags=re.IGNORECASE,
             )
     return text
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"\w+", text.lower())
+    return split_words(text.lower())
