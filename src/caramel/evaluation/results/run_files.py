@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
 from caramel.evaluation.results.published_files import read_runs
+from caramel.evaluation.results.summary import check_contents
 from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_atomically
 
@@ -80,6 +82,23 @@ def scored(runs: Sequence[Path]) -> pd.DataFrame:
             f"model once, and models a name of their own: `caramel eval --model NAME=SPEC`."
         )
     return rows
+
+
+def check_releases(runs: Sequence[Path]) -> None:
+    """Raise unless instances of one name ask the same in all runs, of scores and of answers.
+
+    Raises:
+        DataError: a file is broken, or the runs are of different releases; see ``check_contents``.
+    """
+    columns = ["benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
+    check_contents(
+        [
+            tables.read(table, run / name, columns)
+            for run in runs
+            for name, table in SCORED.items()
+            if table is not tables.REJECTS and (run / name).exists()
+        ]
+    )
 
 
 def answered(runs: Sequence[Path]) -> pd.DataFrame | None:

@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, hash_texts
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
 from caramel.evaluation.scores.choice_parser import chosen
@@ -90,6 +91,13 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
     }
     store = Store(run.store, model.identity, code_of(run.model))
     replies = ask(model, questions, store.folder / "replies")
+    hashes = dict(
+        zip(
+            task.rows["instance_id"],
+            zip(hash_texts(task), hash_images(task, image_keys), strict=True),
+            strict=True,
+        )
+    )
     rows = [
         {
             "instance_id": each.instance["instance_id"],
@@ -97,6 +105,7 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
             "benchmark": benchmark,
             "image_id": each.instance["image_id"],
             "subsets": each.instance["subsets"],
+            **dict(zip((TEXTS_HASH, IMAGES_HASH), hashes[each.instance["instance_id"]], strict=True)),
             "image": each.shown,
             "ways": len(each.order),
             "order": each.order,
