@@ -246,7 +246,7 @@ def test_results_of_two_releases_with_other_texts_stand_beside_each_other_nowher
         code, out, err = call(*words)
         assert (code, out) == (1, ""), words
         assert "8 of 32 instances have the same id and other texts" in err, words
-        assert "swap_att/1" in err
+        assert "'swap_att-1' of sugarcrepe" in err
         assert "different releases" in err
     assert not Path("again/metrics.csv").exists()
 

@@ -110,7 +110,15 @@ def paper_table(
     grid = Grid(
         tuple(columns),
         (tuple(first), tuple(lines), tuple(_published_lines(known, columns))),
-        tuple(_notes(rows, known, left_out, left_for_size, intervals)),
+        tuple(
+            _notes(
+                rows,
+                known,
+                left_out,
+                [c[0] for c in columns if c[0] in {*left_for_size["subset"]}],
+                intervals,
+            )
+        ),
     )
     return rendered(grid, style)
 
@@ -288,7 +296,7 @@ def _published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[Lin
 
 
 def _notes(
-    rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, left_for_size: pd.DataFrame, intervals: bool
+    rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, partial: Sequence[str], intervals: bool
 ) -> list[str]:
     notes = ["In per cent; a tie counts as a miss."]
     if len(rows) > 1:
@@ -306,8 +314,8 @@ def _notes(
     if len(left_out):
         names = ", ".join(sorted(left_out["score"].unique()))
         notes.append(f"Left out are published rows by scores that no measured model has: {names}.")
-    if len(left_for_size):
-        subsets = ", ".join(dict.fromkeys(left_for_size["subset"]))
+    if partial:
+        subsets = ", ".join(dict.fromkeys(partial))
         notes.append(f"Left out are published figures of what was not measured whole: {subsets}.")
     for (paper, note), group in known[known["note"] != ""].groupby(["paper", "note"], sort=False):
         places = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
