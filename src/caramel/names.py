@@ -146,9 +146,11 @@ def _do_not_go_together(config: Config) -> Iterator[str]:
 
 
 def is_there(name: str) -> bool:
-    """Return whether there is a file or folder of that name; of a name that none can have there is none."""
+    """Return whether there is a file or folder of that name, readable or not; of a name that none can have there is none."""
     try:
         return Path(name).exists()
+    except PermissionError:  # reading it says so
+        return True
     except OSError:
         return False
 

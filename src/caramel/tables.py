@@ -57,6 +57,15 @@ _COMPOUNDS = Column(
     choices=COMPOUNDS,
 )
 _DRAWN = Column(TEXT, "the positive, drawn by the same process as the image, where it is", null=True)
+_TEXTS_HASH = Column(
+    TEXT,
+    "hash of its texts: captions, query or candidates; instances with other hashes are not the same, whatever their names; "
+    "null where the texts are not known",
+    null=True,
+)
+_IMAGES_HASH = Column(
+    TEXT, "hash of the content of its images; null where none was looked at, or it is not known", null=True
+)
 _S = "similarity of the model, any finite number: "
 
 IMAGES = Table(
@@ -200,6 +209,8 @@ SIMILARITIES = Table(
         "benchmark": Column(TEXT, "benchmark that it belongs to"),
         "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
         "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        "texts_hash": _TEXTS_HASH,
+        "images_hash": _IMAGES_HASH,
         # Instances of one or two images and two or three captions.
         "s_c0_i0": Column(FLOAT, _S + "positive caption, positive image", null=True),
         "s_c1_i0": Column(FLOAT, _S + "negative caption, positive image", null=True),
@@ -229,6 +240,8 @@ ANSWERS = Table(
         "benchmark": Column(TEXT, "benchmark that it belongs to"),
         "image_id": Column(TEXT, "its (positive) image: the cluster of the intervals"),
         "subsets": Column(TEXTS, "subsets that it belongs to, beside `all`"),
+        "texts_hash": _TEXTS_HASH,
+        "images_hash": _IMAGES_HASH,
         "image": Column(TEXT, "which of its images was shown", choices=("positive", "negative")),
         "ways": Column(INT, "options that it chose from, `none` included", range=FROM_ONE),
         "order": Column(
@@ -237,6 +250,12 @@ ANSWERS = Table(
         "wording": Column(TEXT, "name of the question's wording"),
         "outcome": Column(TEXT, "what the reply means", choices=OUTCOMES),
         "reply": Column(TEXT, "the reply as it came; null where none came", null=True),
+        "finish": Column(
+            TEXT,
+            "why it ended, in the server's word: stop, length … (it was cut, and counts as unparseable); null "
+            "where no reply came, or nothing says",
+            null=True,
+        ),
     },
 )
 REPLIES = Table(

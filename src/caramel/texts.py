@@ -1,15 +1,65 @@
-"""Texts as words: how a text is cut, and when two are the same up to its form."""
+"""Texts as words: how a text is cut, and when two are the same up to its form.
+
+A word is a run of letters, digits and the marks that belong to them: vowel signs of Hindi, Tamil or Thai, accents that
+are characters of their own, and the joiners within words of Persian and Hindi (Unicode's UAX 29, WB4). Words are
+compared in Unicode's form NFC, so that an accent that is a character of its own is the same as one that is not.
+Scripts that put no space between words, such as Chinese and Thai, are not cut into words: a run of them is one.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
+from functools import cache
 
-_TOKEN = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
+_THOUGHT = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
+_JOINERS = "\u200c\u200d"
+_FIRST_MARK = "\u0300"
 
 
 def tokens(text: str) -> list[str]:
     """Return the lower-case words and punctuation marks of a text."""
-    return _TOKEN.findall(text.lower())
+    text = unicodedata.normalize("NFC", text.lower())
+    found: list[str] = _token_pattern(_marks_of(text)).findall(text)
+    return found
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as they are spelled, in NFC; apostrophes and hyphens part words here."""
+    text = unicodedata.normalize("NFC", text)
+    return re.findall(rf"\w[\w{_marks_of(text)}]*", text)
+
+
+def is_of_word(character: str) -> bool:
+    """Return whether a character is a letter, a digit, or a mark that belongs to one; the empty text is not."""
+    return character.isalnum() or (character != "" and unicodedata.category(character)[0] == "M")
+
+
+@cache
+def _token_pattern(marks: str) -> re.Pattern[str]:
+    word = rf"\w[\w{marks}]*"
+    return re.compile(rf"{word}(?:['’-]{word})*|[^\w\s]")
+
+
+def _marks_of(text: str) -> str:
+    """Return what the class of a word's characters has beside letters and digits, for a text that has any of them."""
+    if text.isascii() or not any(character >= _FIRST_MARK and _is_mark(character) for character in text):
+        return ""
+    return _all_marks()
+
+
+def _is_mark(character: str) -> bool:
+    return character in _JOINERS or unicodedata.category(character)[0] == "M"
+
+
+@cache
+def _all_marks() -> str:
+    """Return all marks and joiners as ranges of a class."""
+    codes = [code for code in range(ord(_FIRST_MARK), sys.maxunicode + 1) if _is_mark(chr(code))]
+    starts = [code for code in codes if not _is_mark(chr(code - 1))]
+    ends = [code for code in codes if code == sys.maxunicode or not _is_mark(chr(code + 1))]
+    return "".join(f"{chr(start)}-{chr(end)}" for start, end in zip(starts, ends, strict=True))
 
 
 def words_only(text: str) -> tuple[str, ...]:
@@ -20,3 +70,11 @@ def words_only(text: str) -> tuple[str, ...]:
 def same_words(text: str) -> str:
     """Return a text that is equal for texts of equal ``words_only``, and takes a tenth of their memory."""
     return " ".join(words_only(text))
+
+
+def unthought(text: str) -> str:
+    """Return what stands behind the last thought aloud, which a chat template may have opened; one may never end."""
+    ends = [mark.end() for mark in _THOUGHT.finditer(text) if mark[1]]
+    text = text[ends[-1] :] if ends else text
+    opened = _THOUGHT.search(text)
+    return (text[: opened.start()] if opened else text).strip()

@@ -243,3 +243,69 @@ def test_a_number_of_resamples_that_would_never_end_is_refused_by_commands_and_p
     assert code == 2
     assert "100<=x<=100000" in err
     assert Le(100_000) in Evaluate.model_fields["bootstrap"].metadata
+
+
+def corrected(subtype: str = "swap_att") -> None:
+    """Let every second instance of a subtype have its captions the other way round, as a later release may."""
+    path = Path("data/sugarcrepe", f"{subtype}.json")
+    rows = json.loads(path.read_text())
+    for row in [row for key, row in rows.items() if int(key) % 2]:
+        row["caption"], row["negative_caption"] = row["negative_caption"], row["caption"]
+    path.write_text(json.dumps(rows))
+
+
+def test_results_of_two_releases_with_other_texts_stand_beside_each_other_nowhere(
+    call: Call, clip_folder: Path
+) -> None:
+    assert evaluated(call, f"a=open_clip:{clip_folder}", "first")[0] == 0
+    corrected()
+    assert evaluated(call, f"b=open_clip:{clip_folder}", "second")[0] == 0
+    for words in (
+        ("compare", "first", "second"),
+        ("table", "first", "second", "--benchmark", "sugarcrepe"),
+        ("metrics", "first", "second", "--benchmark", "sugarcrepe", "--out", "again"),
+    ):
+        code, out, err = call(*words)
+        assert (code, out) == (1, ""), words
+        assert "8 of 32 instances have the same id and other texts" in err, words
+        assert "'swap_att-1' of sugarcrepe" in err
+        assert "different releases" in err
+    assert not Path("again/metrics.csv").exists()
+
+
+def test_a_model_that_looks_at_no_image_is_compared_with_one_that_does(call: Call, clip_folder: Path) -> None:
+    assert evaluated(call, f"a=open_clip:{clip_folder}", "first")[0] == 0
+    assert evaluated(call, "blind:length", "second")[0] == 0
+    hashes = pd.read_parquet("second/similarities.parquet")[["texts_hash", "images_hash"]]
+    assert hashes["texts_hash"].notna().all()
+    assert hashes["images_hash"].isna().all()
+    assert call("compare", "first", "second")[0] == 0
+
+
+def test_results_on_other_images_of_the_same_names_are_not_compared(call: Call, clip_folder: Path) -> None:
+    assert evaluated(call, f"a=open_clip:{clip_folder}", "first")[0] == 0
+    shutil.copy("images/000000000001.jpg", "images/000000000000.jpg")
+    assert evaluated(call, f"a=open_clip:{clip_folder}", "second")[0] == 0
+    code, _, err = call("compare", "first", "second")
+    assert code == 1
+    assert "4 of 32 instances have the same id and other images" in err
+
+
+def test_a_part_of_a_benchmark_says_so_and_stands_beside_no_published_row(
+    call: Call, clip_folder: Path
+) -> None:
+    code, out, _ = evaluated(call, f"tiny=open_clip:{clip_folder}", "a", "--limit", "5")
+    assert code == 0
+    assert "Not the released sugarcrepe: all has 5 of 7,511 instances." in out
+    assert "the first 5 instances" in out
+    code, out, _ = call("metrics", "a", "--benchmark", "sugarcrepe", "--out", "b", "--bootstrap", "100")
+    assert "all has 5 of 7,511 instances" in out
+    code, out, _ = call("table", "a", "--benchmark", "sugarcrepe", "--bootstrap", "100")
+    assert "5 of 7,511" in out
+    assert "76.56" not in out
+    assert "not measured whole: " in out
+    evaluated(call, f"other=open_clip:{clip_folder}", "c", "--limit", "5")
+    code, out, _ = call("compare", "a", "c", "--bootstrap", "100")
+    assert code == 0
+    assert out.splitlines()[0].split()[-1] == "n"
+    assert "all has 5 of 7,511 instances" in out

@@ -12,6 +12,7 @@ from caramel.errors import DataError
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import paper_table
 from caramel.report.table_styles import Style
+from caramel.report.whole_sets import read_published_sizes
 
 PP = BENCHMARKS["sugarcrepe_pp"]
 SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
@@ -34,6 +35,19 @@ def scored(
             scored_by=scored_by,
         ),
     )
+
+
+def whole(model: str, seed: int, scored_by: str | None = "cosine") -> pd.DataFrame:
+    """Return random scores of as many instances of two subtypes as are released."""
+    sizes = read_published_sizes()
+    parts = []
+    for subtype in ("swap_obj", "replace_obj"):
+        n = sizes["sugarcrepe_pp", subtype]
+        rows = scored(model, seed, n=n, scored_by=scored_by)
+        rows["instance_id"] = f"{subtype}/" + rows["instance_id"]
+        rows["subsets"] = [[subtype.partition("_")[0], subtype]] * n
+        parts.append(rows)
+    return pd.concat(parts, ignore_index=True)
 
 
 def table(
@@ -144,20 +158,44 @@ def test_a_lucky_seed_is_not_bold() -> None:
 
 def test_published_rows_stand_beside_with_their_source() -> None:
     found = cells(
-        table([scored("m", 0)], metrics=("itt",), subsets=("swap_obj", "replace_obj"), published=True)
+        table([whole("m", 0)], metrics=("itt",), subsets=("swap_obj", "replace_obj"), published=True)
     )
     assert found["CLIP ViT-B/32"] == ["45.18", "86.80", "SugarCrepe++: Table 12, row CLIP (by cosine)"]
     assert found["CLIP-SVLC"][:2] == ["42.98", "80.93"]
     assert re.fullmatch(r"\d+\.\d\d", found["m"][0])
     assert found["m"][2] == ""
     assert found["Chance"][0] == "33.33"
+    assert found["Instances"] == ["245", "1,652", ""]
+
+
+def test_published_rows_stand_only_in_columns_of_whole_sets() -> None:
+    subsets = ("swap_obj", "replace_obj", "swap", "macro")
+    run = whole("m", 0)
+    text = table([run], metrics=("itt",), subsets=subsets, published=True)
+    found = cells(text)
+    assert found["Instances"][:4] == ["245", "1,652", "245 of 911", "1,897 of 4,757"]
+    for name, row in found.items():
+        if row[-1].startswith("SugarCrepe"):
+            assert row[2:4] == ["–", "–"], name
+    assert "Left out are published figures of what was not measured whole: swap, macro." in text.replace(
+        "\\", ""
+    )
+    part = run[~run["instance_id"].isin(["swap_obj/i7"])].reset_index(drop=True)
+    found = cells(table([part], metrics=("itt",), subsets=("swap_obj",), published=True))
+    assert found["Instances"] == ["244 of 245"]
+    assert set(found) == {"Model", ":--", "Instances", "Chance", "m"}
+    row = tables.frame(tables.METRICS, [{"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "swap_obj",
+        "metric": "itt", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 9, "ties": 0, "unscored": 0}])  # fmt: skip
+    found = cells(table([run], metrics=("itt",), subsets=("swap_obj",), published=True, further=row))
+    assert found["Instances"] == ["9–245 of 245"]
+    assert set(found) == {"Model", ":--", "Instances", "Chance", "m", "chat"}
 
 
 def test_published_rows_stand_only_beside_a_model_of_the_same_score() -> None:
     def beside(*rules: str | None) -> tuple[set[str], str]:
-        runs = [scored(f"m{n}", n, scored_by=rule) for n, rule in enumerate(rules)]
+        runs = [whole(f"m{n}", n, scored_by=rule) for n, rule in enumerate(rules)]
         text = table(runs, metrics=("itt",), subsets=("swap_obj",), published=True)
-        return set(cells(text)) - {"Model", ":--", "Chance", "m0", "m1"}, text.replace("\\", "")
+        return set(cells(text)) - {"Model", ":--", "Instances", "Chance", "m0", "m1"}, text.replace("\\", "")
 
     by_itc, text = beside("cosine")
     assert {"BLIP", "BLIP2", "ALBEF", "CLIP ViT-B/32", "Human"} <= by_itc
@@ -184,7 +222,11 @@ def test_who_answers_in_words_stands_beside_those_who_did() -> None:
         "value": 0.5,
     }
     row |= {"ci_low": 0.4, "ci_high": 0.6, "n": 10, "ties": 0, "unscored": 0}
-    answers = [{**row, "subset": subset} for subset in ("all", "swap_obj", "swap_att", "replace_rel")]
+    sizes = read_published_sizes()
+    answers = [
+        {**row, "subset": subset, "n": sizes["sugarcrepe_pp", subset]}
+        for subset in ("all", "swap_obj", "swap_att", "replace_rel")
+    ]
     text = table(
         [tables.frame(tables.SIMILARITIES, [])],
         metrics=(),
@@ -221,14 +263,13 @@ def test_intervals_are_shown_on_demand() -> None:
 
 
 def test_csv_is_read_back() -> None:
-    text = table(
-        [scored('a "b", c', 0)], style="csv", published=True, metrics=("itt",), subsets=("swap_obj",)
-    )
+    text = table([whole('a "b", c', 0)], style="csv", published=True, metrics=("itt",), subsets=("swap_obj",))
     head, *rows = csv.reader(io.StringIO(text))
     assert head == ["Model", "swap_obj itt", "Source"]
     assert {len(row) for row in rows} == {3}
-    assert rows[1][0] == 'a "b", c'
-    assert float(rows[1][1]) > 0
+    assert rows[0] == ["Instances", "245", ""]
+    assert rows[2][0] == 'a "b", c'
+    assert float(rows[2][1]) > 0
 
 
 def test_latex_is_balanced_and_escaped() -> None:
@@ -254,14 +295,14 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
     of = BENCHMARKS["crepe_productivity"]
     rows = pd.DataFrame(
         {
-            "instance_id": [f"i{i}" for i in range(20)],
-            "image_id": [f"image{i}" for i in range(20)],
-            "subsets": [["atom", "atom/n4"] if i < 10 else ["swap", "swap/n4"] for i in range(20)],
+            "instance_id": [f"i{i}" for i in range(1285)],
+            "image_id": [f"image{i}" for i in range(1285)],
+            "subsets": [["atom", "atom/n4"] if i < 1258 else ["swap", "swap/n4"] for i in range(1285)],
             "model": "m",
             "benchmark": of.name,
-            "above": [0.0, 1.0] * 10,
+            "above": [0.0, 1.0] * 629 + [0.0] * 14 + [1.0] * 13,
             "equal": 0.0,
-            "candidates": [6.0] * 10 + [5.0] * 10,
+            "candidates": [6.0] * 1258 + [5.0] * 27,
             "scored_by": "cosine",
         }
     )
@@ -277,7 +318,7 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
     )
     found = cells(text)
     assert found["Chance"][:2] == ["16.67", "20.00"]
-    assert found["m"][:2] == ["50.00", "50.00"]
+    assert found["m"][:2] == ["50.00", "51.85"]
     assert found["ALBEF"][:2] == ["38.71", "25.93"]
 
 

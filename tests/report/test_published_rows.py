@@ -1,5 +1,9 @@
 """The published figures against what the papers say in several places."""
 
+import json
+import os
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +11,7 @@ import pytest
 from caramel.benchmarks.metrics import METRICS, RECALLS
 from caramel.registry import BENCHMARKS, FAMILIES
 from caramel.report.paper_table import PUBLISHED_COLUMNS, published_rows
+from caramel.report.whole_sets import read_published_sizes
 
 FIVE = ["swap_obj", "swap_att", "replace_obj", "replace_att", "replace_rel"]
 ROWS = published_rows()
@@ -39,6 +44,25 @@ def test_every_figure_has_its_place_and_its_own_key() -> None:
     assert ROWS["value"].astype(float).between(0, 100).all()
     assert set(ROWS["paper"]) == {"SugarCrepe", "SugarCrepe++", "BiVLC", "CREPE"}
     assert ROWS["table"].str.fullmatch(r"Table \d+").all()
+
+
+def test_every_figure_is_of_a_set_whose_size_is_known() -> None:
+    sizes = read_published_sizes()
+    assert {*zip(ROWS["benchmark"], ROWS["subset"], strict=True)} <= sizes.keys()
+    for kind in BIVLC_SIZES:
+        assert sizes["bivlc", kind] == BIVLC_SIZES[kind]
+
+
+def test_sizes_are_those_of_the_released_files() -> None:
+    folder = os.environ.get("CARAMEL_DATA")
+    if folder is None:
+        pytest.skip("CARAMEL_DATA is not set")
+    sizes = read_published_sizes()
+    for name in ("sugarcrepe", "sugarcrepe_pp"):
+        files = sorted(Path(folder, name).glob("*.json"))
+        counts = {path.stem: len(json.loads(path.read_text(encoding="utf-8"))) for path in files}
+        assert {stem: sizes[name, stem] for stem in counts} == counts
+        assert sizes[name, "all"] == sizes[name, "macro"] == sum(counts.values())
 
 
 def test_benchmarks_and_metrics_are_ours() -> None:

@@ -130,8 +130,10 @@ def table(
             file for run in runs for file in (run_file(str(run)), run / ANSWERS, run / run_files.METRICS[0])
         ]
         keep_inputs([out], read)
+    similarities = run_files.scored(runs)
+    run_files.check_releases(runs)
     text = paper_table(
-        run_files.scored(runs),
+        similarities,
         BENCHMARKS[benchmark],
         metrics=metrics,
         subsets=subsets,

@@ -141,6 +141,8 @@ def evaluate(
     )
     run_files.write_run(out, *found)
     say(metrics_text(found.metrics))
+    if limit is not None:
+        say(f"Of each benchmark the first {limit} instances were scored (--limit).")
     say(f"\nWritten to {out}.")
 
 

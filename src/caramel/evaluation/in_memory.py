@@ -142,7 +142,7 @@ def live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int | None) 
         return Dual(left, place, right)
 
     columns = score_columns(on.task, encode)
-    return table(on.task, columns, model=model.name, benchmark=on.benchmark.name, scored_by="cosine")
+    return table(on.task, columns, on.keys, model=model.name, benchmark=on.benchmark.name, scored_by="cosine")
 
 
 def _images(model: LiveModel, images: list[ImageFile], batch: int | None) -> Embeddings:

@@ -47,7 +47,7 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 
 from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
 from caramel.statistics import wilson
-from caramel.texts import same_words, words_only
+from caramel.texts import is_of_word, same_words, words_only
 
 __all__ = [
     "ExpectBlindAccuracyToBeAtMost",
@@ -70,7 +70,7 @@ IGNORE = "either_value_is_missing"
 def form(text: str) -> tuple[bool, str, bool]:
     """Return a text's form: a lower-case letter first, the sign that ends it, and irregular white space."""
     end = text.rstrip()[-1:]
-    return text.lstrip()[:1].islower(), "" if end.isalnum() else end, text != " ".join(text.split())
+    return text.lstrip()[:1].islower(), "" if is_of_word(end) else end, text != " ".join(text.split())
 
 
 def _rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:

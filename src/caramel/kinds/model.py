@@ -110,6 +110,9 @@ class BlindModel(Protocol):
         ...
 
 
+CUT = "length"  # the finish of a reply that was as long as it may be
+
+
 class Question(NamedTuple):
     """A question on an image."""
 
@@ -122,6 +125,12 @@ class Reply(NamedTuple):
 
     text: str | None
     problem: str = ""
+    finish: str = "stop"  # why it ended, in the server's word
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it ended because it was as long as it may be: what it would have said is not known."""
+        return self.finish == CUT
 
 
 @runtime_checkable

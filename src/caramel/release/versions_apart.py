@@ -63,6 +63,7 @@ class Apart:
     metrics: list[
         dict[str, Any]
     ]  # new (a) against old (b), paired on the instances, where both scored the same
+    unpaired: dict[str, str]  # model and benchmark -> why its figures are not compared
 
     def as_json(self) -> dict[str, Any]:
         """Return it as JSON holds it."""
@@ -87,7 +88,7 @@ def apart(before: Pin, after: Pin, root: Path) -> Apart:
         [table for table in found if table is not None],
         [path for path in before.tables if path not in after.tables],
         [path for path in after.tables if path not in before.tables],
-        _metrics(before, after, root) if RESULTS in other else [],
+        *(_metrics(before, after, root) if RESULTS in other else ([], {})),
     )
 
 
@@ -160,22 +161,23 @@ def _by_subtype(added: pd.DataFrame, removed: pd.DataFrame) -> dict[str, list[in
     return {str(n): [int(c.get(n, 0)) for c in counts] for n in sorted({*counts[0].index, *counts[1].index})}
 
 
-def _metrics(old: Pin, new: Pin, root: Path) -> list[dict[str, Any]]:
-    """Return the figures of each model that differ, new against old, where both versions scored the same instances."""
+def _metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Return the figures of each model that differ, new against old, and why those of others are not compared."""
     resamples, seed = scoring(new)
     before, after = (rows_of(pinned, RESULTS, root) for pinned in (old, new))
-    parts = []
+    parts, unpaired = [], {}
     for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
         others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
         if not len(others):
             continue
         try:
             found = compare([rows], [others], resamples=resamples, seed=seed)
-        except DataError:
-            continue  # other instances: what is told of the tables says which
+        except DataError as error:
+            unpaired[f"{model} on {benchmark}"] = str(error).splitlines()[0]
+            continue
         parts.append(found[found["difference"] != 0].assign(model=str(model)))
     records = (row for part in parts for row in part[SHOWN].to_dict("records"))
-    return [{str(name): value for name, value in row.items()} for row in records]
+    return [{str(name): value for name, value in row.items()} for row in records], unpaired
 
 
 def pictures_apart(
@@ -243,4 +245,5 @@ def told(found: Apart) -> str:
         for row in found.metrics
         if row["subset"] == "all"
     ]
+    lines += [f"  figures of {name} are not compared: {reason}" for name, reason in found.unpaired.items()]
     return "\n".join(lines if len(lines) > 1 else [f"{found.new} and {found.old} are the same."])

@@ -14,6 +14,7 @@ from caramel.evaluation.results.comparison import compare, leaders
 from caramel.evaluation.results.summary import judge, summarise, variant_of
 from caramel.kinds.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
+from caramel.report.whole_sets import read_published_sizes
 from caramel.statistics import over_seeds
 
 PUBLISHED_COLUMNS = (
@@ -58,7 +59,8 @@ def paper_table(
         metrics: columns; none: the benchmark's, as far as anything was scored.
         subsets: columns; none: all that occur.
         published: whether the figures of ``published.csv`` stand beside them, those by the score of a measured model:
-            the same weights have other figures by their matching head than by the cosine of their projections.
+            the same weights have other figures by their matching head than by the cosine of their projections. They
+            stand only in columns where all measured models were scored on the whole released set.
         style: markdown, latex (with booktabs) or csv.
         resamples: of the bootstrap.
         seed: of the bootstrap and of the tests.
@@ -85,6 +87,12 @@ def paper_table(
     columns = _columns(measured, metrics, subsets)
     rows = _seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
     known = _published(benchmark.name, columns) if published else pd.DataFrame(columns=PUBLISHED_COLUMNS)
+    sizes = read_published_sizes()
+    counts = {column: _counts(measured, column) for column in columns}
+    partial = [c for c in columns if {sizes.get((benchmark.name, c[0]))} != counts[c]]
+    cells = zip(known["subset"], known["metric"], strict=True)
+    is_part = pd.Series([cell in partial for cell in cells], index=known.index, dtype=bool)
+    left_for_size, known = known[is_part], known[~is_part]
     comparable = known["score"].isin(["", *_rules(scores, measured)])
     left_out, known = known[~comparable], known[comparable]
     digits = 2 if len(known) else 1  # papers print two
@@ -96,11 +104,22 @@ def paper_table(
         )
         for name, models in rows.items()
     ]
-    chance = _chance_line(scores, benchmark, columns, digits)
+    first = [
+        _count_line(benchmark.name, counts, sizes),
+        *_chance_line(scores, benchmark, columns, digits),
+    ]
     grid = Grid(
         tuple(columns),
-        (tuple(chance), tuple(lines), tuple(_published_lines(known, columns))),
-        tuple(_notes(rows, known, left_out, intervals)),
+        (tuple(first), tuple(lines), tuple(_published_lines(known, columns))),
+        tuple(
+            _notes(
+                rows,
+                known,
+                left_out,
+                [c[0] for c in columns if c[0] in {*left_for_size["subset"]}],
+                intervals,
+            )
+        ),
     )
     return rendered(grid, style)
 
@@ -224,6 +243,25 @@ def _best(
     return bold
 
 
+def _counts(measured: pd.DataFrame, column: Column) -> set[int]:
+    """Return the numbers of instances that the measured figures of a column are of."""
+    subset, metric = column
+    rows = measured[(measured["subset"] == subset) & (measured["metric"] == metric)]
+    return {int(n) for n in rows.dropna(subset=["value"])["n"]}
+
+
+def _count_line(
+    benchmark: str, counts: Mapping[Column, set[int]], sizes: Mapping[tuple[str, str], int]
+) -> Line:
+    """Return the row of what was measured: the instances of each column, and of how many where that is known."""
+    cells = []
+    for column, ns in counts.items():
+        text = "–".join(f"{n:,}" for n in dict.fromkeys((min(ns), max(ns)))) if ns else "–"
+        size = sizes.get((benchmark, column[0]))
+        cells.append(Shown(text if size is None or ns == {size} else f"{text} of {size:,}"))
+    return Line("Instances", tuple(cells))
+
+
 def _chance_line(
     scores: pd.DataFrame, benchmark: Benchmark, columns: Sequence[Column], digits: int
 ) -> list[Line]:
@@ -267,7 +305,9 @@ def _published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[Lin
     return lines
 
 
-def _notes(rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, intervals: bool) -> list[str]:
+def _notes(
+    rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, partial: Sequence[str], intervals: bool
+) -> list[str]:
     notes = ["In per cent; a tie counts as a miss."]
     if len(rows) > 1:
         notes.append(
@@ -284,6 +324,9 @@ def _notes(rows: Seeds, known: pd.DataFrame, left_out: pd.DataFrame, intervals: 
     if len(left_out):
         names = ", ".join(sorted(left_out["score"].unique()))
         notes.append(f"Left out are published rows by scores that no measured model has: {names}.")
+    if partial:
+        subsets = ", ".join(dict.fromkeys(partial))
+        notes.append(f"Left out are published figures of what was not measured whole: {subsets}.")
     for (paper, note), group in known[known["note"] != ""].groupby(["paper", "note"], sort=False):
         places = [*dict.fromkeys(group["table"]), *dict.fromkeys(group["subset"])]
         notes.append(f"{paper}, {', '.join(places)}: {note}.")

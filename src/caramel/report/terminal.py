@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from caramel.errors import printable
+from caramel.report.whole_sets import find_partial_subsets, format_partial_subsets
 
 WIDEST = 40  # characters of a name
 
@@ -28,7 +29,11 @@ def metrics_text(metrics: pd.DataFrame) -> str:
             shown = {row.name[1]: _cell(row) for row in of_subset}
             lines.append([str(subset), *(shown.get(name, "") for name in names), *counts])
         parts.append(f"{model}\n{aligned(lines)}")
-    return "\n\n".join([*parts, "In per cent; 95 % intervals clustered on the image; ties count as misses."])
+    notes = [
+        "In per cent; 95 % intervals clustered on the image; ties count as misses.",
+        *format_partial_subsets(find_partial_subsets(metrics)),
+    ]
+    return "\n\n".join([*parts, "\n".join(notes)])
 
 
 def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
@@ -44,6 +49,7 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         "p (Holm)",
         "effect g",
         "detectable",
+        "n",
     ]
     lines = [head]
     for row in rows.to_dict("records"):
@@ -57,6 +63,7 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
                 _number(row["p_holm"], ".4f"),
                 _number(row["effect"], "+.2f"),
                 _number(100 * row["detectable"], ".1f"),
+                str(row["n"]),
             ]
         )
     notes = [
@@ -64,6 +71,7 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         f"B: {b}",
         "In per cent. *: significant at 5 % after Holm's correction. Detectable: the smallest difference that",
         "these instances would have shown in four of five samples.",
+        *format_partial_subsets(find_partial_subsets(rows)),
     ]
     return "\n".join([aligned(lines), "", *notes])
 

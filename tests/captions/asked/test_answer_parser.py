@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.captions.asked.answer_parser import parse, unthought
+from caramel.captions.asked.answer_parser import parse
+from caramel.texts import unthought
 
 SENTENCE = {"sentence": "text"}
 GOOD = {"sentence": "A red dog."}

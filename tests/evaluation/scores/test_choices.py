@@ -354,7 +354,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
     finally:
         process.kill()
         process.communicate()
-    replies = kept_replies(tmp_path / "replies")[0]
+    replies = {key: str(reply.text) for key, reply in kept_replies(tmp_path / "replies")[0].items()}
     assert replies == {f"key{text.split()[-1]}": text for text in replies.values()}
     assert sorted(replies.values()) == sorted(f"A {r.prompt}" for r in server.requests[:20])
 
@@ -451,7 +451,7 @@ def test_failures_between_answers_do_not_end_the_run(tmp_path: Path) -> None:
     quiet: list[str | None] = [None] * (PATIENCE - 1)
     script = [*quiet, "A", *quiet, "B", *quiet, "C", *quiet, "A"]
     found = ask(Scripted(script), questions, tmp_path / "replies")
-    assert list(found.values()) == ["A", "B", "C", "A"]
+    assert [reply.text for reply in found.values()] == ["A", "B", "C", "A"]
     with pytest.raises(BackendError, match=f"{PATIENCE} questions in a row.*silence"):
         ask(Scripted(["A", *quiet, None]), questions, tmp_path / "others")
 
@@ -548,3 +548,37 @@ def test_a_trial_with_failed_questions_is_not_done_and_the_same_command_asks_tho
     server.requests = []
     assert (outcomes_of_a_run() == "right").all()  # done
     assert server.requests == []
+
+
+def goes_through(request: Request, number: int) -> Response:
+    """Know the truth, and begin with option A: the reply is cut before any other option."""
+    (letter, caption), *_ = request.options.items()
+    verdict = (
+        "This is true of the image." if colour_of(request.image) in caption else "This is incorrect: it is"
+    )
+    body = says(f"{letter}. {caption} {verdict}").body.replace(b'"stop"', b'"length"')
+    return Response(body=body)
+
+
+def test_a_reply_that_was_cut_is_unparseable_and_no_position_bias(
+    server: ChatServer, images: list[ImageFile], tmp_path: Path
+) -> None:
+    server.behave = goes_through
+    rows = asked(server, task(images), tmp_path / "store")
+    assert set(rows["outcome"]) == {"unparseable"}
+    assert set(rows["finish"]) == {"length"}
+    found = judged(rows)["value"]
+    assert found[("choice_2way_unparseable", "all")] == 1
+    assert found[("choice_2way", "order:PN")] == found[("choice_2way", "order:NP")] == 0
+    pd.testing.assert_frame_equal(asked(server, task(images), tmp_path / "store"), rows)  # as kept
+
+
+def test_a_whole_reply_that_rejects_option_a_is_not_its_choice(
+    server: ChatServer, images: list[ImageFile], tmp_path: Path
+) -> None:
+    server.behave = lambda request, number: Response(
+        body=goes_through(request, number).body.replace(b'"length"', b'"stop"')
+    )
+    rows = asked(server, task(images), tmp_path / "store")
+    assert set(rows.loc[rows["order"].str.startswith("P"), "outcome"]) == {"right"}
+    assert set(rows.loc[rows["order"].str.startswith("N"), "outcome"]) == {"unparseable"}

@@ -9,21 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from caramel.captions.prompts.prompt_files import Answer, Kind
+from caramel.texts import unthought
 
 LONGEST = 20_000  # characters of a reply that are looked at
 STARTS = 10  # opening braces that are tried
 MOST = 40  # entries of a list
-_THOUGHT = re.compile(r"<(/?)(?:think|thinking|reasoning)>", re.IGNORECASE)
 _NO_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # escapes of JSON may stand for half a surrogate pair
-_YES_NO = re.compile(r"\W*(yes|no|true|false)\b", re.IGNORECASE)
-
-
-def unthought(text: str) -> str:
-    """Return what stands behind the last thought aloud, which a chat template may have opened; one may never end."""
-    ends = [mark.end() for mark in _THOUGHT.finditer(text) if mark[1]]
-    text = text[ends[-1] :] if ends else text
-    opened = _THOUGHT.search(text)
-    return (text[: opened.start()] if opened else text).strip()
+_YES_NO = re.compile(  # "yes or no" and "yes/no" repeat the question
+    r"\W*(yes|no|true|false)\b(?!\s*(?:/|\||\bor\b|\band\b)\s*(?:yes|no|true|false)\b)", re.IGNORECASE
+)
 
 
 def parse(text: str, fields: Mapping[str, Kind]) -> Answer | None:

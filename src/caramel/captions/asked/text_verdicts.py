@@ -16,6 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from caramel.captions import words as lists
 from caramel.captions.scanning import scan
+from caramel.texts import words_only
 
 ARTICLES = frozenset(("a", "the"))
 KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
@@ -45,7 +46,6 @@ LITTLE = (
     lists.FUNCTION_WORDS | lists.DETERMINERS | {"there", "it", "who", "which", "while", "as", "be", "been"}
 )
 ROOM = 8  # words that any text may have more than its bound
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
 _MARKUP = re.compile(r"[\n\r{}<>|]|\*\*|```|^\s*[\"“]")
 
 
@@ -166,7 +166,7 @@ def of_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
 
 def folded(text: str) -> list[str]:
     """Return the words of a text as they are compared."""
-    found = [word.replace("’", "'") for word in _WORD.findall(text.lower())]
+    found = [word.replace("’", "'") for word in words_only(text)]
     return ["a" if word == "an" else word for word in found]
 
 

@@ -7,13 +7,13 @@ A column is
   of BiVLC (``text_score_i0`` …, later ``Ipos_2T`` …), Winoground (``text_score`` …) and SugarCrepe (``correct``) name
   it. Empty is not scored; ties cannot be seen.
 
-Where there are both, the scores count. Beside these there may be the instance, its image, its subsets and the model;
+Where there are both, the scores count, and a verdict that they contradict is an error. Beside these there may be the instance, its image, its subsets and the model;
 other columns are left out. A file of BiVLC's detectors has probabilities of its own (``detector_files``).
 """
 
 from __future__ import annotations
 
-import json
+import ast
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,11 +24,13 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.errors import DataError
+from caramel.evaluation.results.contradictions import check_ranks, check_subtype, check_verdicts
 from caramel.evaluation.results.detector_files import COLUMNS, detected, is_detections
 from caramel.evaluation.results.released_answers import answers_of, is_answers
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.summary import MACRO
 from caramel.storage.fields import brief, checked_text
+from caramel.storage.records import json_or_none
 from caramel.tables import SUBTYPES
 
 NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
@@ -122,7 +124,11 @@ def scored(
         answers = answers_of(rows, described, said.hits["accuracy"], places) if is_answers(rows) else None
         return Scored(described, said, notes, answers)
     numbers = pd.DataFrame({column: _numbers(rows[column], column, places) for column in scores})
-    return Scored(described, outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics), notes)
+    check_ranks(numbers, where, places)
+    computed = outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics)
+    if verdicts:
+        check_verdicts(computed, _verdicts(rows, verdicts, where, places), where, places)
+    return Scored(described, computed, notes)
 
 
 def is_known(column: str) -> bool:
@@ -147,12 +153,18 @@ def _described(
     }
     subsets = _subsets(rows, places)
     part = ""
+    named = next((s for s in SUBTYPES if stem.endswith(s)), "")
+    notes = []
+    if subsets and named and not any(named in of_row for of_row in subsets):
+        notes.append(
+            f"{source} is called after {named!r}, which no row of it is in: its columns count, not its name."
+        )
     if subsets is None:
-        part = next((s for s in SUBTYPES if stem.endswith(s)), "")
+        part = named
         stem = stem.removesuffix(part).rstrip("-_ ") or stem
         subsets = [_with_type([part]) if part else []] * len(rows)
     ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
-    images, notes = columns["image_id"], []
+    images = columns["image_id"]
     if images is None or not images.map(_is_image).all():
         images = pd.Series([f"row {n}" for n in range(len(rows))])
         notes.append(
@@ -194,10 +206,13 @@ def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | Non
     found = []
     for values, where in zip(rows[columns].to_dict("records"), places, strict=True):
         kind, part = (str(values.get(name, "")) for name in ("type", "subtype"))
+        check_subtype(kind, part, where)
         if f"{kind}_{part}" in SUBTYPES:
             values["subtype"] = f"{kind}_{part}"
         names = [
-            _subset(name, str(column), where) for column, cell in values.items() for name in _names(cell)
+            _subset(name, str(column), where)
+            for column, cell in values.items()
+            for name in _names(cell, str(column), where)
         ]
         found.append(_with_type(names))
     return found
@@ -211,14 +226,18 @@ def _subset(name: str, column: str, where: str) -> str:
     return checked_text(name, column, where)
 
 
-def _names(value: Any) -> list[str]:
-    """Return the names in a cell: one, several, or a list as text; what is empty is none."""
+def _names(value: Any, column: str, where: str) -> list[str]:
+    """Return the names in a cell: one, several, or a list as text, of JSON or Python; what is empty is none."""
     names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if isinstance(value, str) and value.startswith("["):
         try:
-            names = json.loads(value.replace("'", '"'))
-        except (ValueError, RecursionError):
-            return [value]
+            names = ast.literal_eval(value)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            names = json_or_none(value.encode(errors="surrogatepass"))
+        if not isinstance(names, list):
+            raise DataError(
+                f"{where}: {brief(value)} in column {column!r} begins as a list of subsets, and is none."
+            )
     return [
         str(name) for name in names if not (pd.api.types.is_scalar(name) and (pd.isna(name) or name == ""))
     ]

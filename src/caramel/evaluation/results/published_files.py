@@ -8,16 +8,17 @@ from pathlib import Path
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results import released_answers
 from caramel.evaluation.results.other_files import Scored, read_others
-from caramel.evaluation.results.summary import judge
+from caramel.evaluation.results.summary import check_contents, judge
 from caramel.kinds.benchmark import Benchmark
 from caramel.storage.records import parquet
 
 SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
-DESCRIBED = ["model", "instance_id", "image_id", "subsets"]
+DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_HASH]
 
 
 def metrics_of(
@@ -33,20 +34,26 @@ def metrics_of(
         seed: of the bootstrap.
 
     Raises:
-        DataError: a file is missing, broken or of another benchmark, or an instance stands twice.
+        DataError: a file is missing, broken or of another benchmark, an instance stands twice, or instances of one name
+            have other texts or images in several of our files.
     """
     from caramel.evaluation.results.answers import summarise_answers
 
     said: list[pd.DataFrame] = []
+    ours: list[pd.DataFrame] = []  # what our files say of their instances
     scored: list[Scored] = []
     chosen: list[pd.DataFrame] = []  # others' answers: a file per order of the options
     for file in (file for path in paths for file in files_of(Path(path))):
         if _is_ours(file, tables.ANSWERS, ANSWERS):
             said.append(_of(tables.read(tables.ANSWERS, file), benchmark, file))
+            ours.append(said[-1])
         elif (found := read_scores(file, benchmark)).answers is not None:
             chosen.append(found.answers)
         else:
             scored.append(found)
+            if TEXTS_HASH in found.rows:
+                ours.append(found.rows.assign(benchmark=benchmark.name))
+    check_contents(ours)
     notes = [note for found in scored for note in found.notes]
     if chosen:
         answers, lacking = released_answers.joined(chosen, benchmark.name)

@@ -17,7 +17,9 @@ from typing import Any
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.content import TEXTS_HASH, hash_captions
 from caramel.errors import DataError, shown
+from caramel.evaluation.results.summary import check_contents
 from caramel.storage.fields import optional_text, text_field
 
 WORDING = "best_describes"  # "Which caption best describes the image?"
@@ -58,7 +60,11 @@ def answers_of(
     order = _order(records, replies, places)
     outcomes = [_outcome(hit, option) for hit, option in zip(right, meant, strict=True)]
     asked: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
-    said: dict[str, Any] = {"outcome": outcomes, "reply": replies}
+    said: dict[str, Any] = {
+        "outcome": outcomes,
+        "reply": replies,
+        TEXTS_HASH: [hash_captions(row["caption"], row["negative_caption"], None) for row in records],
+    }
     return described.assign(**asked, **said)
 
 
@@ -90,9 +96,11 @@ def joined(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame,
     """Return table ``answers`` of all files, and notes: an instance that lacks an order has a failed answer in it.
 
     Raises:
-        DataError: an instance of a model stands twice in one order.
+        DataError: an instance of a model stands twice in one order, or has other captions in another one.
     """
     whole = pd.concat(files, ignore_index=True).assign(benchmark=benchmark)
+    for _, rows in whole.groupby("model", sort=False):
+        check_contents([rows])
     twice = whole[whole.duplicated([*KEY, "order"])]
     if len(twice):
         raise DataError(

@@ -8,8 +8,10 @@ from pathlib import Path
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
 from caramel.evaluation.results.published_files import ANSWERS, SIMILARITIES, read_runs
+from caramel.evaluation.results.summary import check_contents
 from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_atomically
 from caramel.storage.targets import remove_file
@@ -95,3 +97,20 @@ def unscored(runs: Sequence[Path]) -> pd.DataFrame | None:
             rows = tables.read(tables.METRICS, run / METRICS[0])
             parts.append(rows[rows["metric"].str.startswith("choice_")] if scores else rows)
     return pd.concat(parts, ignore_index=True) if parts else None
+
+
+def check_releases(runs: Sequence[Path]) -> None:
+    """Raise unless instances of one name ask the same in all runs, of scores and of answers.
+
+    Raises:
+        DataError: a file is broken, or the runs are of different releases; see ``check_contents``.
+    """
+    columns = ["benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
+    check_contents(
+        [
+            tables.read(table, run / name, columns)
+            for run in runs
+            for name, table in SCORED.items()
+            if table is not tables.REJECTS and (run / name).exists()
+        ]
+    )

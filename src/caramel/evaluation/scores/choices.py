@@ -15,13 +15,15 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, hash_texts
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
+from caramel.evaluation.scores.choice_parser import chosen
 from caramel.evaluation.scores.encoding import Run, code_of
 from caramel.evaluation.scores.replies import ask
-from caramel.evaluation.scores.wordings import WORDINGS, Form, chosen, prompt
+from caramel.evaluation.scores.wordings import WORDINGS, Form, prompt
 from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Task
-from caramel.kinds.model import Chooser, Question
+from caramel.kinds.model import Chooser, Question, Reply
 from caramel.models.families.specs import open_model
 from caramel.models.store import Store
 from caramel.storage.keys import pair_key
@@ -50,11 +52,13 @@ class _Asked(NamedTuple):
     def prompt(self) -> str:
         return prompt(self.form, self.wording, self.captions, none=self.none)
 
-    def outcome(self, reply: str | None) -> str:
-        """Return what a reply means, one of ``tables.OUTCOMES``."""
-        if reply is None:
+    def outcome(self, reply: Reply | None) -> str:
+        """Return what a reply means, one of ``tables.OUTCOMES``; one that was cut may lack its verdict."""
+        if reply is None or reply.text is None:
             return "failed"
-        place = chosen(reply, self.captions, none=self.none)
+        if reply.is_cut:
+            return "unparseable"
+        place = chosen(reply.text, self.captions, form=self.form, none=self.none)
         if place is None:
             return "unparseable"
         return {RIGHT[self.form]: "right", "0": "none"}.get(self.order[place], "wrong")
@@ -87,6 +91,13 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
     }
     store = Store(run.store, model.identity, code_of(run.model))
     replies = ask(model, questions, store.folder / "replies")
+    hashes = dict(
+        zip(
+            task.rows["instance_id"],
+            zip(hash_texts(task), hash_images(task, image_keys), strict=True),
+            strict=True,
+        )
+    )
     rows = [
         {
             "instance_id": each.instance["instance_id"],
@@ -94,12 +105,14 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
             "benchmark": benchmark,
             "image_id": each.instance["image_id"],
             "subsets": each.instance["subsets"],
+            **dict(zip((TEXTS_HASH, IMAGES_HASH), hashes[each.instance["instance_id"]], strict=True)),
             "image": each.shown,
             "ways": len(each.order),
             "order": each.order,
             "wording": each.wording,
             "outcome": each.outcome(replies.get(key)),
-            "reply": replies.get(key),
+            "reply": replies[key].text if key in replies else None,
+            "finish": replies[key].finish if key in replies else None,
         }
         for key, each in zip(keys, asked, strict=True)
     ]

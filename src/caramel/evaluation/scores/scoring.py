@@ -13,6 +13,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Floats
+from caramel.benchmarks.content import hash_images, hash_texts
 from caramel.evaluation.scores.blind_columns import blind_columns
 from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Encode
@@ -42,7 +43,9 @@ def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark
         columns = score_columns(
             task, lambda texts, pairs: encode(task.images, image_keys, texts, pairs, run, model)
         )
-    return table(task, columns, model=model.name, benchmark=benchmark, scored_by=family_of(run.model).score)
+    family = family_of(run.model)
+    keys = image_keys if family.looks_at_images else None
+    return table(task, columns, keys, model=model.name, benchmark=benchmark, scored_by=family.score)
 
 
 def score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
@@ -51,10 +54,27 @@ def score_columns(task: Task, encode: Encode) -> dict[str, Floats]:
 
 
 def table(
-    task: Task, columns: Mapping[str, Floats], *, model: str, benchmark: str, scored_by: str
+    task: Task,
+    columns: Mapping[str, Floats],
+    image_keys: Sequence[bytes] | None,
+    *,
+    model: str,
+    benchmark: str,
+    scored_by: str,
 ) -> pd.DataFrame:
-    """Return the ``similarities`` of a task's rows with these score columns, and the rule that gave them."""
-    rows = task.rows[["instance_id", "image_id", "subsets"]]
+    """Return the ``similarities`` of a task's rows with these score columns, and the rule that gave them.
+
+    Args:
+        task: what was scored.
+        columns: scores of its rows.
+        image_keys: content key of each of its images; None: the model looked at none.
+        model: name.
+        benchmark: name.
+        scored_by: the rule.
+    """
+    rows = task.rows[["instance_id", "image_id", "subsets"]].assign(
+        texts_hash=hash_texts(task), images_hash=None if image_keys is None else hash_images(task, image_keys)
+    )
     return tables.frame(
         tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark, scored_by=scored_by, **columns)
     )

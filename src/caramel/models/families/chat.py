@@ -20,7 +20,7 @@ from requests.utils import get_environ_proxies, select_proxy
 from caramel.errors import BackendError
 from caramel.kinds.model import Family, Identity, Question, Reply
 from caramel.models.families.chat_endpoint import Endpoint, endpoint_of, parsed
-from caramel.models.families.chat_responses import text_of
+from caramel.models.families.chat_responses import Response, read_finish, text_of
 from caramel.storage.pictures import ORIENTATION, open_picture, opened
 
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
@@ -84,8 +84,17 @@ class Chat:
         def body() -> dict[str, Any]:
             return {**self._parameters, "messages": [_message(question)]}
 
-        found = self.endpoint.reply(session, body, text_of, stop)
-        return found and Reply(*found)
+        found = self.endpoint.reply(session, body, read_reply, stop)
+        if found is None:
+            return None
+        reply, problem = found
+        return reply or Reply(None, problem)
+
+
+def read_reply(response: Response) -> Reply | None:
+    """Return what a response says and why it ended; None if it is no reply."""
+    text = text_of(response)
+    return None if text is None else Reply(text, finish=read_finish(response))
 
 
 def load_chat(target: str, *, device: str, precision: str, name: str) -> Chat:

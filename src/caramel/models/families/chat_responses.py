@@ -32,6 +32,14 @@ def text_of(response: Response) -> str | None:
     return None
 
 
+def read_finish(response: Response) -> str:
+    """Return why a reply ended, in the server's word: ``stop``, ``length`` …; ``stop`` where it does not say."""
+    match json_or_none(response.content):
+        case {"choices": [{"finish_reason": str(finish)}, *_]} | {"error": {"code": str(finish)}}:
+            return finish[:40]
+    return "stop"
+
+
 def said(response: Response) -> str:
     """Return the server's message."""
     match json_or_none(response.content):

@@ -17,7 +17,7 @@ from caramel.errors import BackendError
 from caramel.kinds.language_model import FAILED, Heard, LanguageModelKind, Request, Said, Waiting
 from caramel.kinds.model import Identity
 from caramel.models.families.chat_endpoint import Endpoint, endpoint_of, parsed
-from caramel.models.families.chat_responses import Response, text_of
+from caramel.models.families.chat_responses import Response, read_finish, text_of
 from caramel.storage.records import json_or_none
 
 ALONE = frozenset((400, 413, 422))  # of what is too long for the model, or not to the server's taste
@@ -98,18 +98,11 @@ def completion_of(response: Response) -> Said | None:
     if text is None:
         return None
     match json_or_none(response.content):
-        case {"choices": [{"finish_reason": str(finish)}, *_]}:
-            pass
-        case {"error": {"code": str(finish)}}:
-            pass
-        case _:
-            finish = "stop"
-    match json_or_none(response.content):
         case {"usage": Mapping() as usage}:
             counted = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
         case _:
             counted = None, None
-    return Said(text, finish[:40], *counted)
+    return Said(text, read_finish(response), *counted)
 
 
 def _count(value: object) -> int | None:

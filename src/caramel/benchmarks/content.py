@@ -1,0 +1,62 @@
+"""Hashes of what an instance asks: instances of equal names are the same only if these are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from functools import cache
+
+from caramel.kinds.benchmark import ABSENT, Comparisons, Rankings, Task
+from caramel.storage.keys import KEY_BYTES
+
+TEXTS_HASH, IMAGES_HASH = "texts_hash", "images_hash"  # columns of ``similarities`` and ``answers``
+
+
+def hash_captions(caption: str | None, negative_caption: str | None, caption2: str | None) -> str:
+    """Return the hash of an instance's captions, each in its part, as 32 hexadecimal digits."""
+    return _hash([caption, negative_caption, caption2])
+
+
+def hash_texts(task: Task) -> list[str]:
+    """Return the hash of each instance's texts; of a ranking the query or the candidates, whatever their order."""
+    if isinstance(task, Comparisons):
+        columns = (task.rows[name] for name in ("caption", "negative_caption", "caption2"))
+        return [hash_captions(*captions) for captions in zip(*columns, strict=True)]
+    return _hash_rankings(task, "i2t", [list(prompts) for prompts in task.texts])
+
+
+def hash_images(task: Task, image_keys: Sequence[bytes]) -> list[str]:
+    """Return the hash of the content of each instance's images; of a ranking the query or the candidates.
+
+    Args:
+        task: what is asked.
+        image_keys: content key of each of the task's images.
+    """
+    keys = [key.hex() for key in image_keys]
+    if isinstance(task, Comparisons):
+        pairs = zip(task.rows["image"], task.rows["negative_image"], strict=True)
+        return [_hash([None if place == ABSENT else keys[place] for place in pair]) for pair in pairs]
+    return _hash_rankings(task, "t2i", keys)
+
+
+def _hash_rankings(task: Rankings, candidates_in: str, items: Sequence[object]) -> list[str]:
+    """Return the hash of each row's items: true ones and pool where these are the candidates, else the query."""
+
+    @cache
+    def pool(place: int) -> str:
+        return _hash(sorted(json.dumps(items[item]) for item in task.pools[place]))
+
+    rows = task.rows
+    return [
+        _hash([pool(place), sorted(json.dumps(items[item]) for item in true)])
+        if direction == candidates_in
+        else _hash([items[query]])
+        for direction, query, place, true in zip(
+            rows["direction"], rows["query"], rows["pool"], rows["true"], strict=True
+        )
+    ]
+
+
+def _hash(parts: Sequence[object]) -> str:
+    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=KEY_BYTES).hexdigest()

@@ -1,0 +1,85 @@
+"""Others' rows that contradict themselves: figures of them would be of one half of what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.benchmarks.metrics import Outcomes
+from caramel.errors import DataError, shown
+from caramel.tables import SUBTYPES, TYPES
+
+
+def check_verdicts(computed: Outcomes, stated: Outcomes, where: str, places: Sequence[str]) -> None:
+    """Raise where a row states another verdict than its own scores give; a tie may be stated either way.
+
+    Args:
+        computed: of the scores.
+        stated: of the columns of verdicts, of the same rows.
+        where: what the rows are of.
+        places: where each row stands.
+
+    Raises:
+        DataError: they differ; the message says how many, and names some.
+    """
+    for metric in (name for name in stated.hits.columns if name in computed.hits.columns):
+        ours, theirs = (each.hits[metric].to_numpy(float) for each in (computed, stated))
+        both = ~(np.isnan(ours) | np.isnan(theirs)) & ~computed.ties[metric].to_numpy(bool)
+        _refuse(
+            both & (ours != theirs),
+            f"{where} contradicts itself: rows state another {metric!r} than their scores give",
+            places,
+            "Correct the scores or the verdicts, or leave one of them out.",
+        )
+
+
+def check_ranks(scores: pd.DataFrame, where: str, places: Sequence[str]) -> None:
+    """Raise where numbers of candidates, or the scores that they count, cannot be of one query.
+
+    Args:
+        scores: columns of table ``similarities``; those that the rows lack are not there.
+        where: what the rows are of.
+        places: where each row stands.
+
+    Raises:
+        DataError: as said.
+    """
+    columns = {name: scores[name].to_numpy(float) for name in scores.columns}
+    if {"above", "equal", "candidates"} <= columns.keys():
+        _refuse(
+            columns["above"] + columns["equal"] >= columns["candidates"],
+            f"{where} contradicts itself: rows have more false candidates in 'above' and 'equal' than 'candidates' can hold",
+            places,
+            "'candidates' counts the true ones too.",
+        )
+    if {"above", "equal", "s_true", "s_other"} <= columns.keys():
+        true, other = columns["s_true"], columns["s_other"]
+        wrong = ((columns["above"] > 0) != (other > true)) | ((other == true) & (columns["equal"] < 1))
+        known = ~np.isnan([columns[name] for name in ("above", "equal", "s_true", "s_other")]).any(axis=0)
+        _refuse(
+            wrong & known,
+            f"{where} contradicts itself: in rows 'above' and 'equal' do not fit to 's_true' and 's_other'",
+            places,
+            "The first two count the false candidates by these scores.",
+        )
+
+
+def check_subtype(kind: str, subtype: str, where: str) -> None:
+    """Raise where the columns ``type`` and ``subtype`` of a row name two types.
+
+    Raises:
+        DataError: as said.
+    """
+    if subtype in SUBTYPES and kind in TYPES and not subtype.startswith(f"{kind}_"):
+        raise DataError(
+            f"{where} contradicts itself: column 'type' says {kind!r} and column 'subtype' {subtype!r}. Correct one."
+        )
+
+
+def _refuse(wrong: npt.NDArray[np.bool_], what: str, places: Sequence[str], advice: str) -> None:
+    if wrong.any():
+        rows = [place for place, is_wrong in zip(places, wrong, strict=True) if is_wrong]
+        raise DataError(f"{what}. {len(rows)} of {len(places)}:\n{shown(rows)}\n{advice}")

@@ -1,0 +1,306 @@
+"""Which option a reply in words chooses: a small grammar, that refuses what it cannot tell.
+
+A reply, without thoughts aloud, Markdown and echoes of the captions, is a sequence of statements, parted by points,
+commas, colons and line ends:
+
+    reply      one of
+               [ANSWER] LETTER [explanation]        opening:  "B", "(b).", "B) a cat", "The answer is B, because …"
+               explanation ANSWER LETTER            final:    "The mat is empty. Answer: B"
+               statement …                          verdicts: "A is wrong, B", "A: false. B: true"
+               none of them                         where ``none`` is an option
+    ANSWER     "answer", "option", "choice", "caption", "letter", perhaps with "the", "correct", "is", ":" …
+    statement  LETTER alone                         a mention, and the subject of "this is …" behind it
+               [LETTER | this | it] is [not] VERDICT
+               not LETTER
+    VERDICT    true, correct, matches … or false, wrong …
+
+A verdict is on a caption, not on the choice: asked for the true caption, "A) is incorrect" does not choose A; asked for
+the false one, it does. "Correct" and "right" may mean either there, so they decide nothing. A letter that a verdict
+contradicts is not chosen, nor is one beside another letter on which there is no verdict. That all other options are
+wrong chooses nothing: the model has to name its own.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from caramel.evaluation.scores.wordings import LETTERS, NONE, Form
+from caramel.texts import split_words, unthought
+
+# What may stand before the letter. "The right caption is B" is no such lead: asked for the caption that is
+# *not* true, it could mean either.
+_LEAD = r"""(?:
+    (?:(?:so|therefore|thus|hence),?\s+)?
+    (?:(?:the|my)\s+)?(?:(?:(?:correct|right|best|final)\s+)?(?P<noun>answer|option|choice)|caption|letter)
+    (?:\s+is)?(?:\s*:\s*|\s+)(?:(?:option|caption|letter)\s+)?
+)"""
+_OPENING = re.compile(
+    _LEAD
+    + r"""?["'(\[{<]? (?P<letter>[A-D]) (?P<rest>
+        ["')\]}>.,;:!]*\s*                      # nothing more
+        | ["'\]}>]*[):] .*                      # B) text, B: text
+        | ["')\]}>]*[.,;!]?\s*\n.*              # text on the next line
+        | ["')\]}>]*(?:[.,;!]|\s+[-–—]|,?\s+because)\s.*
+    )""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+_FINAL = re.compile(
+    r"(?:^|[\n.!?;:,]\s*|\s)" + _LEAD + r"""["'(\[{<]?(?P<letter>[A-D])["')\]}>.!]*\s*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_NONE = re.compile(
+    _LEAD + r"?(?:none|neither)(?:\s+of\s+(?:them|the|these|those))?(?:\s+(?:above|captions|options))?[.!]?",
+    re.IGNORECASE | re.VERBOSE,
+)
+_MARKDOWN = re.compile(r"[*`#]+|^[ \t]*[-•][ \t]+", re.MULTILINE)
+_TAGGED = re.compile(  # as models that were trained to mark their answer do
+    r"""\\boxed\{(?:\\text\{)?\(?([A-D])\)?\}\}?|<answer>\s*\(?([A-D])\)?\.?\s*</answer>
+    |\{\s*["']answer["']\s*:\s*["']([A-D])["']\s*\}""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_STATEMENTS = re.compile(r"[.,;:!?]+(?=\s|$)|\n|\s[-–—]+\s|\b(?:but|while|whereas|because)\b")
+_START = re.compile(r"(?:(?:so|and|because|since|as|therefore|thus|hence|then|however)\b\s*)+", re.IGNORECASE)
+_SUBJECT = re.compile(
+    r"""(?i:(?:the\s+)?(?:option|caption|statement|choice|letter)\s+)?["'(\[{<]?([A-D])["')\]}>]*(?![\w'’])(.*)""",
+    re.DOTALL | re.VERBOSE,
+)
+_NOT = re.compile(
+    r"(?:it'?s\s+|it\s+is\s+)?not\s+(?:option\s+|caption\s+)?[(\[]?([A-D])[)\]]?", re.IGNORECASE
+)
+_SEVERAL = re.compile(
+    r"(?:none|neither|both|either|all|any)\s+(?:of\s+)?(?:(?:them|these|those|the|options|captions|statements|of)\b"
+    r"|(?:is|are|do|does|can|could|would|seem|fit|match|true|correct|wrong|false)\b)",
+    re.IGNORECASE,
+)
+_ECHO = "…"
+
+_NEGATIONS = frozenset(
+    ["not", "isn't", "aren't", "doesn't", "don't", "never", "cannot", "can't", "isnt", "doesnt"]
+)
+_FILLERS = frozenset(
+    [
+        "is",
+        "are",
+        "was",
+        "be",
+        "does",
+        "do",
+        "seems",
+        "appears",
+        "looks",
+        "would",
+        "must",
+        "can",
+        "to",
+        "a",
+        "an",
+        "the",
+        "clearly",
+        "definitely",
+        "obviously",
+        "completely",
+        "partly",
+        "only",
+        "one",
+        "that",
+        "which",
+        "also",
+        "this",
+        "it",
+        "its",
+        "caption",
+        "option",
+        "statement",
+        "sentence",
+        "description",
+        "so",
+        "very",
+        "just",
+    ]
+)
+_TRUE = frozenset(
+    ["true", "accurate", "matches", "match", "fits", "fit", "describes", "describe", "matching"]
+)
+_RIGHT = frozenset(["correct", "right", "best", "valid"])  # true of the image, or the answer
+_FALSE = frozenset(
+    [
+        "false",
+        "incorrect",
+        "wrong",
+        "untrue",
+        "inaccurate",
+        "invalid",
+        "mismatched",
+        "mismatches",
+        "contradicts",
+    ]
+)
+_OF_THE_ANSWER = frozenset(("answer", "choice", "option"))
+
+
+@dataclass
+class _Stated:
+    """What the statements of a reply say of the options' letters."""
+
+    verdicts: dict[str, set[int]] = field(default_factory=dict)  # 1: true of the image, -1: false
+    alone: set[str] = field(default_factory=set)  # letters that are a statement by themselves
+    mentioned: set[str] = field(default_factory=set)  # in others
+    unclear: bool = False  # a verdict on several options, or one that may be on the caption or on the answer
+
+    def judge(self, letter: str, verdict: int) -> None:
+        self.verdicts.setdefault(letter, set()).add(verdict)
+
+
+def chosen(reply: str, captions: Sequence[str], *, form: Form, none: bool) -> int | None:
+    """Return the place of the option that a reply chooses; None if it chooses no single one.
+
+    Args:
+        reply: what the model wrote, whole: one that was cut chooses nothing, since its verdict may be missing.
+        captions: options, in order.
+        form: whether the true caption was asked for, or the one that is not true.
+        none: whether ``none`` is the last option.
+    """
+    text = _TAGGED.sub(lambda match: f"\nAnswer: {match[match.lastindex or 1]}", unthought(reply))
+    text = unicodedata.normalize("NFC", _MARKDOWN.sub("", text).strip())
+    if none and _NONE.fullmatch(text):
+        return len(captions)
+    options = [_words(caption) for caption in [*captions, *[NONE] * none]]
+    letters = LETTERS[: len(options)]
+    stated, wanted = _read_statements(_without(text, options), letters, form), 1 if form == "true" else -1
+    letter = _final(text)
+    if letter is None:
+        opening = _OPENING.fullmatch(text)
+        if opening is None:
+            return _by_verdicts(stated, letters, wanted)
+        letter, named = opening["letter"], _named(opening["letter"], opening["rest"], options)
+        if named is None:
+            return None
+        rejected = {name for name, verdicts in stated.verdicts.items() if verdicts == {-wanted}}
+        others = {name for name, verdicts in stated.verdicts.items() if wanted in verdicts} - {letter.upper()}
+        if stated.unclear or others or letter.upper() in rejected:
+            return _by_verdicts(stated, letters, wanted)
+        if named - rejected - {letter.upper()}:
+            return None
+    if letter.upper() not in letters or -wanted in stated.verdicts.get(letter.upper(), ()):
+        return None
+    return letters.index(letter.upper())
+
+
+def _final(text: str) -> str | None:
+    """Return the letter of an answer that a reply ends with, unless it opens with another one or a letter alone."""
+    final, opening = _FINAL.search(text), _OPENING.fullmatch(text)
+    if (
+        final is None
+        or final["noun"] is None
+        or final.start("letter") == (opening and opening.start("letter"))
+    ):
+        return None
+    opens = opening is not None and opening["noun"] is not None
+    return (
+        None
+        if opens and opening and opening["letter"].upper() != final["letter"].upper()
+        else final["letter"]
+    )
+
+
+def _named(letter: str, rest: str, options: Sequence[Sequence[str]]) -> set[str] | None:
+    """Return the letters in what follows the first one; None where it is no letter of an option, or has another's caption."""
+    words = split_words(rest)
+    place = LETTERS.index(letter.upper())
+    if place >= len(options) or (words and letter.islower()):  # "a" may be an article
+        return None
+    said, own = " ".join(words).lower(), " ".join(options[place])
+    others = [" ".join(option) for option in options if option != options[place]]
+    if said in others:
+        return None
+    if _words(rest)[: len(options[place])] == list(options[place]):
+        words = words[len(options[place]) :]
+    elif len(words) > 1 and own.startswith(said):  # one word could be another letter
+        words = []
+    elif any(said.startswith(other) for other in others):
+        return None
+    return {word for word in words if word in LETTERS[: len(options)]}
+
+
+def _by_verdicts(stated: _Stated, letters: str, wanted: int) -> int | None:
+    """Return the option that verdicts single out, or the one letter alone beside others that they reject."""
+    chosen_letters = {name for name, verdicts in stated.verdicts.items() if verdicts == {wanted}}
+    chosen_letters |= stated.alone - set(stated.verdicts)
+    open_letters = stated.mentioned - set(stated.verdicts) - chosen_letters
+    if stated.unclear or open_letters or len(chosen_letters) != 1:
+        return None
+    return letters.index(chosen_letters.pop())
+
+
+def _read_statements(text: str, letters: str, form: Form) -> _Stated:
+    """Return what the statements of a reply, without echoes of captions, say of the options."""
+    stated, subject = _Stated(), ""
+    for part in _STATEMENTS.split(text):
+        statement = _START.sub("", part.strip(" \t\"'“”()[]"), count=1).strip()
+        if not statement:
+            continue
+        if (negated := _NOT.fullmatch(statement)) and negated[1].upper() in letters:
+            stated.judge(negated[1].upper(), -1 if form == "true" else 1)
+            continue
+        if _SEVERAL.match(statement):
+            stated.unclear = True
+            continue
+        match = _SUBJECT.fullmatch(statement)
+        named = match[1] if match and match[1] in letters else ""
+        rest = match[2] if match and named else statement
+        verdict = _verdict(rest, form)
+        if named and not rest.strip(_ECHO + " .)"):
+            stated.alone.add(named)
+            subject = named
+        elif verdict is not None and (named or subject):
+            subject = named or subject
+            if verdict:
+                stated.judge(subject, verdict)
+            else:
+                stated.unclear = True
+        else:
+            stated.mentioned |= {word for word in re.findall(r"\b[A-D]\b", statement) if word in letters}
+    return stated
+
+
+def _verdict(text: str, form: Form) -> int | None:
+    """Return the verdict that a statement without its subject begins with: 1, -1, 0 of one that is unclear; None if none."""
+    spelled = re.findall(r"[\w'’]+", text)
+    words = [
+        word if word in LETTERS else word.lower().replace("’", "'") for word in spelled
+    ]  # A is no article
+    if words in (["yes"], ["no"]):
+        return 0  # to what was said before, or to what comes
+    sign = 1
+    for number, word in enumerate(words):
+        of_the_answer = bool(_OF_THE_ANSWER & set(words[number + 1 : number + 2]))
+        if word in _NEGATIONS:
+            sign = -sign
+        elif word in _FALSE:
+            return 0 if form == "odd" and (of_the_answer or sign < 0) else -sign
+        elif word in _TRUE or word in _RIGHT:
+            doubtful = word in _RIGHT and (sign > 0 or of_the_answer)
+            return 0 if form == "odd" and doubtful else sign
+        elif word not in _FILLERS:
+            return None
+    return None
+
+
+def _without(text: str, options: Sequence[Sequence[str]]) -> str:
+    """Return a text without the captions of the options: their words are no statements."""
+    for words in sorted(options, key=len, reverse=True):
+        if words:
+            text = re.sub(
+                r"(?<!\w)" + r"[\W_]+".join(map(re.escape, words)) + r"(?!\w)",
+                _ECHO,
+                text,
+                flags=re.IGNORECASE,
+            )
+    return text
+
+
+def _words(text: str) -> list[str]:
+    return split_words(text.lower())
