@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 from hypothesis import strategies as st
+from specials import ARGUMENTS
 
 from caramel.cli.commands import cli
 
@@ -17,7 +18,7 @@ ODD = (
     ".", "..", "../new", "data", "data/new/deep", "out", "nowhere", "@FILE@", "@FILE@/x", "/dev/null", "/dev/null/x", "/proc/nope", "~",
     "--", "-h", "length", "probe", "all", "sugarcrepe", "SugarCrepe", "blind:length", "blind:nothing", "given:data", "given:", "world",
     "open_clip:nowhere", "text:data", "dual:data", "itm:data", "itc:data", "vqascore:data", "chat:m@http://127.0.0.1:9/v1", "chat:m", "x=blind:length",
-    "null", "{}", "[]", "%s", "{0}", "*", "?", "$HOME", "'", '"', "\\",
+    "null", "{}", "[]", *ARGUMENTS, "%s", "{0}", "*", "?", "$HOME", "'", '"', "\\",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import harness
 from arguments import mutate_arguments
@@ -20,8 +21,10 @@ from harness import Outcome, Target
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from mutations import mutate_file
+from mutations_of_paths import ODD_FOLDERS
 from mutations_of_rows import VALUES
-from sandbox import STOP, STOPPED, fresh, in_child, number, snapshot
+from sandbox import SECRET, STOP, STOPPED, Files, copy, fresh, in_child, number, snapshot
+from specials import make_all
 from tally import Tally, report
 
 from caramel.report import figures
@@ -76,20 +79,24 @@ class Bench:
     def _once(self, target: Target, template: Path, draw: Any, arguments: list[str]) -> Outcome:
         """Run one input in this process."""
         os.environ["DVC_ROOT"] = str(self.store)
-        box = fresh(self.root, template, self.secret)
+        name = draw(st.sampled_from(ODD_FOLDERS)) if target.odd and draw is not None else "box"
+        box = fresh(self.root, template, self.secret, name)
         valid = snapshot(template)
+        if target.options:
+            make_all(box)
         if draw is not None:
             self._mutate(target, box, draw, arguments)
-        if target.serve is not None:
-            if target.name not in _SERVING:
-                _SERVING[target.name] = target.serve(box)
-            arguments = [word.replace("@URL@", _SERVING[target.name]) for word in arguments]
         sketched = draw is not None and draw(st.integers(0, 9)) < 9
-        (self.root / "case.json").write_text(json.dumps({"target": target.name, "arguments": arguments}))
+        case = {"target": target.name, "arguments": arguments, "folder": name}
+        (self.root / "case.json").write_text(json.dumps(case))
         shutil.rmtree(self.root / "given", ignore_errors=True)
-        shutil.copytree(box, self.root / "given", symlinks=True)
+        copy(box, self.root / "given")
+        url = ""
+        if target.serve is not None:
+            url = _SERVING.get(target.name) or target.serve(box)
+            _SERVING[target.name] = url
         with _sketches() if sketched else nullcontext():
-            return harness.judge(target, arguments, box, valid)
+            return run_case(target, arguments, box, valid, url)
 
     def _mutate(self, target: Target, box: Path, draw: Any, arguments: list[str]) -> None:
         """Mutate files and arguments in place."""
@@ -100,7 +107,7 @@ class Bench:
         for _ in range(draw(st.sampled_from((1, 1, 1, 1, 2, 3)))):
             files = _files(target, box)
             if files:
-                mutate_file(draw, draw(st.sampled_from(files)), box.parent / "secret.png")
+                mutate_file(draw, draw(st.sampled_from(files)), box.parent / SECRET)
         if "@SET@" in arguments:
             key = draw(st.sampled_from(_keys(box)))
             arguments[arguments.index("@SET@")] = f"{key}={draw(st.sampled_from(VALUES))}"
@@ -132,9 +139,16 @@ class Bench:
         """Keep the input that was run last; return the name of its folder."""
         case = json.loads((self.root / "case.json").read_text())
         name = f"{case['target'].replace(' ', '_')}-{secrets.token_hex(3)}"
-        shutil.copytree(self.root / "given", self.kept / name / "box", symlinks=True)
+        copy(self.root / "given", self.kept / name / "box")
         (self.kept / name / "case.json").write_text(json.dumps({**case, **outcome}, indent=1))
         return name
+
+
+def run_case(target: Target, arguments: list[str], box: Path, valid: Files, url: str) -> Outcome:
+    """Run a command on a prepared sandbox; the server of the target is at ``url``."""
+    environment = {key: value.replace("@URL@", url) for key, value in target.environment.items()}
+    with patch.dict(os.environ, environment):
+        return harness.judge(target, [word.replace("@URL@", url) for word in arguments], box, valid)
 
 
 @contextmanager

@@ -6,16 +6,18 @@ import json
 import os
 import runpy
 import signal
+import stat
 import sys
 import time
 import traceback
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from click.testing import CliRunner
-from sandbox import GIB, Files, peak, reset_peak, snapshot
+from sandbox import GIB, RAN, SECRET, Files, peak, reset_peak, snapshot
+from specials import attended, describe
 
 import caramel
 from caramel import cli
@@ -65,6 +67,9 @@ class Target:
         rewrites: files that the command may change.
         serve: started once a batch; returns what ``@URL@`` in the arguments stands for.
         codes: exit codes of the valid input.
+        build: makes what the command reads of the files that were mutated.
+        environment: variables of the command; ``@URL@`` as in the arguments.
+        odd: the name of the sandbox's folder is odd.
     """
 
     name: str
@@ -77,6 +82,9 @@ class Target:
     rewrites: tuple[str, ...] = ()
     serve: Callable[[Path], str] | None = None
     codes: tuple[int, ...] = (0,)
+    build: Callable[[Path], None] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    odd: bool = False
 
 
 @dataclass(frozen=True)
@@ -176,14 +184,15 @@ def place_of(error: BaseException) -> str:
 def judge(target: Target, arguments: list[str], box: Path, valid: Files) -> Outcome:
     """Run a command on a prepared sandbox and return its outcome, with all that is wrong."""
     _forget()
-    files, secret = snapshot(box), (box.parent / "secret.png").read_bytes()
+    if target.build is not None:
+        target.build(box)
+    files, secret, special = snapshot(box), (box.parent / SECRET).read_bytes(), describe(box)
     os.chdir(box)
-    outcome = invoke(arguments)
-    wrong = list(outcome.wrong)
+    with attended([box / name for name, about in special.items() if about[0] == stat.S_IFIFO]):
+        outcome = invoke(arguments)
+    wrong = list(outcome.wrong) + [("wrong", text) for text in _escaped(box, special, arguments)]
     if not wrong:
-        seen = Seen(
-            arguments, valid, files, outcome.code, outcome.said, box, box.parent / "secret.png", invoke
-        )
+        seen = Seen(arguments, valid, files, outcome.code, outcome.said, box, box.parent / SECRET, invoke)
         wrong += [("wrong", text) for text in _said_badly(outcome)]
         wrong += [("wrong", text) for text in _changed(target, box, files, secret)]
         for oracle in target.oracles:
@@ -199,6 +208,18 @@ def _forget() -> None:
             for value in list(vars(module).values()):
                 if callable(getattr(value, "cache_clear", None)):
                     value.cache_clear()
+
+
+def _escaped(box: Path, special: Mapping[str, tuple[int, int, str]], arguments: list[str]) -> Iterator[str]:
+    """Yield what ran, was written outside of the folder, or is no longer the device, FIFO or link that it was."""
+    if (box.parent / RAN).exists():
+        yield "a program that the input names was run"
+    others = {path.name for path in box.parent.iterdir()} - {box.name, SECRET, RAN}
+    if others and not any(".." in word for word in arguments):
+        yield f"wrote outside of the folder: {sorted(others)[0]!r}"
+    now = describe(box)
+    if lost := [name for name, about in special.items() if now.get(name) != about]:
+        yield f"{lost[0]} is no longer what it was"
 
 
 def _said_badly(outcome: Outcome) -> Iterator[str]:
@@ -222,6 +243,6 @@ def _changed(target: Target, box: Path, files: Files, secret: bytes) -> Iterator
         path = box / name
         if not name.startswith(target.rewrites or "\0") and (not path.is_file() or path.read_bytes() != data):
             yield f"the input changed or is gone (.{name.rpartition('.')[2]})"
-    outside = box.parent / "secret.png"
+    outside = box.parent / SECRET
     if not outside.is_file() or outside.read_bytes() != secret:
         yield "a file outside of the folder changed or is gone"

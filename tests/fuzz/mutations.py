@@ -7,6 +7,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 from mutations_of_json import mutate_json, mutate_jsonl
+from mutations_of_paths import mutate_paths, mutate_settings
 from mutations_of_rows import mutate_csv, mutate_yaml
 from mutations_of_tables import mutate_image, mutate_parquet
 from mutations_of_text import (
@@ -15,6 +16,7 @@ from mutations_of_text import (
     mutate_bytes,
     mutate_text,
 )
+from specials import make_special
 
 Mutator = Callable[[Draw, bytes], bytes]
 
@@ -26,16 +28,23 @@ BY_SUFFIX: dict[str, tuple[Mutator, ...]] = {
     ".parquet": (mutate_parquet, mutate_parquet, mutate_parquet, mutate_bytes),
     ".yaml": (mutate_yaml, mutate_yaml, mutate_yaml, mutate_text, mutate_bytes),
     ".lock": (mutate_yaml, mutate_text, mutate_bytes),
+    ".paths": (mutate_paths,),
+    **dict.fromkeys(
+        (".settings", "config"), (mutate_settings, mutate_settings, mutate_settings, mutate_bytes)
+    ),
     ".txt": (mutate_text, mutate_text, mutate_bytes),
     **dict.fromkeys((".jpg", ".jpeg", ".png"), (mutate_image, mutate_image, mutate_bytes)),
 }
 
 
+BUILT = (".paths", ".settings")  # of what the command reads something is made
+
+
 def mutate_file(draw: Draw, path: Path, outside: Path) -> str:
     """Mutate a file in place; return what was done."""
-    if draw(st.integers(0, 24)) == 0:
+    if draw(st.integers(0, 24)) == 0 and path.suffix not in BUILT:
         return _replace_file(draw, path, outside)
-    mutate = draw(st.sampled_from(BY_SUFFIX.get(path.suffix, (mutate_bytes, mutate_text))))
+    mutate = draw(st.sampled_from(BY_SUFFIX.get(path.suffix or path.name, (mutate_bytes, mutate_text))))
     data = mutate(draw, path.read_bytes()).replace(ABSOLUTE.encode(), str(outside).encode())
     path.write_bytes(data)
     return mutate.__name__
@@ -43,7 +52,8 @@ def mutate_file(draw: Draw, path: Path, outside: Path) -> str:
 
 def _replace_file(draw: Draw, path: Path, outside: Path) -> str:
     """Put something else in the place of a file."""
-    kind = draw(st.sampled_from(("delete", "folder", "link", "dangling", "loop", "empty")))
+    special = ("fifo", "null", "socket")
+    kind = draw(st.sampled_from(("delete", "folder", "link", "dangling", "loop", "empty", *special)))
     path.unlink()
     if kind == "folder":
         path.mkdir()
@@ -55,4 +65,6 @@ def _replace_file(draw: Draw, path: Path, outside: Path) -> str:
         path.symlink_to(path.name)
     elif kind == "empty":
         path.touch()
+    elif kind in special:
+        make_special(kind, path)
     return kind

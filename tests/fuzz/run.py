@@ -24,8 +24,9 @@ sys.path += [str(HERE.parent / name) for name in ("support", "report")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import harness  # noqa: E402
-from bench import PATIENCE, Bench, fuzz  # noqa: E402
+from bench import PATIENCE, Bench, fuzz, run_case  # noqa: E402
 from harness import Target  # noqa: E402
+from remote_projects import QUIET  # noqa: E402
 from sandbox import fresh, in_child, snapshot  # noqa: E402
 from tally import report  # noqa: E402
 from targets import targets  # noqa: E402
@@ -46,6 +47,7 @@ def prepare() -> None:
     from caramel.running.quiet import be_quiet
 
     be_quiet()
+    os.environ.update(QUIET)
     import matplotlib.pyplot  # noqa: F401
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
     import open_clip  # noqa: F401
@@ -60,12 +62,15 @@ def prepare() -> None:
     import caramel.report.audit_page
     import caramel.report.page  # noqa: F401
     from caramel.registry import FAMILIES
+    from caramel.running import tracking_calls, tracking_server
 
     torch.set_num_threads(1)
     _warm_up()
     for name in ("counting", "matching"):
         FAMILIES.places[name] = f"encoders:{name.upper()}"  # type: ignore[index]
     FAMILIES.places["chat"] = "chat_server:QUICK"  # type: ignore[index]
+    tracking_server.PAUSES, tracking_server.ANSWER, tracking_server.WHOLE = (0.0,), 0.5, 2.0
+    tracking_calls.PAUSES = (0.0,)
 
 
 def _warm_up() -> None:
@@ -92,13 +97,10 @@ def again(bench: Bench, folder: Path) -> int:
 
     def once(tell: Callable[[str], None]) -> None:
         os.environ["DVC_ROOT"] = str(bench.store)
-        template = bench.template(target)
-        box = fresh(bench.root, folder / "box", bench.secret)
-        arguments = list(case["arguments"])
-        if target.serve is not None:
-            url = target.serve(box)
-            arguments = [f"chat:m@{url}" if word.startswith("chat:m@") else word for word in arguments]
-        tell(harness.judge(target, arguments, box, snapshot(template)).line())
+        valid = snapshot(bench.template(target))
+        box = fresh(bench.root, folder / "box", bench.secret, case["folder"])
+        url = "" if target.serve is None else target.serve(box)
+        tell(run_case(target, case["arguments"], box, valid, url).line())
 
     ended = in_child(once, lines.append, PATIENCE)
     outcome = (

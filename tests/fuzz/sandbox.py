@@ -1,6 +1,7 @@
 """Sandboxes, and forked processes under limits of time and memory.
 
-A sandbox is ``box`` below ``up``, beside which ``secret.png`` lies, which no command may read or change.
+A sandbox is ``box`` below ``up``, or a folder of an odder name. Beside it lies ``secret.png``, which no command may read or
+change, and nothing else: what appears there was written outside, and ``ran`` is made by planted programs.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mutations_of_paths import MARKER
+from specials import copy_node
+
 GIB = 2**30
 
 
 Files = dict[str, bytes]
+SECRET, RAN = "secret.png", "ran"
 STOP, STOPPED = 77, "stopped itself"  # exit code of a child that ended itself, and what is said of it
 
 
@@ -52,13 +57,19 @@ def snapshot(root: Path) -> Files:
     return found
 
 
-def fresh(root: Path, template: Path, secret: bytes) -> Path:
-    """Return a new sandbox with the files of a template."""
+def fresh(root: Path, template: Path, secret: bytes, name: str = "box") -> Path:
+    """Return a new sandbox with the files of a template; programs that are planted in it make its marker."""
     shutil.rmtree(root / "up", ignore_errors=True)
-    box = root / "up" / "box"
-    shutil.copytree(template, box, symlinks=True)
-    (root / "up" / "secret.png").write_bytes(secret)
+    box = root / "up" / name
+    copy(template, box)
+    (root / "up" / SECRET).write_bytes(secret)
+    os.environ[MARKER] = str(root / "up" / RAN)
     return box
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copy a folder with all that lies in it, also what is no plain file."""
+    shutil.copytree(source, target, symlinks=True, copy_function=copy_node)
 
 
 def in_child(

@@ -7,6 +7,7 @@ from functools import partial
 
 import corpus
 import graphs
+import hostile
 import projects
 import releases
 import served
@@ -366,7 +367,43 @@ def _graphs() -> list[Target]:
     ]
 
 
+def _strangers() -> list[Target]:
+    """Repositories of strangers, servers that are none of MLflow's, and projects in folders of odd names."""
+    made_of = (hostile.VERSION, "*.settings")
+    settings = (".git/config", ".git/HEAD", ".gitattributes", ".dvc/config")
+    served_runs = {"serve": hostile.serve_tracking, "environment": hostile.BROKEN}
+    odd = {"files": NOTHING, "odd": True}
+    return [
+        _target(
+            "get repository",
+            hostile.stranger,
+            "get repository/.git --out out",
+            hostile.only_data_is_got,
+            files=made_of,
+            build=hostile.build,
+            weight=2,
+        ),
+        *(
+            _target(
+                f"{command.split()[0]} repository",
+                hostile.watched_repository,
+                command,
+                files=settings,
+                codes=(0, 1) if command == "doctor" else (0,),
+            )
+            for command in ("verify v1", "diff v1", "pin v2", "doctor")
+        ),
+        _target("runs server", hostile.tracked_elsewhere, RUNS, files=("server/*",), weight=2, **served_runs),
+        _target("runs folder", projects.pinned_with_run, RUNS, rewrites=("mlruns/",), **odd),
+        _target("tracking folder", projects.tracked, COPY, rewrites=("data/",), **odd),
+        _target("doctor folder", projects.whole, "doctor", codes=(0, 1), **odd),
+        _target("get folder", projects.kept, GET, only_what_is_pinned_is_got, **odd),
+        _target("release folder", projects.releasable, RELEASE, **odd),
+        _target("audit folder", corpus.named("csv"), AUDIT, whole_captions(factor=1), **odd),
+    ]
+
+
 def targets() -> list[Target]:
     """Return all of them."""
-    parts = (_audits, _evals, _texts, _results, _projects, _stages, _models, _graphs)
+    parts = (_audits, _evals, _texts, _results, _projects, _stages, _models, _graphs, _strangers)
     return [target for part in parts for target in part()]

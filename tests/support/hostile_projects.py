@@ -7,7 +7,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from remote_projects import QUIET, run
@@ -17,6 +17,11 @@ from caramel.release.pin import table_version
 from caramel.running.dvc_state import listing_hash
 
 
+def store_settings(store: bytes) -> bytes:
+    """Return the settings of a project of DVC whose remote is a folder."""
+    return b"[core]\nremote = store\n['remote \"store\"']\nurl = " + store + b"\n"
+
+
 class Hostile:
     """A git repository with a pin v1 of any paths; its objects lie in a remote, a folder of this machine.
 
@@ -24,18 +29,21 @@ class Hostile:
         root: of the repository, a new folder.
         outs: path of an output -> its bytes, or name -> bytes of the files that its list names.
         project: folder of the project in the repository.
+        settings: gives the text of ``.dvc/config`` for the folder of the objects.
     """
 
     def __init__(
-        self, root: Path, outs: Mapping[str, bytes | Mapping[str, bytes]], project: str = "."
+        self,
+        root: Path,
+        outs: Mapping[str, bytes | Mapping[str, bytes]],
+        project: str = ".",
+        settings: Callable[[bytes], bytes] = store_settings,
     ) -> None:
         self.root, self.url = root, f"file://{root}"
         self._store = root.with_name(f"{root.name}-store") / "files" / "md5"
         folder = root / project
         (folder / ".dvc").mkdir(parents=True)
-        (folder / ".dvc" / "config").write_text(
-            f"[core]\nremote = store\n['remote \"store\"']\nurl = {self._store.parent.parent}\n"
-        )
+        (folder / ".dvc" / "config").write_bytes(settings(os.fsencode(self._store.parent.parent)))
         tables: dict[str, pin_file.TableVersion] = {}
         digests = {out: self._put(out, content, tables) for out, content in outs.items()}
         fields = {
