@@ -49,5 +49,10 @@ def format_partial_subsets(parts: Sequence[Part]) -> list[str]:
 
 def _list_sizes(parts: Sequence[Part]) -> str:
     named = [part for part in parts if part[1] == "all"] or parts
-    sizes = [f"{subset} has {n:,} of {size:,} instances" for _, subset, n, size in named[:LISTED]]
+    sizes = [
+        f"{subset} has {n:,} of {size:,} instances"
+        if n < size
+        else f"{subset} has {n:,} instances, {n - size:,} more than were released"
+        for _, subset, n, size in named[:LISTED]
+    ]
     return "; ".join(sizes) + (f"; and {len(named) - LISTED} more" if len(named) > LISTED else "")

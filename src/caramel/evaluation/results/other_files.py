@@ -14,6 +14,7 @@ other columns are left out. A file of BiVLC's detectors has probabilities of its
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +31,6 @@ from caramel.evaluation.results.released_answers import answers_of, is_answers
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.summary import MACRO
 from caramel.storage.fields import brief, checked_text
-from caramel.storage.records import json_or_none
 from caramel.tables import SUBTYPES
 
 NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
@@ -210,9 +210,7 @@ def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | Non
         if f"{kind}_{part}" in SUBTYPES:
             values["subtype"] = f"{kind}_{part}"
         names = [
-            _subset(name, str(column), where)
-            for column, cell in values.items()
-            for name in _names(cell, str(column), where)
+            _subset(name, str(column), where) for column, cell in values.items() for name in _names(cell)
         ]
         found.append(_with_type(names))
     return found
@@ -226,21 +224,30 @@ def _subset(name: str, column: str, where: str) -> str:
     return checked_text(name, column, where)
 
 
-def _names(value: Any, column: str, where: str) -> list[str]:
+def _names(value: Any) -> list[str]:
     """Return the names in a cell: one, several, or a list as text, of JSON or Python; what is empty is none."""
     names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
     if isinstance(value, str) and value.startswith("["):
-        try:
-            names = ast.literal_eval(value)
-        except (ValueError, SyntaxError, RecursionError, MemoryError):
-            names = json_or_none(value.encode(errors="surrogatepass"))
-        if not isinstance(names, list):
-            raise DataError(
-                f"{where}: {brief(value)} in column {column!r} begins as a list of subsets, and is none."
-            )
+        names = _list_in(value)
     return [
         str(name) for name in names if not (pd.api.types.is_scalar(name) and (pd.isna(name) or name == ""))
     ]
+
+
+def _list_in(text: str) -> list[Any]:
+    """Return the list that a text is, of JSON, of Python, or a mixture; a text that only looks like one is a name."""
+    for parse, written in (
+        (json.loads, text),
+        (ast.literal_eval, text),
+        (json.loads, text.replace("'", '"')),
+    ):
+        try:
+            found = parse(written)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list):
+            return found
+    return [text]
 
 
 def _with_type(names: Sequence[str]) -> list[str]:
