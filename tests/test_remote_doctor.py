@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,9 @@ from s3_server import BUCKET
 from tracking_servers import free_port
 
 from caramel.doctor import FAIL, OK, WARN
+from caramel.release.pin import dvc_hash
 from caramel.remote_doctor import examine_remotes, mend_remotes
+from caramel.running import dvc_remote
 
 FILES = 240  # of an output: enough for a push to be killed between two of them
 STAGES = """
@@ -166,6 +171,84 @@ def test_rights_and_addresses_that_do_not_do_are_told_apart(
     assert (found.state, found.cure) == (FAIL, "dvc remote add -d NAME URL; see docs/remote.md")
 
 
+def test_without_verify_dvc_pulls_what_a_remote_flipped_and_calls_it_fine(
+    made: Path, tmp_path: Path, s3: Any, user: Any
+) -> None:
+    there = in_bucket(s3, "made")
+    flipped = min(oid for oid in there if not oid.endswith(".dir"))
+    spoil(s3, there[flipped])
+    root = clone(made, tmp_path / "clone")
+    config = root / ".dvc" / "config"
+    config.write_text(config.read_text(encoding="utf-8").replace("verify = true", "verify = false"))
+    dvc("pull", "-q", root=root)
+    spoil(s3, there[flipped])  # the same bit: it is whole again
+    hashes = {dvc_hash(path) for path in (root / "data").rglob("*.txt")}
+    assert len(hashes) == FILES + 1
+    assert flipped not in hashes
+    assert "up to date" in dvc("status", root=root).stdout
+
+
+def test_outputs_of_the_run_cache_are_not_fetched_without_pull(
+    made: Path, tmp_path: Path, s3: Any, user: Any
+) -> None:
+    root = clone(made, tmp_path / "clone")
+    (root / "forbidden").touch()
+    dvc("fetch", "--run-cache", "-q", root=root)
+    done = dvc("repro", root=root, check=False)
+    assert done.returncode
+    assert "it was run again" in done.stderr + done.stdout
+
+
+def test_after_an_edit_what_the_stages_to_run_need_is_fetched_and_nothing_else(tmp_path: Path) -> None:
+    made, store = tmp_path / "made", tmp_path / "store"
+    store.mkdir()
+    made.mkdir()
+    stages = {
+        "a": {"cmd": "echo one > data/a.txt", "outs": ["data/a.txt"]},
+        "b": {
+            "cmd": "cat use.txt data/a.txt > data/b.txt",
+            "deps": ["use.txt", "data/a.txt"],
+            "outs": ["data/b.txt"],
+        },
+        "c": {"cmd": "echo three > data/c.txt", "outs": ["data/c.txt"]},
+    }
+    (made / "dvc.yaml").write_text(json.dumps({"stages": stages}))
+    (made / "use.txt").write_text("before\n")
+    (made / ".gitignore").write_text("/data/*.txt\n")
+    (made / "data").mkdir()
+    (made / "data" / ".gitkeep").touch()
+    run("git", "init", "-q", root=made)
+    dvc("init", "-q", root=made)
+    dvc("remote", "add", "-d", "store", str(store), root=made)
+    dvc("repro", "-q", root=made)
+    dvc("push", "-q", root=made)
+    run("git", "add", "-A", root=made)
+    run("git", "commit", "-qm", "data", root=made)
+    root = clone(made, tmp_path / "clone")
+    (root / "use.txt").write_text("after\n")
+    dvc("repro", "--pull", "--allow-missing", "-q", root=root)
+    assert (root / "data" / "b.txt").read_text() == "after\none\n"
+    assert not (root / "data" / "c.txt").exists()
+
+
+def test_a_server_that_accepts_no_connection_is_told_soon(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dvc_remote, "PATIENCE", 0.5)
+    root = clone(made, tmp_path / "clone")
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server, ExitStack() as clients:
+        for _ in range(4):  # more than it will let wait
+            client = clients.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(server.getsockname())
+        address = f"http://127.0.0.1:{server.getsockname()[1]}"
+        (root / ".dvc" / "config").write_text(
+            f"['remote \"r\"']\n    url = s3://{BUCKET}/x\n    endpointurl = {address}\n"
+        )
+        (found,) = examine_remotes(root)
+    assert (found.state, "cannot be reached" in found.text) == (FAIL, True), found
+
+
 def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     root = clone(made, tmp_path / "clone")
     text = (root / ".dvc" / "config").read_text(encoding="utf-8")
@@ -181,6 +264,7 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     assert f"{FILES + 2} of {FILES + 2} objects that dvc.lock needs are missing" in last.text
     dvc("push", "-q", root=root)
     assert [f.state for f in examine_remotes(root)] == [OK, OK, OK]
+    assert [*(tmp_path / "store").rglob("caramel-doctor-*")] == [], "nothing of the look is left"
     cut = next(p for p in (tmp_path / "store").rglob("*") if p.is_file() and p.stat().st_size > 100)
     cut.chmod(0o644)
     cut.write_bytes(b"cut")

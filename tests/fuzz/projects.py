@@ -322,6 +322,7 @@ def whole() -> None:
     )
     shutil.copy(ROOT / "requirements.lock", "requirements.lock")
     timings()
+    Path("inputs/zero_shot").mkdir(parents=True)
     Path("mlruns").mkdir()
     with sqlite3.connect("mlruns/mlflow.db") as store:
         store.execute("CREATE TABLE runs (run_uuid TEXT, status TEXT)")

@@ -3,6 +3,7 @@
     python tests/fuzz/run.py --inputs 10000 --seed 1
     python tests/fuzz/run.py --only "audit .csv" --only compare --inputs 500
     python tests/fuzz/run.py --again work/fuzz/compare-3        one input that failed, once more
+    python tests/fuzz/run.py --valid --only "get repository"    is what was not mutated taken?
 
 Inputs that fail are kept in ``work/fuzz`` with a file ``case.json``. The exit code is 1 if there is any.
 """
@@ -114,6 +115,19 @@ def again(bench: Bench, folder: Path) -> int:
     return int(bool(outcome["wrong"]))
 
 
+def try_valid(bench: Bench, chosen_targets: list[Target]) -> int:
+    """Run the valid input of each target, and print those that were not taken; return how many there are."""
+    refused = 0
+    for target in chosen_targets:
+        outcome = bench.valid(target)
+        if outcome.code not in target.codes or outcome.wrong:
+            refused += 1
+            print(
+                f"{target.name}: exit {outcome.code}, {outcome.wrong}\n{outcome.said[-2000:]}{outcome.trace}"
+            )
+    return refused
+
+
 def main(words: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -125,6 +139,9 @@ def main(words: list[str] | None = None) -> int:
         "--out", type=Path, default=Path("work/fuzz"), help="folder of the table and of what failed"
     )
     parser.add_argument("--again", type=Path, metavar="FOLDER", help="run one kept input once more")
+    parser.add_argument(
+        "--valid", action="store_true", help="run the input of each target that is not mutated"
+    )
     given_ = parser.parse_args(words)
     prepare()
     kept = given_.out.resolve()
@@ -133,6 +150,8 @@ def main(words: list[str] | None = None) -> int:
         bench = Bench(Path(root), kept)
         if given_.again is not None:
             return again(bench, given_.again.resolve())
+        if given_.valid:
+            return int(try_valid(bench, chosen(given_.only)) > 0)
         shutil.rmtree(kept, ignore_errors=True)
         start = time.monotonic()
         with tqdm(total=given_.inputs, unit=" inputs", disable=None) as bar:

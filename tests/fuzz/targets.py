@@ -371,7 +371,10 @@ def _strangers() -> list[Target]:
     """Repositories of strangers, servers that are none of MLflow's, and projects in folders of odd names."""
     made_of = (hostile.VERSION, "*.settings")
     settings = (".git/config", ".git/HEAD", ".gitattributes", ".dvc/config")
-    served_runs = {"serve": hostile.serve_tracking, "environment": hostile.BROKEN}
+    served_runs = {
+        "serve": hostile.serve_tracking,
+        "environment": {"CARAMEL_TRACKING_URI": "@URL@", **hostile.IMPATIENT},
+    }
     odd = {"files": NOTHING, "odd": True}
     return [
         _target(

@@ -3,7 +3,7 @@
 A run is `dvc repro` of the smoke profile in a copy of the repository, whose folders are volumes of their own.
 Its plan draws faults and moments from the seed. After each fault the run must go on by itself, or end in bounded
 time with one message and no traceback, and do what is left once its cure was applied: space was freed, the volume
-made writable, `caramel doctor --fix` called where the message says so, `dvc repro` called again. At the end of the run
+made writable, a link removed, `caramel doctor --fix` called where the message says so, `dvc repro` called again. At the end of the run
 all outputs are those of an undisturbed one, nothing is left running or locked, and every tracked run is finished.
 
 One run of six starts from nothing; the others redo the stages that are struck. Mounting needs root;
@@ -26,9 +26,9 @@ from pathlib import Path
 import click
 from project import Project
 from sandbox import Sandbox, isolated
-from strikes import FAULTS, Fault
+from strikes import FAULTS, MOUNTED, Fault
 from struck_run import GONE, Event, Run, Violation
-from verdicts import differing, left_locked, left_open, left_running, seconds
+from verdicts import differing, left_locked, left_open, left_running, reached_outside, seconds
 
 WHOLE = 1 / 6  # of the runs start from nothing
 # The page tells what changed since the one before it. Nothing else differs between two undisturbed runs.
@@ -46,7 +46,7 @@ def plan(
         free.discard(stage)
         at_end = fault.where in ("dvc", "group", "everything") and rng.random() < 0.4
         latest = 0.6 if at_end else times[stage] * 0.8
-        delay = rng.uniform(0, latest)
+        delay = 0.0 if fault.where == "starting raylet" else rng.uniform(0, latest)
         events.append(Event(run, str(fault), stage, round(delay, 2), at_end))
     return sorted(events, key=lambda event: names.index(event.stage))
 
@@ -88,6 +88,7 @@ def play(
     problems = [f"other output: {name}" for name in different]
     problems += [f"left running: {name}" for name in left_running(sandbox)]
     problems += [f"held: {name}" for name in left_locked(sandbox)]
+    problems += reached_outside(sandbox)
     if not any(event.fault.endswith(":mlruns") for event in events):  # a flipped byte may be in a name
         problems += [f"tracked run: {row}" for row in left_open(sandbox)]
     return done, problems
@@ -100,7 +101,7 @@ def _note(out: Path, row: dict[str, object]) -> None:
 
 def deck(only: tuple[str, ...], stages: tuple[str, ...], mounts: bool, rng: random.Random) -> Iterator[Fault]:
     """Yield faults without end, each as often as the others."""
-    able = [fault for fault in FAULTS if mounts or fault.kind not in ("fill", "readonly")]
+    able = [fault for fault in FAULTS if mounts or fault.kind not in MOUNTED]
     able = [fault for fault in able if not stages or fault.stages(list(stages))]
     wanted = [fault for fault in able if not only or any(str(fault).startswith(name) for name in only)]
     if not wanted:

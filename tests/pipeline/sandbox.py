@@ -25,6 +25,7 @@ from caramel.running.dvc_state import read_lock
 from caramel.storage.files import file_hash
 
 OF_DVC = re.compile(r"\.[\w-]{22}\.tmp")  # what DVC links, until it has its name
+ELSEWHERE, RAN = "elsewhere", "ran"  # beside the project: what links lead to, and what planted programs make
 MARK = "CARAMEL_SANDBOX"  # in the environment of every process of a sandbox
 # Where each volume is mounted, and its size. Outer ones first.
 VOLUMES = {

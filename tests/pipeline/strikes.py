@@ -1,9 +1,11 @@
-"""What can go wrong, made to go wrong: kills, full and read-only volumes, damaged files."""
+"""What can go wrong, made to go wrong: kills, full and read-only volumes, damaged files, links, planted settings."""
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,12 +13,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-from sandbox import VOLUMES, Attempt, Sandbox, end, files, kill, mount, unmount
+from sandbox import ELSEWHERE, RAN, VOLUMES, Attempt, Sandbox, end, files, kill, mount, unmount
 
 RAY = ("synthesize", "finetune", "evaluate")
 TRACKED = ("train_generator", "pretrain", "finetune", "evaluate")
 DAMAGED = {"work": "work", "data": "data", "mlruns": "mlruns", "dvc.lock": "dvc.lock", "cache": ".dvc/cache"}
-KILLED = ("driver", "dvc", "worker", "raylet", "group", "everything")
+KILLED = ("driver", "dvc", "worker", "raylet", "starting raylet", "group", "everything")
+INODES = ("data", "work", "mlruns", "tmp")
+START = 4.0  # seconds after which a raylet does not start any longer
+# What a stranger who can write to a repository's settings would have git run.
+PLANTED = (
+    "[core]\n\tfsmonitor = touch {0}\n\tpager = touch {0}\n\thooksPath = .\n[diff]\n\texternal = touch {0}\n"
+    '[filter "lfs"]\n\tclean = touch {0}\n\tprocess = touch {0}\n'
+)
 
 
 class Fault(NamedTuple):
@@ -31,7 +40,7 @@ class Fault(NamedTuple):
 
     def stages(self, names: list[str]) -> list[str]:
         """Return the stages of the graph during which it can strike."""
-        if self.where in ("worker", "raylet"):
+        if self.where in ("worker", "raylet", "starting raylet", "ray"):
             return [name for name in names if name in RAY]
         if self.where in ("work", "mlruns") and self.kind in ("flip", "cut", "empty"):
             return [name for name in names if name in TRACKED]
@@ -41,8 +50,14 @@ class Fault(NamedTuple):
 FAULTS = [
     *(Fault("kill", who) for who in KILLED),
     *(Fault(kind, volume) for kind in ("fill", "readonly") for volume in VOLUMES),
+    *(Fault("inodes", volume) for volume in INODES),
     *(Fault(kind, place) for kind in ("flip", "cut", "empty") for place in DAMAGED),
+    Fault("remove", "ray"),
+    Fault("widen", "ray"),
+    Fault("link", "output"),
+    Fault("plant", "git"),
 ]
+MOUNTED = ("fill", "readonly", "inodes")  # kinds that need volumes
 
 
 @dataclass(frozen=True)
@@ -68,12 +83,20 @@ def strike(fault: Fault, sandbox: Sandbox, attempt: Attempt, stage: str, rng: ra
             return _fill(sandbox.root / VOLUMES[fault.where][0])
         case "readonly":
             return _read_only(sandbox, fault.where)
+        case "inodes":
+            return _use_up_inodes(sandbox.root / VOLUMES[fault.where][0])
+        case "remove" | "widen":
+            return _open_folder(sandbox, fault.kind)
+        case "link":
+            return _link(sandbox, stage, rng)
+        case "plant":
+            return _plant(sandbox)
         case _:
             return _damage(fault, sandbox, attempt, stage, rng)
 
 
 def _kill(who: str, sandbox: Sandbox, attempt: Attempt, stage: str, rng: random.Random) -> Struck | None:
-    if who in ("worker", "raylet"):
+    if who in ("worker", "raylet", "starting raylet"):
         found = [p for p in attempt.family() if _is(p, who)]
         kill(found := found and [rng.choice(found)])
         return Struck(f"process {found[0].pid}") if found else None
@@ -96,6 +119,8 @@ def _is(process: psutil.Process, who: str) -> bool:
         title = (process.cmdline() or [""])[0]
         if who == "raylet":
             return title.endswith("/raylet")
+        if who == "starting raylet":
+            return title.endswith("/raylet") and time.time() - process.create_time() < START
         return title.startswith("ray::") and not title.endswith(
             ("IDLE", "Agent")
         )  # agents go with the raylet
@@ -113,6 +138,53 @@ def _fill(volume: Path) -> Struck:
             except OSError:
                 size //= 2
     return Struck("full", lasting=True, relieve=lambda: filler.unlink(missing_ok=True))
+
+
+def _use_up_inodes(volume: Path) -> Struck:
+    """Leave no file free, and much space."""
+    before = f"remount,nr_inodes={os.statvfs(volume).f_files}"
+    for _ in range(100):
+        stat = os.statvfs(volume)
+        if mount("-o", f"remount,nr_inodes={stat.f_files - stat.f_ffree}", str(volume)):
+            return Struck("no inodes", lasting=True, relieve=lambda: mount("-o", before, str(volume)))
+    raise AssertionError(f"the inodes of {volume} cannot be limited: files are made there all the time")
+
+
+def _open_folder(sandbox: Sandbox, kind: str) -> Struck | None:
+    """Remove the private folder of Ray's temporary files under Ray, or let all users into it."""
+    private = sandbox.root / "tmp" / f"caramel-{os.geteuid()}"
+    if not private.exists():
+        return None
+    if kind == "remove":
+        shutil.rmtree(private, ignore_errors=True)
+    else:
+        private.chmod(0o777)
+    return Struck(str(private.relative_to(sandbox.root)))
+
+
+def _link(sandbox: Sandbox, stage: str, rng: random.Random) -> Struck | None:
+    """Put a link to a file elsewhere where a stage will write one; half of the time after the run has been killed."""
+    outs = [sandbox.folder / out for out in sandbox.stages()[stage]]
+    outs = [out for out in outs if out.suffix and not os.path.lexists(out)]
+    if not outs:
+        return None
+    if gone := rng.random() < 0.5:
+        end(sandbox.processes())
+    aim, out = sandbox.root / ELSEWHERE, rng.choice(outs)
+    aim.write_text(ELSEWHERE)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        out.symlink_to(aim)
+    except FileExistsError:  # it was written just now
+        return Struck("nothing: the output was there", gone=gone)
+    return Struck(f"{out.relative_to(sandbox.folder)}{', killed before' if gone else ''}", gone=gone)
+
+
+def _plant(sandbox: Sandbox) -> Struck:
+    """Have the repository's own settings name a program wherever git takes one."""
+    with (sandbox.folder / ".git" / "config").open("a", encoding="utf-8") as stream:
+        stream.write(PLANTED.format(sandbox.root / RAN))
+    return Struck(".git/config")
 
 
 def _read_only(sandbox: Sandbox, volume: str) -> Struck:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import re
+import shutil
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sandbox import VOLUMES, Attempt, Sandbox
-from strikes import Fault, Struck, strike
+from strikes import MOUNTED, Fault, Struck, strike
 from verdicts import broken_promises, message
 
 LIMIT = 600.0  # seconds in which a run that was struck must end or go on
@@ -104,7 +105,7 @@ class Run:
         failed = attempt.ended() and attempt.process.returncode != 0
         if not struck.gone:
             kind, where = event.fault.split(":")
-            volume = str(self.sandbox.root / VOLUMES[where][0]) if kind in ("fill", "readonly") else ""
+            volume = str(self.sandbox.root / VOLUMES[where][0]) if kind in MOUNTED else ""
             event.problems += broken_promises(attempt.said(), failed=failed, volume=volume)
         return failed
 
@@ -140,6 +141,10 @@ class Run:
                 if time.monotonic() > end:
                     raise Violation("a stage that was left behind does not end")
                 time.sleep(0.5)
+        if link := re.search(r"'([^']+)' is a link to", message(said)):
+            (self.sandbox.folder / link[1]).unlink(missing_ok=True)
+        if folder := re.search(r"'([^']+)' of Ray's temporary files", message(said)):
+            shutil.rmtree(folder[1])
         if move := re.search(r"`(mv [^`]+)`", said):
             self.sandbox.project.run(*move[1].split())
         if "doctor" in said or "dvc.lock" in message(said) or "RWLock" in said:

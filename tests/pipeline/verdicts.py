@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from sandbox import Sandbox, end, wait_for
+from sandbox import ELSEWHERE, RAN, Sandbox, end, wait_for
 
 CURE = re.compile(r"dvc |caramel |free|room|remove|move|wait|end that|mount|writable|again", re.IGNORECASE)
 TUNE = re.compile(r"== |[|+]|(Current time|Using|Logical|Result|Number of|More|Trial|\.\.\.)\b")  # its report
@@ -26,7 +26,7 @@ def message(said: str) -> str:
 def broken_promises(said: str, *, failed: bool, volume: str = "") -> list[str]:
     """Return what is wrong with what a run said: a traceback, no message, several, one without a cure.
 
-    ``volume`` is the mount point of the one that is full or read-only: a stage that stops names it.
+    ``volume`` is the mount point of the one that is full, out of inodes or read-only: a stage that stops names it.
     """
     problems = ["a traceback"] if "Traceback (most recent call last)" in said else []
     if not failed:
@@ -75,6 +75,14 @@ def left_locked(sandbox: Sandbox) -> list[str]:
         except Timeout:
             held.append(str(path.relative_to(sandbox.folder)))
     return held
+
+
+def reached_outside(sandbox: Sandbox) -> list[str]:
+    """Return what happened that a link or a planted setting wanted."""
+    aim = sandbox.root / ELSEWHERE
+    changed = aim.exists() and aim.read_bytes() != ELSEWHERE.encode()
+    ran = ["a program that .git/config names was run"] if (sandbox.root / RAN).exists() else []
+    return ran + (["the file that a link leads to was changed"] if changed else [])
 
 
 def left_open(sandbox: Sandbox) -> list[str]:

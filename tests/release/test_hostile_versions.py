@@ -32,13 +32,13 @@ LISTED = b'{"a": 1}'
 GIT = {"HEAD": b"ref: refs/heads/main\n", "objects/x.json": LISTED, "refs/heads/x.json": LISTED}
 # Of outputs that a pin may name, and of files that the list of output data/x may.
 PATHS = [
-    ".git", ".git/hooks/post-index-change", ".dvc/config", ".envrc", "sitecustomize.py", "dvc.lock", "dvc.yaml", "pins/v9.json",
+    ".git", ".git/hooks/post-index-change", ".dvc/config", ".envrc", "sitecustomize.py", "dvc.lock", "dvc.yaml", "data/DVC.yaml", "pins/v9.json",
     "pins", "src/x.json", "data", "data/.git/config", "data/.envrc", "data//x.json", "./data/x.json", "data/./x.json",
     "data/x.json/", "data/../x.json", "/data/x.json", "data/.GIT/config.json", "Data/x.json", "DATA/x.json", "data/GIT~1/x.json",
     "data/con.json", "data/x.json.", "data/x /y.json", "data\\x.json", "data/x\u200c/y.json", "data/x\n.json", "data/\u202ex.json",
 ]  # fmt: skip
 NAMES = [
-    ".git/config", ".gitattributes", ".dvc/config", ".envrc", "sitecustomize.py", "conftest.py", "HEAD", "config", "Makefile",
+    ".git/config", ".gitattributes", ".dvc/config", "dvc.yaml", ".envrc", "sitecustomize.py", "conftest.py", "HEAD", "config", "Makefile",
     "x.so", "x.pth.py", "x.sh", "x.pkl", "a//b.json", "./a.json", "a/./b.json", "a.json/", "../a.json", "/a.json", "",
     "a/.hidden/b.json", "aux.json", "a\\b.json", "GIT~1/b.json",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from caramel import doctor
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, DataError
 from caramel.running import tracking
 from caramel.running.tracking_store import counted_runs, store_in
 
@@ -137,3 +137,19 @@ def test_folders_whose_name_only_begins_alike_are_left_alone(tracked: Path, tmp_
     shutil.move(tracked, other)
     store_in(other / "mlruns")
     assert near in places(other)
+
+
+def test_a_store_without_columns_of_mlflows_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    (tmp_path / "mlruns").mkdir()
+    with closing(sqlite3.connect(tmp_path / "mlruns" / "mlflow.db")) as store:
+        store.execute("CREATE TABLE runs (run_uuid TEXT, status TEXT)")
+        store.execute("INSERT INTO runs VALUES ('a', 'FINISHED')")
+        store.commit()
+    with (
+        pytest.raises(DataError, match=r"mlflow.db was not written by MLflow: no such column: runs\."),
+        tracking.opened_store(tmp_path),
+    ):
+        pass

@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from caramel.storage.fields import is_plain_path
 
 TOP = "data"  # folder of a project that holds all outputs
-# Of tables, texts, arrays, images, weights and pages. No program reads a file of these because of its name alone.
+# Of tables, texts, arrays, images, weights and pages.
 SUFFIXES = {
     ".arrow", ".bin", ".bmp", ".bpe", ".ckpt", ".csv", ".feather", ".gif", ".gz", ".h5", ".html", ".jinja", ".jpeg", ".jpg",
     ".json", ".jsonl", ".md", ".model", ".npy", ".npz", ".onnx", ".parquet", ".png", ".pt", ".pth", ".safetensors", ".svg",
@@ -24,6 +24,7 @@ SUFFIXES = {
 _DEVICE = re.compile(
     r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?", re.IGNORECASE
 )  # whatever the suffix, on Windows
+_STAGES = "dvc.yaml"  # DVC collects the commands of every file of this name in a project
 _SHORT = re.compile(r"~\d")  # GIT~1 is .git on Windows
 
 
@@ -36,6 +37,8 @@ def explain_bad_path(path: str) -> str | None:
         return f"not below {TOP}/, where all outputs of a version lie"
     if any(part.startswith(".") for part in parts):
         return "a part of it begins with a dot, as names of settings do"
+    if parts[-1].casefold() == _STAGES:
+        return "DVC takes commands from a file of that name, in any folder"
     if any(part[-1] in ". " or _DEVICE.fullmatch(part) or _SHORT.search(part) for part in parts):
         return "a part of it names something else on Windows"
     return None

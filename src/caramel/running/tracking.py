@@ -21,7 +21,14 @@ from caramel.running.dvc_state import read_lock
 from caramel.running.git_commands import list_changed_files, query_git
 from caramel.running.tracking_calls import again, clearly, impatient, one_run, require_id
 from caramel.running.tracking_server import NAME, meaning
-from caramel.running.tracking_store import EXPERIMENT, held, open_client, store_root, tracking_uri
+from caramel.running.tracking_store import (
+    EXPERIMENT,
+    explain_foreign_store,
+    held,
+    open_client,
+    store_root,
+    tracking_uri,
+)
 from caramel.running.work_folder import LOCKS
 from caramel.storage.volumes import blamed
 
@@ -249,9 +256,11 @@ def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | 
     if uri.startswith("http"):
         found = meaning(error, uri)
         return found and type(found)(f"Run {name!r} cannot be tracked. {found}")
-    if os.environ.get(NAME) or (said := blamed(error, [root / "mlruns"])) is None:
+    if os.environ.get(NAME):
         return None
-    return ResourceError(f"Run {name!r} cannot be tracked: {said}")
+    if said := blamed(error, [root / "mlruns"]):
+        return ResourceError(f"Run {name!r} cannot be tracked: {said}")
+    return explain_foreign_store(error, root / "mlruns")
 
 
 def _at_once(plan: Callable[Asked, Planned]) -> Callable[Asked, AbstractContextManager[ActiveRun]]:

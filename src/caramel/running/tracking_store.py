@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -154,6 +155,18 @@ def counted_runs(database: Path) -> tuple[int, int]:
         raise ResourceError(f"The store of runs {database} cannot be read now: {error}.") from error
     except sqlite3.DatabaseError as error:
         raise DataError(f"The store of runs {database} is broken: {error}. {lost}") from error
+
+
+def explain_foreign_store(error: Exception, folder: Path) -> DataError | None:
+    """Return what it means that the store in a folder lacks a table or column of MLflow's; None of any other error."""
+    lacking = re.search(r"no such (?:table|column): \S+", str(error))
+    if lacking is None:
+        return None
+    database = folder.resolve() / DATABASE
+    return DataError(
+        f"The store of runs {database} was not written by MLflow: {lacking[0]}. Put a copy back, or move the file away "
+        f"(`mv {database} {database}.broken`), and a new store is made."
+    )
 
 
 def _make_store(database: Path) -> None:
