@@ -1,0 +1,69 @@
+"""Strikes do what they are called, and what they want is seen where it comes about."""
+
+import os
+import random
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from remote_projects import run
+from strikes import FAULTS, _link, _open_folder, _plant, _use_up_inodes
+from verdicts import reached_outside
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> SimpleNamespace:
+    """A sandbox without volumes, where stage s writes two files."""
+    folder = tmp_path / "project"
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "there.csv").touch()
+    outs = ["data/there.csv", "data/new/x.csv", "data/folder"]
+    return SimpleNamespace(root=tmp_path, folder=folder, stages=lambda: {"s": outs}, processes=lambda: [])
+
+
+def test_settings_are_planted_that_git_obeys_and_the_program_is_seen(sandbox: SimpleNamespace) -> None:
+    run("git", "init", "-q", root=sandbox.folder)
+    _plant(sandbox)
+    assert reached_outside(sandbox) == []
+    run("git", "status", root=sandbox.folder, check=False)
+    assert reached_outside(sandbox) == ["a program that .git/config names was run"]
+
+
+def test_a_link_is_put_where_a_file_will_be_and_what_is_written_through_it_is_seen(
+    sandbox: SimpleNamespace,
+) -> None:
+    struck = _link(sandbox, "s", random.Random(0))
+    assert struck is not None
+    assert struck.place.startswith("data/new/x.csv")
+    assert reached_outside(sandbox) == []
+    (sandbox.folder / "data" / "new" / "x.csv").write_text("rows")
+    assert reached_outside(sandbox) == ["the file that a link leads to was changed"]
+    assert _link(sandbox, "s", random.Random(0)) is None, "all is there"
+
+
+@pytest.mark.parametrize("kind", ["widen", "remove"])
+def test_the_private_folder_of_ray_is_opened_or_removed_where_there_is_one(
+    kind: str, sandbox: SimpleNamespace
+) -> None:
+    assert _open_folder(sandbox, kind) is None
+    private = sandbox.root / "tmp" / f"caramel-{os.geteuid()}"
+    (private / "0").mkdir(parents=True, mode=0o700)
+    assert _open_folder(sandbox, kind) is not None
+    assert private.exists() == (kind == "widen")
+    assert kind == "remove" or private.stat().st_mode & 0o777 == 0o777
+
+
+def test_a_volume_without_inodes_takes_no_file_until_it_is_relieved(mount, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    volume = mount(tmp_path / "small", 8)
+    struck = _use_up_inodes(volume)
+    with pytest.raises(OSError, match="No space left"):
+        (volume / "x").touch()
+    assert shutil.disk_usage(volume).free > 2**20
+    struck.relieve()
+    (volume / "x").touch()
+
+
+def test_faults_on_ray_strike_stages_that_use_it() -> None:
+    on_ray = {str(fault) for fault in FAULTS if fault.stages(["scenes", "finetune"]) == ["finetune"]}
+    assert {"kill:starting raylet", "remove:ray", "widen:ray"} <= on_ray
