@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hostile_projects import git_settings
 from remote_projects import run
 
@@ -16,6 +17,7 @@ def test_mutated_inputs_are_taken_whole_or_refused_with_a_message(tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_inputs_of_strangers_that_are_not_mutated_are_taken(tmp_path: Path) -> None:
     names = (
         "get repository",
