@@ -112,7 +112,8 @@ def evaluate_models(
         _ours(found.similarities, tags), BENCHMARKS["instances"], bootstrap=bootstrap, seed=seed
     )
     run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
-    kept = retained(found.metrics, distances(folders, BASE, held_out[0], run, folder))
+    distance = distances(folders, BASE, held_out[0], run, folder)
+    kept = retained(found.metrics, found.similarities, distance, resamples=bootstrap, seed=seed)
     return Grid(*found[:3], summarise_variants(_ours(found.metrics, tags)), differences, kept)
 
 
