@@ -4,8 +4,9 @@
     python benchmarks/retention.py lora     # trains corrections of low rank as well, and holds them against full training
 
 After a run of the default profile, whose base, pairs and fine-tuned models they take. Gained: Group on the test instances that
-are not *add*. Kept: R@1 of held-out retrieval, the mean of both directions. Means over seeds with their t intervals at 95 %; both are
-per cent, and of differences from the base points of per cent.
+are not *add*. Kept: R@1 of held-out retrieval, the mean of both directions. Changes from the base, the mean over seeds, in points
+of per cent; their 95 % intervals count the choice of images and that of seeds (``paired_hits``), paired on the instances. Of how far
+the weights went, which no image changes, it is a t interval over the seeds.
 """
 
 from __future__ import annotations
@@ -16,14 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
 from caramel import tables
+from caramel.benchmarks.metrics import outcomes
 from caramel.config import Finetune, load
 from caramel.evaluation.distances import moved
-from caramel.evaluation.in_memory import LoadedBenchmark, loaded, scores
+from caramel.evaluation.in_memory import LoadedBenchmark, live_similarities, loaded
+from caramel.evaluation.results.paired_hits import compare_hits
+from caramel.evaluation.results.summary import aligned
 from caramel.models.clip.checkpoints import Clip, load_checkpoint, save_checkpoint
 from caramel.models.clip.encoder import ClipEncoder
 from caramel.registry import METHODS
@@ -37,6 +42,8 @@ from caramel.training.variants import in_steps, set_up, split_rows
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
 MEASURES = {"group": "Group", "kept": "R@1"}
+# Of each: the metric that it is of, the subset of the table, and what that is the mean of, where it is a mean.
+PLACES = {"group": ("group", "without_add", ()), "kept": ("recall@1", "macro", ("i2t", "t2i"))}
 TITLES = {**MEASURES, "weights": "weights moved, %"}
 FASTER = 10  # times the rate of full training, as FSC-CLIP takes for corrections
 Rows = list[dict[str, Any]]
@@ -51,50 +58,81 @@ def benchmarks(retrieval: int, seed: int) -> dict[str, LoadedBenchmark]:
     }
 
 
-def measured(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, float]:
-    """Return what a model reaches, in [0, 1]."""
+def measured(clip: Clip, on: Mapping[str, LoadedBenchmark]) -> dict[str, pd.DataFrame]:
+    """Return a model's table ``similarities`` by measure."""
     model = ClipEncoder(clip, "cpu", "fp32", "model")
-    of = {
-        name: scores(model, task, batch=256, bootstrap=100, seed=0, out=None).metrics.set_index(
-            ["metric", "subset"]
-        )["value"]
-        for name, task in on.items()
-    }
-    kept = of["kept"]["recall@1"]
-    return {"group": of["group"]["group", "without_add"], "kept": (kept["i2t"] + kept["t2i"]) / 2}
+    return {name: live_similarities(model, task, 256) for name, task in on.items()}
 
 
-def table(rows: pd.DataFrame, by: list[str], measures: list[str], base: Mapping[str, float]) -> str:
-    """Return a table in Markdown: a row for each group, the mean over its seeds less that of the base."""
+def change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure: str) -> pd.Series:
+    """Return how a differs from b by a measure: ``difference``, ``ci_low``, ``ci_high``, ``value_a``, ``value_b``.
+
+    Args:
+        a: tables ``similarities``, one per seed.
+        b: one, of the base; or one per seed of a, trained with it: then each pair of a seed is one difference.
+        measure: of ``MEASURES``.
+    """
+    metric, subset, parts = PLACES[measure]
+    of_a, of_b = (
+        np.stack([outcomes(aligned(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
+        for side in (a, b)
+    )
+    if len(b) > 1:
+        of_a, of_b = of_a - of_b, np.zeros_like(of_b[:1])
+    found = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, resamples=1000, seed=0)
+    return found[found["subset"] == subset].iloc[0]
+
+
+def told(found: pd.Series, sign: str = "+") -> str:
+    """Return a difference with its interval, in points of per cent."""
+    return (
+        f"{100 * found['difference']:{sign}.1f} ({100 * found['ci_low']:.1f} to {100 * found['ci_high']:.1f})"
+    )
+
+
+def table(rows: Rows, by: list[str], base: Mapping[str, pd.DataFrame]) -> str:
+    """Return a table in Markdown: a row for each group, its changes from the base over its seeds, and how far it went."""
+    further = [name for name in ("weights",) if name in rows[0]]
     lines = [
-        "| " + " | ".join([*by, *(TITLES[m] for m in measures)]) + " |",
-        "|" + "---|" * (len(by) + len(measures)),
+        "| " + " | ".join([*by, *MEASURES.values(), *(TITLES[m] for m in further)]) + " |",
+        "|" + "---|" * (len(by) + len(MEASURES) + len(further)),
     ]
-    for key, group in rows.groupby(by, sort=False):
-        cells = []
-        for measure in measures:
-            found = over_seeds(group[measure].to_numpy(float) - base.get(measure, 0.0))
-            sign = "+" if measure in base else ""
-            cells.append(f"{100 * found.mean:{sign}.1f} ({100 * found.low:.1f} to {100 * found.high:.1f})")
+    for key, group in groups(rows, by).items():
+        cells = [told(change([row[m] for row in group], [base[m]], m)) for m in MEASURES]
+        for name in further:
+            far = over_seeds(np.array([row[name] for row in group]))
+            cells.append(f"{100 * far.mean:.1f} ({100 * far.low:.1f} to {100 * far.high:.1f})")
         lines.append("| " + " | ".join([*map(str, key), *cells]) + " |")
     return "\n".join(lines)
 
 
-def picture(rows: pd.DataFrame, base: Mapping[str, float], path: Path) -> None:
+def groups(rows: Rows, by: Sequence[str]) -> dict[tuple[Any, ...], Rows]:
+    """Return the rows by what they have in these columns, in their order."""
+    found: dict[tuple[Any, ...], Rows] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in by), []).append(row)
+    return found
+
+
+def write_values(rows: Rows, path: Path) -> None:
+    """Write the value of each run as CSV."""
+    plain = [{**row, **{m: change([row[m]], [row[m]], m)["value_a"] for m in MEASURES}} for row in rows]
+    pd.DataFrame(plain).to_csv(path, index=False)
+
+
+def picture(rows: Rows, base: Mapping[str, pd.DataFrame], path: Path) -> None:
     """Draw a curve for each variant: what is gained against what is lost, a point for each mixture, bars of the interval."""
     figure = Figure(figsize=(6, 4.2), layout="constrained")
     axis = figure.subplots()
-    for variant, of_variant in rows.groupby("variant", sort=False):
-        of = {
-            m: [over_seeds(g[m].to_numpy(float) - base[m]) for _, g in of_variant.groupby("alpha")]
-            for m in MEASURES
-        }
-        x, y = ([100 * s.mean for s in of[m]] for m in ("kept", "group"))
-        wide, high = ([100 * (s.mean - s.low) for s in of[m]] for m in ("kept", "group"))
+    for (variant,), of_variant in groups(rows, ["variant"]).items():
+        by_alpha = groups(of_variant, ["alpha"])
+        points = {m: [change([r[m] for r in g], [base[m]], m) for g in by_alpha.values()] for m in MEASURES}
+        x, y = ([100 * p["difference"] for p in points[m]] for m in ("kept", "group"))
+        wide, high = ([100 * (p["difference"] - p["ci_low"]) for p in points[m]] for m in ("kept", "group"))
         axis.errorbar(
             x, y, yerr=high, xerr=wide, marker="o", ms=4, lw=1.5, elinewidth=0.6, label=str(variant)
         )
-        alphas = sorted(of_variant["alpha"].unique())
+        alphas = [alpha for (alpha,) in by_alpha]
         for n in (0, len(alphas) // 2, len(alphas) - 1):
             axis.annotate(f"α {alphas[n]:g}", (x[n], y[n]), (4, 4), textcoords="offset points", fontsize=8)
     axis.axhline(0, color="grey", lw=0.8)
@@ -111,7 +149,7 @@ def picture(rows: pd.DataFrame, base: Mapping[str, float], path: Path) -> None:
 def wise(
     settings: Finetune,
     on: Mapping[str, LoadedBenchmark],
-    base: Mapping[str, float],
+    base: Mapping[str, pd.DataFrame],
     variants: Sequence[str],
     alphas: Sequence[float],
     out: Path,
@@ -121,7 +159,7 @@ def wise(
     _, val = split_rows(ASSEMBLED / "training.parquet")
     rows: Rows = []
 
-    def found_at(clip: Clip, alpha: float) -> Mapping[str, float]:
+    def found_at(clip: Clip, alpha: float) -> Mapping[str, pd.DataFrame]:
         return measured(clip, on) if alpha else base
 
     for variant in variants:
@@ -137,16 +175,16 @@ def wise(
                     {"variant": variant, "seed": seed, "alpha": alpha, "val": on_val, **found_at(clip, alpha)}
                 )
             click.echo(f"{variant}-{seed}", err=True)
-    found = pd.DataFrame(rows)
-    found.to_csv(out.with_suffix(".csv"), index=False)
-    chosen = found.loc[found.groupby(["variant", "seed"], sort=False)["val"].idxmax()]
+    write_values(rows, out.with_suffix(".csv"))
+    chosen = [max(group, key=lambda row: row["val"]) for group in groups(rows, ["variant", "seed"]).values()]
     for title, part in (
-        ("each mixture", found),
-        ("that of each seed which is best on val", chosen.assign(alpha="best")),
+        ("each mixture", rows),
+        ("that of each seed which is best on val", [{**row, "alpha": "best"} for row in chosen]),
     ):
-        click.echo(f"\n{title}:\n\n{table(part, ['variant', 'alpha'], [*MEASURES], base)}")
-    click.echo(f"\nbest on val: {chosen.groupby('variant', sort=False)['alpha'].agg(list).to_dict()}")
-    picture(found, base, out)
+        click.echo(f"\n{title}:\n\n{table(part, ['variant', 'alpha'], base)}")
+    best = {name: [row["alpha"] for row in group] for (name,), group in groups(chosen, ["variant"]).items()}
+    click.echo(f"\nbest on val: {best}")
+    picture(rows, base, out)
 
 
 def pictures() -> Pictures:
@@ -179,7 +217,10 @@ def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
 
 
 def lora(
-    settings: Finetune, on: Mapping[str, LoadedBenchmark], base: Mapping[str, float], variants: Sequence[str]
+    settings: Finetune,
+    on: Mapping[str, LoadedBenchmark],
+    base: Mapping[str, pd.DataFrame],
+    variants: Sequence[str],
 ) -> None:
     """Print what both ways of training gain and lose, how far they go, and their differences seed by seed."""
     rows: Rows = []
@@ -207,14 +248,15 @@ def lora(
             click.echo(
                 f"{variant}-{seed}: {number} of {sum(p.numel() for p in full.model.parameters())}", err=True
             )
-    found = pd.DataFrame(rows)
-    found.to_csv("work/lora.csv", index=False)
-    click.echo(table(found, ["variant", "trained"], [*MEASURES, "weights"], base))
-    wide = found.pivot_table(index=["variant", "seed"], columns="trained", values=[*MEASURES], sort=False)
-    apart = pd.DataFrame({m: wide[m]["LoRA"] - wide[m]["full"] for m in MEASURES}).reset_index()
-    click.echo(
-        f"\nLoRA less full, seed by seed:\n\n{table(apart.assign(trained='LoRA − full'), ['variant', 'trained'], [*MEASURES], dict.fromkeys(MEASURES, 0.0))}"
-    )
+    write_values(rows, Path("work/lora.csv"))
+    click.echo(table(rows, ["variant", "trained"], base))
+    click.echo("\nLoRA less full, seed by seed:\n")
+    for (variant,), group in groups(rows, ["variant"]).items():
+        low, full = ([row for row in group if row["trained"] == way] for way in ("LoRA", "full"))
+        apart = [
+            f"{MEASURES[m]} {told(change([r[m] for r in low], [r[m] for r in full], m))}" for m in MEASURES
+        ]
+        click.echo(f"{variant}: {', '.join(apart)}")
 
 
 @click.command()
@@ -232,7 +274,8 @@ def main(what: str, variant: tuple[str, ...], points: int, out: Path) -> None:
     on = benchmarks(config.evaluate.retrieval, config.evaluate.seed)
     variants = variant or config.finetune.variants
     base = measured(load_checkpoint(BASE), on)
-    click.echo(", ".join(f"{MEASURES[name]} of the base {100 * value:.1f}" for name, value in base.items()))
+    for name, title in MEASURES.items():
+        click.echo(f"{title} of the base {100 * change([base[name]], [base[name]], name)['value_b']:.1f}")
     if what == "wise":
         wise(config.finetune, on, base, variants, [n / (points - 1) for n in range(points)], out)
     else:

@@ -7,7 +7,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.config import Config
-from caramel.images.calibration import calibrate
+from caramel.images.calibration import SPLIT, Calibration, calibrate, can_calibrate
 from caramel.images.filters import filter_images as choose
 from caramel.kinds.judge import Judge
 from caramel.registry import JUDGES
@@ -33,10 +33,17 @@ def filter_images(config: Config) -> None:
         )
 
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
+    of_val = set(pairs.loc[pairs["split"] == SPLIT, "pair_id"])
+    negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet", only=("pair_id", of_val))
+
+    def calibrated(judge: Judge) -> Calibration:
+        return calibrate(judge, pairs, negatives, Pictures(*images("scenes")), seed=config.synthesize.seed)
+
     decide, calibration, least = judge(section.judge), None, section.min_faithful
     if least is None:
-        calibration = calibrate(decide, pairs, Pictures(*images("scenes")), seed=config.synthesize.seed)
+        calibration = calibrated(decide)
         least = calibration.threshold
+    second = judge(section.second_judge) if section.second_judge else None
     index, drawn = images("synthesize")
     candidates = tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet")
     asked = ("negative_id", set(candidates["negative_id"]))
@@ -47,11 +54,12 @@ def filter_images(config: Config) -> None:
         tables.read(tables.NEGATIVES, "data/refine/negatives.parquet", only=asked),
         pairs,
         judge=decide,
-        second_judge=judge(section.second_judge) if section.second_judge else None,
+        second_judge=second,
         min_faithful=least,
         margin=section.margin,
         keep_ambiguous=section.keep_ambiguous,
         calibration=calibration,
+        second_calibration=calibrated(second) if second and can_calibrate(pairs, negatives) else None,
     )
     tables.write(tables.CHOICES, filtered.choices, out / "choices.parquet")
     tables.write(tables.IMAGES, referred(filtered.images, index.parent, out), out / "images.parquet")

@@ -336,7 +336,7 @@ def refine_captions(
     _check("seed", seed, 0, None)
     tried = refining.attempt(rows_of(frame).rows, settings, "the data frame")
     found = refining.take(tried, settings)
-    return replace(found, judged=refining.judged(tried.rows, found.rows, settings))
+    return replace(found, judged=refining.judged(tried, found.rows, settings))
 
 
 def read_pinned(version: str, table: str, *, root: str | Path = ".") -> pd.DataFrame:

@@ -87,9 +87,9 @@ def test_the_same_seed_gives_the_same_files(call: Call, tmp_path: Path) -> None:
 
 
 def test_rows_says_how_many_are_kept(call: Call, tmp_path: Path) -> None:
-    code, said, _ = call(*SMALL, "--method", "length", "--rows", "41")
+    code, said, _ = call(*SMALL, "--method", "length", "--rows", "101")
     assert code == 0
-    assert len(pd.read_parquet(tmp_path / "out" / "refined.parquet")) in (40, 41)
+    assert len(pd.read_parquet(tmp_path / "out" / "refined.parquet")) in (100, 101)
     reasons = set(pd.read_parquet(tmp_path / "out" / "rejects.parquet")["reason"])
     assert "left out at random: fewer rows were asked for" in reasons
     assert "length" in said

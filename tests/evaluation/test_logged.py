@@ -31,7 +31,10 @@ def test_what_models_kept_is_one_run_with_its_figure(tmp_path: Path, monkeypatch
     measured = {"base": (0.5, 0.3), "a-1": (0.4, 0.5)}
     of = {"benchmark": "instances", "metric": "group", "subset": "without_add"}
     metrics = tables.frame(tables.METRICS, [{"model": m, **of, "value": v} for m, (_, v) in measured.items()])
-    rows = [(m, m.removesuffix("-1"), "classes", value) for m, (value, _) in measured.items()]
+    rows = [
+        {"model": m, "variant": m.removesuffix("-1"), "measure": "classes", "value": value}
+        for m, (value, _) in measured.items()
+    ]
     for _ in range(2):  # a stage that is run again has no second one
         log_retained(metrics, pd.DataFrame(rows, columns=list(RETAINED_COLUMNS)))
     client = mlflow.MlflowClient(tracking_uri(tmp_path))

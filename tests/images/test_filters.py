@@ -120,6 +120,16 @@ def test_a_judge_measured_against_itself_has_no_errors() -> None:
     assert (second["precision"], second["recall"], second["agreement"]) == (1.0, 1.0, 1.0)
 
 
+def test_the_second_judge_is_measured_from_its_calibrated_threshold_on() -> None:
+    drawn = {"a": [picture(BLUE_CAR), picture(TREE)]}
+    found = Calibration(0.0, 60, 0.9, 0.8, 0.85)
+    second = filtered(drawn, second_calibration=found).metrics["second_judge"]
+    assert (second["accepted_from"], second["calibration"]["balanced_accuracy"]) == (0.0, 0.85)
+    assert (second["passed"], second["passed_of_unfaithful"]) == (1.0, 1.0)
+    second = filtered(drawn, second_calibration=found._replace(threshold=0.5)).metrics["second_judge"]
+    assert (second["passed"], second["passed_of_unfaithful"]) == (0.5, 0.0)
+
+
 def test_yield_is_counted_per_candidate_and_per_negative() -> None:
     metrics = filtered({"a": [picture(BLUE_CAR), picture(TREE)], "b": [picture(TREE)]}).metrics
     assert metrics["candidates"]["faithful"] == pytest.approx(1 / 3, abs=1e-4)

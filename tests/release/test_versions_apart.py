@@ -16,6 +16,7 @@ from caramel.release.named_versions import version_of
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import rows_of
 from caramel.release.versions_apart import apart, told
+from caramel.report.difference_page import difference_page
 
 
 def negatives(names: list[str], subtype: str, seed: int) -> pd.DataFrame:
@@ -36,13 +37,39 @@ def similarities(right: int) -> pd.DataFrame:
     )
 
 
-def version(root: Path, name: str, rows: pd.DataFrame, rejects: pd.DataFrame, right: int, seed: int) -> None:
-    """Pin a project with these tables, as if DVC had made them; its cache keeps them."""
+def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Path) -> None:
+    """Ten models of which one alone gains a little: it must stand out from all of them."""
+
+    def scored(right: int, gains: int) -> pd.DataFrame:
+        parts = [similarities(right + gains * (n == 0)).assign(model=f"m{n}") for n in range(10)]
+        return tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
+
+    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    version(tmp_path, "v1", rows, none, right=0, seed=1, scored=scored(10, 0))
+    version(tmp_path, "v2", rows, none, right=0, seed=1, scored=scored(10, 8))
+    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    (figure,) = (row for row in found.metrics if row["subset"] == "all")
+    assert figure["model"] == "m0"
+    assert figure["tests"] == 30, "of ten models: all instances, their subset, and the mean of subsets"
+    assert figure["p_holm"] == min(1.0, 30 * 2 / 2**8), "all signs of eight instances"
+    assert "p by Holm over 30 figures 0.234" in told(found)
+    assert "corrected over all 30 figures" in difference_page(found.as_json(), {})
+
+
+def version(
+    root: Path,
+    name: str,
+    rows: pd.DataFrame,
+    rejects: pd.DataFrame,
+    right: int,
+    seed: int,
+    scored: pd.DataFrame | None = None,
+) -> None:
+    """Pin a project with these tables, as if DVC had made them; its cache keeps them. ``scored``: in place of ``right``."""
     tables.write(tables.NEGATIVES, rows, root / "data" / "refine" / "negatives.parquet")
     tables.write(tables.REJECTS, rejects, root / "data" / "refine" / "rejects.parquet")
-    tables.write(
-        tables.SIMILARITIES, similarities(right), root / "data" / "evaluate" / "similarities.parquet"
-    )
+    results = similarities(right) if scored is None else scored
+    tables.write(tables.SIMILARITIES, results, root / "data" / "evaluate" / "similarities.parquet")
     outs = [
         {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)} for out in ("refine", "evaluate")
     ]

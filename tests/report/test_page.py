@@ -21,6 +21,7 @@ from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
+from caramel.report.sections.attacker_sections import _found
 from caramel.report.sections.model_rows import MAIN
 from caramel.running.stages import skip
 from caramel.study.plans import Registration
@@ -351,6 +352,17 @@ def test_settings_that_were_tried_stand_above_the_curves_with_what_is_not_repeat
     rows = pd.read_csv(data / "finetune/searched.csv")
     rows.head(0).to_csv(data / "finetune/searched.csv", index=False)
     assert "Settings that were tried" not in Page(build(data).html).sections["curves-finetune"]
+
+
+def test_an_attacker_that_misses_what_was_planted_is_marked(data: Path) -> None:
+    assert "A planted shortcut" in Page(build(data).html).sections["picture-bias"]
+    path = data / "image_scores/figures.json"
+    figures = json.loads(path.read_text(encoding="utf-8"))
+    found = _found(figures["planted"]["pictures"]["network"], "accuracy", path)
+    assert found.mark == ""
+    missed = {"accuracy": 0.52, "ci_low": 0.44, "ci_high": 0.6, "n": 400}
+    assert _found(missed, "accuracy", path).mark == "bad"
+    assert _found({**missed, "n": 0}, "accuracy", path).text == "too few to attack"
 
 
 def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:

@@ -76,7 +76,7 @@ def test_shares_are_in_zero_to_one_and_sum_to_one(
     assert sum(part.share for part in found) == pytest.approx(1)
     assert all(0 <= part.share <= 1 and part.variance >= 0 for part in found)
     assert all(part.truncated == (part.moment < 0) for part in found)
-    assert all(part.low <= part.high for part in found[1:])
+    assert all(part.low <= part.high for part in found[2:])
 
 
 def test_a_negative_estimate_is_zero_and_said() -> None:
@@ -86,7 +86,7 @@ def test_a_negative_estimate_is_zero_and_said() -> None:
     scenes = by_name["scenes + generator + base"]
     assert (scenes.moment, scenes.variance, scenes.truncated) == (pytest.approx(-0.25), 0.0, True)
     assert by_name["fine-tuning"].share == 1
-    assert scenes.high > 0
+    assert by_name["fine-tuning"].high > 0
 
 
 def test_studies_without_any_spread_have_no_shares() -> None:
@@ -99,17 +99,21 @@ def test_intervals_hold_the_truth() -> None:
     true = np.array([2.0, 1.0, 1.0, 1.0])
     studies = simulated(levels, np.sqrt(true), 60, seed=5)
     held = [
-        [part.low <= t <= part.high for part, t in zip(found[1:], true, strict=True)]
+        [part.low <= t <= part.high for part, t in zip(found[2:], true[1:], strict=True)]
         for found in (components(study, levels, of_instances=0.0, seed=0) for study in studies)
     ]
     assert (np.mean(held, axis=0) > 0.85).all()
 
 
-def test_an_interval_of_two_levels_says_next_to_nothing() -> None:
-    levels = layout([(1, 1), (1, 1)], 2)
-    found = components(np.array([0.0, 0.1, 2.0, 2.1]), levels, of_instances=0.0, seed=0)[1]
-    assert found.high / found.variance > 100
-    assert found.low < found.variance / 4
+def test_the_scenes_have_no_interval_and_few_levels_of_another_say_next_to_nothing() -> None:
+    levels = layout([(2, 1)] * 3, 1)
+    values = np.array([0.0, 0.1, 2.0, 2.4, -1.0, -0.9])
+    _, scenes, generator = components(values, levels, of_instances=0.1, seed=0)
+    assert scenes.name == "scenes + base"
+    assert scenes.variance > 1
+    assert np.isnan([scenes.low, scenes.high]).all()
+    assert generator.high / generator.variance > 10
+    assert generator.low < generator.variance / 2
 
 
 def hits(values: Floats) -> pd.Series:

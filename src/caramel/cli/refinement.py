@@ -72,13 +72,13 @@ def refine(
     """Refine a data set until blind models, that see no image, cannot solve it.
 
     PATH is anything that `caramel audit` reads. Captions are formatted and rows without use rejected; then
-    every method is tried at several strengths, and an attacker made of the --scorer ones says how well each
-    result can still be solved. Taken is the one with the most rows whose accuracy is shown to be at most --target:
+    every method is tried at several strengths, and an attacker made of the --scorer ones says, on half of the rows,
+    how well each result can still be solved. Taken is the one with the most rows whose accuracy is shown to be at most --target:
     its whole 95 % interval is. With --rows, each is thinned to so many rows first, and those with fewer are not
     taken. Without --target, the one whose interval ends lowest is taken.
 
-    The result is then judged with other folds: by the --attacker scorers, which had no part in it, and by these
-    and the --scorer ones together. Only these figures say how good the refined set is; where one is not shown to be
+    The result is then judged on the other half, by which nothing was chosen: by the --attacker scorers, which had no
+    part in it, and by these and the --scorer ones together, as they learn from the first half. Only these figures say how good the refined set is; where one is not shown to be
     at most --target, that is said, with the rows that it would take, and the exit code is 1. Sets too small for that
     are taken with --acceptance not_refuted where nothing is shown against them.
 
@@ -112,11 +112,11 @@ def refine(
     say(_table(tried.curve, target))
     found = refining.take(tried, settings)
     refined_files.write_refined(found.rows, found.rejects, out, tried.rows["subtype"].unique())
-    found = replace(found, judged=refining.judged(tried.rows, found.rows, settings))
+    found = replace(found, judged=refining.judged(tried, found.rows, settings))
     refined_files.write_report(refining.report(found, settings, len(tried.rows), str(path)), out)
     kept = f"{len(found.rows)} of {len(tried.rows)} rows ({len(found.rejects)} rejected)"
     say(f"\nTaken: {_name(found.chosen)}, {kept}.")
-    say("Best blind attacker with other folds, before and after:")
+    say("Best blind attacker on the rows by which nothing was chosen, before and after:")
     for label, (before, after) in found.judged.items():
         say(f"  {label.replace('_', ' '):14}{_percent(before):>22}{_percent(after):>22}")
     say(f"Written to {out}.")

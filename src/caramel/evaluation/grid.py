@@ -128,7 +128,8 @@ def evaluate_models(
         standardise_compounds(ours, name, HEADLINE, bootstrap=bootstrap, seed=seed) for name in forms
     ]
     run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
-    kept = retained(found.metrics, distances(folders, BASE, held_out[0], run, folder))
+    distance = distances(folders, BASE, held_out[0], run, folder)
+    kept = retained(found.metrics, found.similarities, distance, resamples=bootstrap, seed=seed)
     return Grid(
         *found[:3],
         variants=summarise_variants(_ours(found.metrics, tags)),

@@ -45,6 +45,7 @@ def filter_images(
     margin: float,
     keep_ambiguous: Sequence[str],
     calibration: Calibration | None = None,
+    second_calibration: Calibration | None = None,
 ) -> Filtered:
     """Return what is kept of the candidates.
 
@@ -62,6 +63,7 @@ def filter_images(
         margin: by how much a model's score of the negative caption must beat the positive's.
         keep_ambiguous: types whose positive caption stays true by construction.
         calibration: how ``min_faithful`` was found, if it was, for the figures.
+        second_calibration: from which fit on the second judge accepts a candidate; None: from ``FAITHFUL``.
     """
     rows = candidates.merge(
         negatives[["negative_id", "pair_id", "type", "subtype", "negative_caption"]],
@@ -72,7 +74,9 @@ def filter_images(
     rows = _judged(rows, pictures, judge, "first", margin)
     if second_judge is not None:
         rows = _judged(rows, pictures, second_judge, "second", margin)
-        rows["accepted"] = (rows["second_negative"] >= FAITHFUL) & ~rows["second_ambiguous"]
+        least = second_calibration.threshold if second_calibration else FAITHFUL
+        rows["passed"] = rows["second_negative"] >= least
+        rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
     rows["of_positive"] = _fit_of_positives(rows, files, judge)
     rows["good"] = (rows["first_negative"] >= min_faithful) & ~(rows["of_positive"] < min_faithful)
     faithful_from = max(FAITHFUL, min_faithful)
@@ -101,7 +105,12 @@ def filter_images(
         "faithful_from": faithful_from,
         "calibration": calibration._asdict() if calibration else None,
     }
-    return Filtered(choices, kept, rejects, {"threshold": asked, **_metrics(rows, chosen, second_judge)})
+    return Filtered(
+        choices,
+        kept,
+        rejects,
+        {"threshold": asked, **_metrics(rows, chosen, second_judge, second_calibration)},
+    )
 
 
 def _judged(
@@ -148,7 +157,9 @@ def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=list(tables.REJECTS.columns))
 
 
-def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None) -> dict[str, Any]:
+def _metrics(
+    rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None, calibration: Calibration | None
+) -> dict[str, Any]:
     """Return yield and noise of the pictures, and the second judge's errors against the first."""
     by_subtype = rows.groupby("subtype")["faithful"].agg(["size", "mean"])
     best = rows.groupby("negative_id")["faithful"].any()
@@ -180,7 +191,10 @@ def _metrics(rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | Non
         out["second_judge"] = {
             "name": second_judge.name,
             "n": len(part),
-            "accepted_from": FAITHFUL,
+            "accepted_from": calibration.threshold if calibration else FAITHFUL,
+            "calibration": calibration._asdict() if calibration else None,
+            "passed": _share(part["passed"]),
+            "passed_of_unfaithful": _share(part.loc[~part["faithful"], "passed"]),
             "share_true": _share(truth),
             "precision": _share(truth[accepted]),
             "recall": _share(accepted[truth]),

@@ -1,13 +1,15 @@
 """The method behind ``caramel refine``: try, take, judge.
 
 Every method is tried at several strengths, and an attacker made of the scorers that it was fitted on chooses among
-them. What is taken is then judged with other folds, by scorers that had no part in it, and by all together.
+them by half of the rows, whole groups (``audit.grouping``). What is taken is then judged on the other half, by which nothing
+was chosen, by scorers that had no part in it, and by all together; they learn from the first half. Of several candidates
+the one that is chosen has the accuracy that came out low, so that on the rows of the choice it would look better than it is.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +18,11 @@ import pandas as pd
 from caramel.acceptance import Acceptance, Verdict, verdict
 from caramel.audit.attackers.attack import BEST, best_blind_attacker, enough
 from caramel.audit.attackers.text_tasks import Source
+from caramel.audit.grouping import grouped
+from caramel.draws import assign_folds
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
+from caramel.refine.balance import Kept
 from caramel.refine.grid_of_pairs import Within
 from caramel.refine.rows import rejected, repair
 from caramel.refine.tradeoff import Candidate
@@ -65,12 +70,14 @@ class Tried:
     Attributes:
         rows: audit rows, repaired.
         rejects: table ``rejects``: rows that were of no use.
+        fresh: (n,) whether a row is of the half by which no candidate is chosen.
         candidates: refinements of the rows.
-        curve: a row for each of them, see ``tradeoff.tradeoff``.
+        curve: a row for each of them, see ``tradeoff.tradeoff``; accuracies are of the other half.
     """
 
     rows: pd.DataFrame
     rejects: pd.DataFrame
+    fresh: Kept
     candidates: Sequence[Candidate]
     curve: pd.DataFrame
 
@@ -84,7 +91,7 @@ class Refined:
         rejects: table ``rejects``: all others, with the reason.
         chosen: the method and its strength.
         curve: what each method and strength would have kept, and its accuracy.
-        judged: who judges -> accuracy of the blind attacker before and after.
+        judged: who judges -> accuracy of the blind attacker before and after, on rows by which nothing was chosen.
         target: highest accuracy that was asked for; None: none.
     """
 
@@ -164,7 +171,8 @@ def attempt(given: pd.DataFrame, settings: Settings, where: str) -> Tried:
             for c in found
         ]
     choosing = tradeoff.stacked(settings.scorers, folds=settings.folds, seed=settings.seed + 2)
-    return Tried(rows, rejects, found, tradeoff.tradeoff(rows, found, choosing))
+    fresh = assign_folds(grouped(rows).names, folds=2, seed=settings.seed) == 1
+    return Tried(rows, rejects, fresh, found, tradeoff.tradeoff(rows, found, choosing, among=~fresh))
 
 
 def take(tried: Tried, settings: Settings) -> Refined:
@@ -182,31 +190,48 @@ def take(tried: Tried, settings: Settings) -> Refined:
     return Refined(kept, rejects, chosen, tried.curve, {}, settings.target)
 
 
-def judged(
-    before: pd.DataFrame, after: pd.DataFrame, settings: Settings
-) -> dict[str, tuple[Figures, Figures]]:
-    """Return who judges -> accuracy of the blind attacker before and after refinement, with folds of their own.
+def judged(tried: Tried, after: pd.DataFrame, settings: Settings) -> dict[str, tuple[Figures, Figures]]:
+    """Return who judges -> accuracy of the blind attacker before and after refinement, on the fresh half of the rows.
 
-    ``rejected_rows`` are all scorers as they learn from the rows that were rejected, where those and the others are enough to
-    learn from; before refinement there are none, and the figure is that of all scorers.
+    Attackers learn from the other half. ``rejected_rows`` are all scorers as they learn from the rows that were rejected,
+    where those and the others are enough to learn from; before refinement there are none, and the figure is that of all scorers.
+
+    Args:
+        tried: before refinement.
+        after: those of its rows that are kept.
+        settings: who judges, and the seed.
     """
     groups = {
         "new_scorers": settings.attackers,
         "all_scorers": (*settings.scorers, *settings.attackers),
     }
-    found = {}
-    for label, names in groups.items():
-        attack = tradeoff.stacked(names, folds=settings.folds, seed=settings.seed + 3)
-        found[label] = (attack(before), attack(after))
-    rejects = before[~before["pair_id"].isin(after["pair_id"])]
-    if all(enough(rows) for rows in (after, rejects)):
+    before, kept = tried.rows, tried.rows["pair_id"].isin(after["pair_id"])
+    fresh = [before[tried.fresh], before[tried.fresh & kept]]
+    chosen_by = [before[~tried.fresh], before[~tried.fresh & kept]]
+    judges = {label: _attacker(names, settings) for label, names in groups.items()}
+    found = {
+        label: (attack(fresh[0], chosen_by[0]), attack(fresh[1], chosen_by[1]))
+        for label, attack in judges.items()
+    }
+    rejects = before[~kept]
+    if all(enough(rows) for rows in (fresh[1], rejects)):
         # What was thrown away gives away what was kept: nobody has to learn on the refined set itself.
-        source = Source("rejected rows", rejects)
-        how: dict[str, Any] = {"folds": settings.folds, "seed": settings.seed + 3, "source": source}
-        overall = best_blind_attacker(after, groups["all_scorers"], **how).figures[BEST]["overall"]
-        taught = (overall["micro"], overall["ci_low"], overall["ci_high"])
-        found["rejected_rows"] = (found["all_scorers"][0], taught)
+        found["rejected_rows"] = (found["all_scorers"][0], judges["all_scorers"](fresh[1], rejects))
     return found
+
+
+def _attacker(scorers: Sequence[str], settings: Settings) -> Callable[[pd.DataFrame, pd.DataFrame], Figures]:
+    """Return what gives the figures, on some rows, of the scorers stacked as they learn from others; NaN of too few rows."""
+
+    def attack(rows: pd.DataFrame, learned: pd.DataFrame) -> Figures:
+        if not (enough(rows) and enough(learned)):
+            return math.nan, math.nan, math.nan
+        source = Source("other rows", learned.reset_index(drop=True))
+        how: dict[str, Any] = {"folds": settings.folds, "seed": settings.seed + 3, "source": source}
+        overall = best_blind_attacker(rows.reset_index(drop=True), scorers, **how).figures[BEST]["overall"]
+        return overall["micro"], overall["ci_low"], overall["ci_high"]
+
+    return attack
 
 
 def report(refined: Refined, settings: Settings, rows: int, source: str) -> dict[str, Any]:

@@ -147,15 +147,24 @@ def thin(candidate: Candidate, rows: pd.DataFrame, *, number: int, within: Withi
     return Candidate(candidate.method, candidate.strength, reasons, candidate.cells)
 
 
-def tradeoff(rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack) -> pd.DataFrame:
+def tradeoff(
+    rows: pd.DataFrame, found: Sequence[Candidate], attack: Attack, *, among: Kept | None = None
+) -> pd.DataFrame:
     """Return one row per candidate: method, strength, rows, share, accuracy, ci_low and ci_high.
 
     ``share`` is that of the rows that are kept. A candidate that keeps next to nothing has no accuracy: NaN.
+
+    Args:
+        rows: audit rows.
+        found: candidates of these rows.
+        attack: judges those that a candidate keeps.
+        among: (n,) the rows that are shown to it, so that others are left to judge the choice; None: all.
     """
     lines = []
     for candidate in found:
         number = int(candidate.kept.sum())
-        figures = attack(rows[candidate.kept].reset_index(drop=True)) if number else (np.nan,) * 3
+        part = rows[candidate.kept if among is None else candidate.kept & among].reset_index(drop=True)
+        figures = attack(part) if len(part) else (np.nan,) * 3
         lines.append((candidate.method, candidate.strength, number, number / len(rows), *figures))
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
@@ -182,8 +191,8 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None, acc
         found = found[found["method"] != NONE]
     if found.empty and most >= least:
         raise DataError(
-            f"Settings keep up to {most} rows, but no type has {FEWEST} images among them, so that no blind attacker "
-            f"can judge them. Give more rows, or allow larger cells."
+            f"Settings keep up to {most} rows, but no type has {FEWEST} images among those that it is judged by, so that no "
+            f"blind attacker can judge them. Give more rows, or allow larger cells."
         )
     if found.empty:
         raise DataError(

@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.errors import DataError
-from caramel.evaluation.results.comparison import compare
+from caramel.evaluation.results.comparison import compare_versions
 from caramel.release.named_versions import PicturesOf
 from caramel.release.pin_file import Pin
 from caramel.release.pinned_tables import rows_of
@@ -162,21 +161,15 @@ def _by_subtype(added: pd.DataFrame, removed: pd.DataFrame) -> dict[str, list[in
 
 
 def _metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Return the figures of each model that differ, new against old, and why those of others are not compared."""
+    """Return the figures of each model that differ, new against old, and why those of others are not compared.
+
+    ``p_holm`` is corrected over all figures that both have, those that do not differ among them: ``tests`` of them.
+    """
     resamples, seed = scoring(new)
     before, after = (rows_of(pinned, RESULTS, root) for pinned in (old, new))
-    parts, unpaired = [], {}
-    for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
-        others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
-        if not len(others):
-            continue
-        try:
-            found = compare([rows], [others], resamples=resamples, seed=seed)
-        except DataError as error:
-            unpaired[f"{model} on {benchmark}"] = str(error).splitlines()[0]
-            continue
-        parts.append(found[found["difference"] != 0].assign(model=str(model)))
-    records = (row for part in parts for row in part[SHOWN].to_dict("records"))
+    found, unpaired = compare_versions(after, before, resamples=resamples, seed=seed)
+    differing = found[found["difference"] != 0].assign(tests=int(found["p_holm"].notna().sum()))
+    records = differing[[*SHOWN, "tests"]].to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in records], unpaired
 
 
@@ -241,7 +234,8 @@ def told(found: Apart) -> str:
         lines += [f"    removed, {reason}: {count}" for reason, count in table.reasons.items()]
     lines += [
         f"  {row['metric']} of {row['model']} on {row['benchmark']}: {row['value_b']:.4f} -> {row['value_a']:.4f} "
-        f"({row['difference']:+.4f}, {row['ci_low']:+.4f} to {row['ci_high']:+.4f}, p {row['p_holm']:.3g})"
+        f"({row['difference']:+.4f}, {row['ci_low']:+.4f} to {row['ci_high']:+.4f}, "
+        f"p by Holm over {row['tests']} figures {row['p_holm']:.3g})"
         for row in found.metrics
         if row["subset"] == "all"
     ]

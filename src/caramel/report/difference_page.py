@@ -120,9 +120,18 @@ def _figures(found: Mapping[str, Any]) -> list[Block]:
     over_all, by_subset = (
         [cells for subset, cells in rows if (subset == "all") == whole] for whole in (True, False)
     )
-    blocks: list[Block] = [TableBlock("Over all instances", head, over_all, labels=4)] if over_all else []
+    note = (
+        f"p (Holm): corrected over all {found['metrics'][0]['tests']:,} figures that both versions have, of all models and benchmarks."
+        if rows
+        else ""
+    )
+    blocks: list[Block] = (
+        [TableBlock("Over all instances", head, over_all, note=note, labels=4)] if over_all else []
+    )
     if by_subset:
         blocks.append(
-            TableBlock(f"By subset ({len(by_subset):,} figures)", head, by_subset, labels=4, folded=True)
+            TableBlock(
+                f"By subset ({len(by_subset):,} figures)", head, by_subset, note=note, labels=4, folded=True
+            )
         )
     return blocks or [_none("figures of instances that both scored")]

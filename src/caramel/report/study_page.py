@@ -122,7 +122,8 @@ def _parts(found: Row) -> list[Block]:
             note=""
             if number
             else (
-                "Percentage points; brackets: 95 % interval of the standard deviation, by simulated studies with normal effects. "
+                "Percentage points; brackets: 95 % interval of the standard deviation, by simulated studies with normal effects; "
+                "there is none of the scenes, whose few draws give no interval that holds the truth so often. "
                 "Factors joined by + change together in this layout and cannot be told apart."
             ),
         )

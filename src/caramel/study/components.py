@@ -29,7 +29,7 @@ class Component(NamedTuple):
     name: str
     variance: float  # of the figure (a fraction), not below 0
     share: float  # of the sum of all components, in [0, 1]; NaN where that is 0
-    low: float  # 95 % interval of the variance; NaN where none is worked out
+    low: float  # 95 % interval of the variance; NaN of the instances and of the scenes
     high: float
     moment: float  # the estimate as it came, perhaps below 0
 
@@ -92,13 +92,13 @@ def components(values: Floats, levels: Factors, *, of_instances: float, seed: in
 
     The interval holds the variances with which an estimate as low, or as high, as the one found comes in more than 2.5 % of
     simulated studies with normal effects, the other components being as estimated. With two or three levels it is wide,
-    and that is what such an estimate is worth.
+    and that is what such an estimate is worth. The scenes have none: it would take the other components and that of the instances
+    for known, of draws of which there are a handful, and hold the truth less often than it says.
     """
     found = moments(values, levels)
     low, high = _intervals(found, levels, seed)
     first = next(iter(levels))
     found = found - np.array([of_instances if name == first else 0.0 for name in levels])
-    low[0], high[0] = (max(end - of_instances, 0.0) for end in (low[0], high[0]))
     named = [(INSTANCES, of_instances, np.nan, np.nan), *zip(levels, found, low, high, strict=True)]
     total = sum(max(moment, 0.0) for _, moment, _, _ in named)
     return [
@@ -151,7 +151,7 @@ def _incidence(codes: Ints) -> Floats:
 
 
 def _intervals(found: Floats, levels: Factors, seed: int) -> tuple[Floats, Floats]:
-    """Return the ends of the interval of each component, found by halving; (k,), (k,)."""
+    """Return the ends of the interval of each component, found by halving; NaN of the first. (k,), (k,)."""
     rng = np.random.default_rng(seed)
     effects = np.stack(
         [rng.standard_normal((SIMULATIONS, codes.max() + 1))[:, codes] for codes in levels.values()]
@@ -159,6 +159,7 @@ def _intervals(found: Floats, levels: Factors, seed: int) -> tuple[Floats, Float
     forms, kept = quadratic_forms(levels), np.maximum(found, 0.0)
     scale = max(kept.sum(), 1e-12)
     low, high = np.zeros(len(found)), np.zeros(len(found))
+    low[0] = high[0] = np.nan
 
     def as_low(which: int, variance: float) -> float:
         """Return how often an estimate is no larger than the one found if a component had this variance."""
@@ -166,7 +167,7 @@ def _intervals(found: Floats, levels: Factors, seed: int) -> tuple[Floats, Float
         values = np.tensordot(sizes, effects, axes=1)
         return float((((values @ forms[which]) * values).sum(axis=1) <= found[which]).mean())
 
-    for which in range(len(found)):
+    for which in range(1, len(found)):
         for ends, tail in ((high, (1 - LEVEL) / 2), (low, (1 + LEVEL) / 2)):
             below, above = 0.0, 1e4 * scale
             if as_low(which, below) <= tail:

@@ -9,6 +9,7 @@ from PIL import Image
 from caramel.audit.grouping import tied
 from caramel.audit.image_attackers.image_attack import FEWEST, attack, decoded
 from caramel.audit.image_attackers.image_network import SIDE, network_values
+from caramel.audit.image_attackers.image_pairs import _turning, pair_scores
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
 from caramel.statistics import share_interval, variance_factor
@@ -52,6 +53,11 @@ def striped(scene, negative, rng):
     return scene
 
 
+def nearer_the_middle(scene, negative, rng):
+    """Make the negative one of a light pair darker, and that of a dark pair lighter."""
+    return scene + (0 if not negative else -4 if np.median(scene) >= 220 else 4)
+
+
 def told(plant, pairs, seed=0):
     """Return each attacker's accuracy and interval."""
     sides = pictures(pairs, plant, seed)
@@ -72,6 +78,8 @@ def told(plant, pairs, seed=0):
         (brighter, 120, "features", 0.85),
         (marked, 120, "network", 0.9),
         (striped, 300, "network", 0.7),
+        (brighter, 120, "siamese", 0.85),
+        (nearer_the_middle, 200, "siamese", 0.85),
     ],
 )
 def test_a_planted_giveaway_is_found(plant, pairs, attacker, least):
@@ -83,6 +91,24 @@ def test_a_planted_giveaway_is_found(plant, pairs, attacker, least):
 def test_a_texture_of_the_same_colours_is_seen_by_the_network_alone():
     accuracy, low, high = told(striped, 120)["features"]
     assert low < 0.5 < high, accuracy
+
+
+def test_what_only_the_pair_tells_is_seen_by_no_weighing_of_single_pictures():
+    accuracy, low, high = told(nearer_the_middle, 200)["features"]
+    assert low < 0.5 < high, accuracy
+
+
+def test_turning_a_pair_round_turns_the_siamese_attackers_answer():
+    rng = np.random.default_rng(0)
+    features, sides = rng.normal(size=(120, 5)), np.arange(120).reshape(2, 60)
+    features[60:] += 0.4
+    names, equal = [f"i{n:02}" for n in range(60)], np.arange(120)
+    first, second = pair_scores(features, equal, sides, names, folds=3, seed=1, cap=1000)
+    assert first + second == pytest.approx(1)
+    assert (first > second).mean() > 0.6
+    assert np.ptp(_turning(features[sides]) + _turning(features[sides[::-1]])) == 0
+    none = pair_scores(np.ones((120, 5)), equal, sides, names, folds=3, seed=1, cap=1000)
+    assert (none == 0.5).all()
 
 
 def test_where_nothing_is_planted_the_interval_holds_one_half():

@@ -10,6 +10,7 @@ from caramel import tables
 from caramel.audit.image_attackers import image_network
 from caramel.audit.image_attackers.image_attack import ATTACKERS, FEWEST
 from caramel.audit.image_attackers.image_scores import image_scores
+from caramel.audit.image_attackers.planted import planted_control
 from caramel.errors import DataError
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
@@ -89,11 +90,34 @@ def test_a_type_that_is_too_few_is_a_state(found):
     assert figure == {"accuracy": None, "ci_low": None, "ci_high": None, "n": 0, "unscored": 3}
 
 
-def test_texts_and_pictures_that_both_tell_reach_group_without_their_relation(found):
+def test_texts_and_pictures_that_both_tell_match_without_their_relation(found):
     joint = found.figures["forms"]["instances_source"]["joint"]["features"]
-    assert joint["accuracy"]["all"]["n"] == 30
-    assert joint["group"]["all"]["value"] > 0.5
-    assert set(joint) == {"accuracy", "i2t", "t2i", "group", "group_match"}
+    assert set(joint) == {"group_match"}
+    assert joint["group_match"]["all"]["n"] == 30
+    assert joint["group_match"]["all"]["value"] > 0.9
+
+
+def test_every_attacker_finds_what_was_planted(made, monkeypatch):
+    monkeypatch.setattr(image_network, "STEPS", 60)
+    forms, images, _ = made
+    rows = forms["instances"].head(PAIRS)
+    files = ([images[name] for name in rows[side]] for side in ("image_id", "negative_image_id"))
+    found = planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
+    assert found["levels"] == 12
+    for kind, key in (("pictures", "accuracy"), ("joint", "value")):
+        assert set(found[kind]) == set(ATTACKERS)
+        for name, figure in found[kind].items():
+            assert figure["n"] == PAIRS
+            assert figure["ci_low"] > 0.5, (kind, name, figure[key])
+
+
+def test_the_control_is_among_the_figures_and_too_few_groups_have_none(found, made):
+    assert set(found.figures["planted"]["pictures"]) == set(ATTACKERS)
+    forms, images, _ = made
+    rows = forms["instances"].head(FEWEST - 1)
+    files = ([images[name] for name in rows[side]] for side in ("image_id", "negative_image_id"))
+    few = planted_control(*files, rows["instance_id"].tolist(), folds=4, seed=3)
+    assert {figure["n"] for figure in few["pictures"].values()} == {0}
 
 
 def test_the_order_of_rows_changes_nothing(found, made):
@@ -135,6 +159,6 @@ def test_tables_of_two_runs_are_refused(made):
 def test_texts_without_a_score_leave_the_joint_attacker_unscored(made):
     forms, images, texts = made
     found = image_scores(forms, images, texts.iloc[:0], folds=4, seed=3, split="test")
-    figure = found.figures["forms"]["instances"]["joint"]["features"]["group"]["all"]
+    figure = found.figures["forms"]["instances"]["joint"]["features"]["group_match"]["all"]
     assert (figure["value"], figure["n"], figure["unscored"]) == (None, 0, 33)
     assert pd.notna(found.figures["forms"]["instances"]["pictures"]["features"]["all"]["accuracy"])

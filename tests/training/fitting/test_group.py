@@ -170,12 +170,21 @@ def test_each_process_has_its_share_and_of_several_gpus_its_own(monkeypatch: Any
     assert (ALONE.device("cuda"), Group(1, 2).device("cpu")) == ("cuda", "cpu")
 
 
-def test_a_model_that_normalises_over_a_batch_is_not_shared(given: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"group": Group(0, 2)}, r"finetune.processes = 2: .*'visual.norm'.*its share.*Take 1"),
+        ({"rows_at_once": 3}, r"finetune.rows_at_once = 3: .*'visual.norm'.*a part.*Take null"),
+    ],
+)
+def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_parts(
+    how: dict[str, Any], message: str, given: Any, tmp_path: Path
+) -> None:
     clip = load_checkpoint(given["clip"])
     clip.model.visual.add_module("norm", torch.nn.BatchNorm1d(4))
     examples = load_examples(clip, given["rows"], given["files"], method=METHODS["infonce"])
-    with pytest.raises(ConfigError, match=r"finetune.processes = 2: .*'visual.norm'.*Take 1"):
-        fit(clip, examples, [], **HOW, scratch=tmp_path, group=Group(0, 2))
+    with pytest.raises(ConfigError, match=message):
+        fit(clip, examples, [], **HOW, **how, scratch=tmp_path)
 
 
 class Particular(Exception):

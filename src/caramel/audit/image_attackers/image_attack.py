@@ -1,8 +1,9 @@
 """Attackers that see the two pictures of an instance and no caption: which of them is the negative's?
 
-``features`` is a learned combination of hand-made features, ``network`` a small network on pixels. Both are judged out
-of fold, and type by type as the blind scorers of texts are: what gives one type away would else hide what gives
-another away. Each picture is scored by itself, so that it cannot matter which of a pair comes first.
+``features`` is a learned combination of hand-made features, ``network`` a small network on pixels; both score each picture by
+itself. ``siamese`` looks at both pictures of a pair (``image_pairs``). All are judged out of fold, and type by type as the
+blind scorers of texts are: what gives one type away would else hide what gives another away. It cannot matter which of a
+pair comes first.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from caramel.arrays import Floats, Ints
 from caramel.audit.image_attackers.image_features import measure
 from caramel.audit.image_attackers.image_network import CAP as NETWORK_CAP
 from caramel.audit.image_attackers.image_network import SIDE, network_values
+from caramel.audit.image_attackers.image_pairs import pair_scores
 from caramel.blind.crossfit import Learn, cross_fitted, pair_weights
 from caramel.running.on_ray.parallel import threaded
 from caramel.storage.pictures import pixels
@@ -26,7 +28,7 @@ from caramel.storage.pictures import pixels
 CAP = 20_000  # pairs to learn from, per fold
 COST = 1.0  # inverse strength of the L2 penalty
 FEWEST = 20  # groups of a type; fewer are too few to attack
-ATTACKERS = ("features", "network")
+ATTACKERS = ("features", "network", "siamese")
 Scores = tuple[Floats, Floats]  # of the true images and of the negative ones, in [0, 1]; NaN: not attacked
 
 
@@ -81,8 +83,8 @@ def attack(
 ) -> dict[str, Scores]:
     """Return each attacker's scores of both sides' images, (n,) and (n,), type by type.
 
-    Each image is scored by itself, so that it matters to nothing which of a pair comes first. No pair is learned
-    from that holds a picture that is to be scored.
+    It matters to nothing which of a pair comes first. No pair is learned from that holds a picture that is to be scored.
+    The scores of ``siamese`` are the probabilities that either image of the pair is the true one.
 
     Args:
         pictures: all images.
@@ -112,7 +114,21 @@ def attack(
                 cap=cap,
                 texts=pictures.equal,
             )
+        found["siamese"][:, here] = pair_scores(
+            pictures.features,
+            pictures.equal,
+            sides[:, here],
+            names[here].tolist(),
+            folds=folds,
+            seed=seed,
+            cap=CAP,
+        )
     return {name: (scores[0], scores[1]) for name, scores in found.items()}
+
+
+def told_apart(scores: Scores) -> Floats:
+    """Return of each pair 1 where the true image scores higher, 0 where the other does, and one half where neither. (n,)."""
+    return np.asarray((1 + np.sign(scores[0] - scores[1])) / 2)
 
 
 def _combination(features: Floats, learned: Ints, scored: Ints) -> Floats:

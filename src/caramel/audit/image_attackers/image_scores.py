@@ -9,10 +9,18 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.arrays import Floats, Ints
+from caramel.arrays import Ints
 from caramel.audit.grouping import tied
-from caramel.audit.image_attackers.image_attack import ATTACKERS, FEWEST, Scores, attack, decoded
+from caramel.audit.image_attackers.image_attack import (
+    ATTACKERS,
+    FEWEST,
+    Scores,
+    attack,
+    decoded,
+    told_apart,
+)
 from caramel.audit.image_attackers.joint import METRICS, joint_hits, shares
+from caramel.audit.image_attackers.planted import planted_control
 from caramel.errors import DataError, shown
 from caramel.storage.image_store import OnDemand
 
@@ -24,7 +32,8 @@ class ImageScores(NamedTuple):
         scores: form -> table ``scores`` of its instances; those of a type that is too few to attack are not in it.
         figures: JSON-like: ``folds``, ``split``, ``fewest`` and, for each of the ``forms``, ``pictures`` (attacker ->
             subset -> accuracy) and ``joint`` (attacker -> metric -> subset -> value), each with ``ci_low``, ``ci_high``,
-            ``n`` and ``unscored``. Subsets are ``all``, ``without_add``, each type and each subtype.
+            ``n`` and ``unscored``. Subsets are ``all``, ``without_add``, each type and each subtype. ``planted`` is the positive
+            control: the same of attackers to whom something was given to find; see ``planted_control``.
     """
 
     scores: dict[str, pd.DataFrame]
@@ -64,7 +73,7 @@ def image_scores(
             )
     columns = [rows["image_id"] for rows in forms.values()] + [first["negative_image_id"]]
     files = _files(columns, images)
-    figures: dict[str, Any] = {"folds": folds, "split": split, "fewest": FEWEST, "forms": {}}
+    figures: dict[str, Any] = {"folds": folds, "split": split, "fewest": FEWEST, "forms": {}, "planted": {}}
     if first.empty:
         return ImageScores({name: tables.frame(tables.SCORES, []) for name in forms}, figures)
     pictures = decoded(*files)
@@ -80,6 +89,7 @@ def image_scores(
             "pictures": {a: _told(found[a], subsets, cluster, folds) for a in ATTACKERS},
             "joint": {a: _jointly(blind, found[a], subsets, cluster, folds) for a in ATTACKERS},
         }
+    figures["planted"] = planted_control(files[0], files[-1], groups, folds=folds, seed=seed)
     return ImageScores(scores, figures)
 
 
@@ -121,8 +131,7 @@ def _table(names: pd.Series, found: Mapping[str, Scores]) -> pd.DataFrame:
 
 def _told(scores: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int) -> dict[str, Any]:
     """Return how often the true picture scores higher; a tie counts half."""
-    hits: Floats = (1 + np.sign(scores[0] - scores[1])) / 2
-    return dict(shares(hits, subsets, cluster, folds=folds, value="accuracy"))
+    return dict(shares(told_apart(scores), subsets, cluster, folds=folds, value="accuracy"))
 
 
 def _jointly(

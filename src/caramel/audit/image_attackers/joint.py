@@ -1,9 +1,14 @@
-"""The joint attacker: it sees caption and picture, but not whether they belong together.
+"""The joint attacker: it sees the captions and the pictures of an instance, but not which belong together.
 
-Its similarity is s(c, i) = a(c) · b(i), where a says how true a text looks by itself and b how true a picture does;
-both are about 0, above it where the thing looks like a positive. So a positive fits a positive, and a negative a
-negative. Where both give away who is the negative, it has I2T, T2I and Group right without a look at what either shows.
-Whoever cannot tell either gets accuracy and GroupMatch 50 %, I2T and T2I 25 %, Group 12.5 %.
+Its similarity is s(c, i) = a(c) · b(i), where a says how true a text looks by itself and b how true a picture does. It tells
+which assignment of the two captions to the two pictures is the right one where it tells both the true caption from the
+negative one and the true picture from the negative one, or neither: whoever tells one of them alone is at chance.
+
+That is GroupMatch, which asks for the difference of both texts times that of both pictures, and no other metric is of any use
+here. I2T, T2I and Group compare products that have a and b themselves in them: where both texts of an instance are on the
+same side of the point that a calls even, none can hold, whatever is known. With a and b less their mean over the instance,
+all of them hold exactly where GroupMatch does. So its value says of Group, too, how much can be had by one who sees the whole
+instance, but never its relation. By chance it is 50 %.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from caramel.benchmarks.metrics import outcomes
 from caramel.blind.scorers import DECIMALS
 from caramel.statistics import share_interval, variance_factor
 
-METRICS = ("accuracy", "i2t", "t2i", "group", "group_match")
+METRICS = ("group_match",)
 Figure = dict[str, float | int | None]  # accuracy or value, ci_low, ci_high, n, unscored
 
 
@@ -26,12 +31,12 @@ def joint_hits(texts: tuple[Floats, Floats], pictures: tuple[Floats, Floats]) ->
     """Return the hits of the joint attacker on each instance: a column of 0, 1 or NaN (unscored) per metric.
 
     Args:
-        texts: scores in [0, 1] of the captions and of the hard negatives, (n,) each; one half: it cannot tell.
+        texts: scores of the captions and of the hard negatives, (n,) each; equal ones: it cannot tell, which is a miss.
         pictures: the same of their pictures; NaN: not scored.
     """
-    a0, a1 = (2 * side - 1 for side in texts)
-    b0, b1 = (2 * side - 1 for side in pictures)
-    similarities = {"s_c0_i0": a0 * b0, "s_c1_i0": a1 * b0, "s_c0_i1": a0 * b1, "s_c1_i1": a1 * b1}
+    # Less the mean over the instance: GroupMatch is that of the scores as they are, without their rounding.
+    a, b = ((side[0] - side[1]) / 2 for side in (texts, pictures))
+    similarities = {"s_c0_i0": a * b, "s_c1_i0": -a * b, "s_c0_i1": -a * b, "s_c1_i1": a * b}
     return outcomes(pd.DataFrame(similarities), METRICS).hits
 
 

@@ -108,12 +108,17 @@ def _found(
     scored = [each for name in common if (each := _scored(a, b, name, _benchmark(name, benchmarks)))]
     if not scored:
         return None
+    return _corrected(scored, len(a), resamples=resamples, seed=seed)[list(COMPARISON_COLUMNS)]
+
+
+def _corrected(scored: Sequence[_Scored], runs_of_a: int, *, resamples: int, seed: int) -> pd.DataFrame:
+    """Return the rows of all that was scored, at least one, with Holm's correction over all of them."""
     flips = max(FLIPS, FLIPS_PER_TEST * sum(each.tests for each in scored))
-    parts = [_compared(each, len(a), resamples=resamples, seed=seed, flips=flips) for each in scored]
-    found = pd.concat(parts, ignore_index=True)
-    found["p_holm"] = holm(found["p"].to_numpy(float))
-    found["significant"] = found["p_holm"] < ALPHA
-    return found[list(COMPARISON_COLUMNS)]
+    parts = [_compared(each, runs_of_a, resamples=resamples, seed=seed, flips=flips) for each in scored]
+    rows = pd.concat(parts, ignore_index=True)
+    rows["p_holm"] = holm(rows["p"].to_numpy(float))
+    rows["significant"] = rows["p_holm"] < ALPHA
+    return rows
 
 
 def leaders(
@@ -167,6 +172,37 @@ def compare_variants(
     return pd.concat(parts, ignore_index=True)[columns]
 
 
+def compare_versions(
+    after: pd.DataFrame, before: pd.DataFrame, *, resamples: int, seed: int
+) -> tuple[pd.DataFrame, dict[str, str]]:
+    """Return each model's scores against those of the same model in another version, with a column ``model`` first.
+
+    ``a`` is ``after``. What the two did not score on the same instances is left out; the second result says why, by model
+    and benchmark. Holm's correction is over all rows: all
+    models, benchmarks, subsets and metrics.
+
+    Args:
+        after, before: tables ``similarities``, of any models each.
+        resamples, seed: as of ``compare``.
+    """
+    scored: list[_Scored] = []
+    unpaired: dict[str, str] = {}
+    for (model, benchmark), rows in after.groupby(["model", "benchmark"], sort=False):
+        others = before[(before["model"] == model) & (before["benchmark"] == benchmark)]
+        if not len(others):
+            continue
+        try:
+            each = _scored([rows], [others], str(benchmark), BENCHMARKS[str(benchmark)])
+        except DataError as error:  # other instances
+            unpaired[f"{model} on {benchmark}"] = str(error).splitlines()[0]
+            continue
+        scored += [each._replace(model=str(model))] if each else []
+    columns = ["model", *COMPARISON_COLUMNS]
+    if not scored:
+        return pd.DataFrame(columns=columns), unpaired
+    return _corrected(scored, 1, resamples=resamples, seed=seed)[columns], unpaired
+
+
 class _Scored(NamedTuple):
     """What all runs of both sides scored of one benchmark."""
 
@@ -175,6 +211,7 @@ class _Scored(NamedTuple):
     rows: pd.DataFrame  # of the instances
     metrics: Sequence[str]
     macro: Callable[[str], bool]
+    model: str | None = None  # of which it is, where several are compared
 
     @property
     def tests(self) -> int:
@@ -211,7 +248,7 @@ def _compared(scored: _Scored, runs_of_a: int, *, resamples: int, seed: int, fli
         resamples=resamples,
         seed=seed,
         flips=flips,
-    ).assign(benchmark=scored.benchmark)
+    ).assign(benchmark=scored.benchmark, model=scored.model)
 
 
 def _benchmark(name: str, benchmarks: Mapping[str, Benchmark] | None) -> Benchmark:

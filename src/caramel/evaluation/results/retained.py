@@ -2,6 +2,8 @@
 
 Compositional metrics alone reward a model that forgets the rest. So beside them stand, for every model, recall at 1 and 5 of
 held-out retrieval both ways, zero-shot accuracy, and its distance from the base: of the weights, and of what it encodes.
+A change from the base is judged as any other difference of two models (``paired_hits``): its interval counts the choice of images
+and that of training seeds.
 """
 
 from __future__ import annotations
@@ -12,15 +14,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.summary import BASE, variant_of
-from caramel.statistics import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-RETAINED_COLUMNS = ("model", "variant", "measure", "value")
-CHANGE_COLUMNS = ("variant", "measure", "mean", "sd", "ci_low", "ci_high", "seeds")
+CHANGE_COLUMNS = ("variant", "measure", "change", "ci_low", "ci_high")
+# A row per model; the change of its variant from the base, the mean over seeds, stands beside each of these.
+RETAINED_COLUMNS = ("model", "variant", "measure", "value", "change", "ci_low", "ci_high")
 RETRIEVAL, CLASSES, ZERO_SHOT = "held_out_retrieval", "world_classes", "zero_shot"
 GAINED = (("group", "without_add"), ("group", "all"), ("accuracy", "all"))  # the first that was scored
 
@@ -56,12 +59,21 @@ PANELS: Mapping[str, tuple[str, ...]] = {
 MARKERS = "osD^vPX"  # after each round of the colours another
 
 
-def retained(metrics: pd.DataFrame, moved: Mapping[str, Mapping[str, float]]) -> pd.DataFrame:
+def retained(
+    metrics: pd.DataFrame,
+    similarities: pd.DataFrame,
+    moved: Mapping[str, Mapping[str, float]],
+    *,
+    resamples: int,
+    seed: int,
+) -> pd.DataFrame:
     """Return what each model kept, and how far it went, as rows of ``RETAINED_COLUMNS``.
 
     Args:
         metrics: table ``metrics`` of the base and its variants.
-        moved: by model: the measures of ``MOVED``.
+        similarities: table ``similarities``, likewise.
+        moved: by model: the measures of ``MOVED``, which have no change.
+        resamples, seed: of the intervals of the changes; see ``comparison.compare``.
     """
     found = metrics.set_index(["model", "benchmark", "metric", "subset"])["value"]
     rows = [
@@ -73,21 +85,32 @@ def retained(metrics: pd.DataFrame, moved: Mapping[str, Mapping[str, float]]) ->
         ]
         if value is not None and not np.isnan(value)
     ]
-    return pd.DataFrame(rows, columns=list(RETAINED_COLUMNS))
+    ours = similarities[similarities["model"].isin(list(moved))]
+    changed = changes(ours, resamples=resamples, seed=seed)
+    values = pd.DataFrame(rows, columns=["model", "variant", "measure", "value"])
+    return values.merge(changed, on=["variant", "measure"], how="left")[list(RETAINED_COLUMNS)]
 
 
-def changes(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the change of each variant from the base by measure, over its seeds: ``CHANGE_COLUMNS``.
+def changes(similarities: pd.DataFrame, *, resamples: int, seed: int) -> pd.DataFrame:
+    """Return the change of each variant from the base by measure of ``KEPT``, paired on the queries: ``CHANGE_COLUMNS``.
 
     Args:
-        rows: model, variant, measure and value; measures that the base lacks are left out.
+        similarities: table ``similarities`` of the base and its variants, a model per training seed; what the base was
+            not scored on is left out.
+        resamples, seed: see ``comparison.compare``.
     """
-    base = rows[rows["variant"] == BASE].set_index("measure")["value"]
-    known = rows[rows["measure"].isin(base.index)]
-    change = known["value"] - known["measure"].map(base)
+    places = {(kept.benchmark, kept.subset, kept.metric): name for name, kept in KEPT.items()}
+    rows = similarities[similarities["benchmark"].isin({kept.benchmark for kept in KEPT.values()})]
+    base = rows[rows["model"] == BASE]
+    runs: dict[str, list[pd.DataFrame]] = {}
+    scored = rows[rows["benchmark"].isin(base["benchmark"]) & (rows["model"] != BASE)]
+    for model, of_model in scored.groupby("model", sort=False):
+        runs.setdefault(variant_of(str(model)), []).append(of_model)
     found = [
-        (variant, measure, *over_seeds(values.to_numpy(float)))
-        for (variant, measure), values in change.groupby([known["variant"], known["measure"]], sort=False)
+        (variant, places[place], row["difference"], row["ci_low"], row["ci_high"])
+        for variant, seeds in runs.items()
+        for row in compare(seeds, [base], resamples=resamples, seed=seed).to_dict("records")
+        if (place := (row["benchmark"], row["subset"], row["metric"])) in places
     ]
     return pd.DataFrame(found, columns=list(CHANGE_COLUMNS))
 

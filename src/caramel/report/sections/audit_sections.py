@@ -211,8 +211,8 @@ def images_section(found: Mapping[str, Any]) -> list[Block]:
         for name, of_attacker in reached.items()
     ]
     apart = (
-        "How true the caption looks by itself (scorer probe) times how true the image does. Who can tell neither has "
-        "accuracy and group_match 50, i2t and t2i 25, group 12.5."
+        "How much truer one caption looks by itself (scorer probe) times how much truer one image does: the right match of "
+        "captions and images where it tells both or neither, by chance in 50."
     )
     return [
         TableBlock("", ("Attacker", "Rows", "Accuracy", "p", "n"), told, note=note, labels=2),

@@ -105,8 +105,8 @@ def _calibration(raw: dict[str, Any], path: Path) -> TableBlock:
     images = Cell(count(number(raw, *keys, "images", where=path)))
     head = ("least score", "images", "precision, %", "recall, %", "balanced accuracy, %")
     note = (
-        "Chosen for the best balanced accuracy on images of the val split, each with a caption of its own and with "
-        "another image's. Hard negatives are harder to tell than those."
+        "Chosen for the best balanced accuracy on images of the val split, each with a caption of its own and with that "
+        "pair's hard negative. What it reaches is of images that had no part in choosing it (cross-fitted)."
     )
     return TableBlock("Threshold of the deciding judge", head, [[least, images, *shares]], note=note)
 
@@ -119,10 +119,21 @@ def _judges(raw: dict[str, Any], path: Path) -> TableBlock:
     """Return the second judge measured against the deciding one."""
     name = Cell(str(value(raw, "second_judge", "name", where=path)))
     n = Cell(count(number(raw, "second_judge", "n", where=path)))
-    shares = [_share(raw, path, "second_judge", k) for k in ("precision", "recall", "agreement")]
-    head = ("Judge", "candidates", "precision, %", "recall, %", "agreement, %")
+    keys = ("passed", "passed_of_unfaithful", "precision", "recall", "agreement")
+    shares = [_share(raw, path, "second_judge", k) for k in keys]
+    head = (
+        "Judge", "candidates", "pass, %", "pass of the unfaithful, %", "precision, %", "recall, %", "agreement, %"
+    )  # fmt: skip
     least = number(raw, "second_judge", "accepted_from", where=path)
-    note = f"It accepts a candidate from a score of {least:g} on, which was not calibrated."
+    note = f"A candidate passes from a score of {least:g} on, and is accepted where its negative caption beats the positive, too. "
+    if value(raw, "second_judge", "calibration", where=path):
+        reached = percent(number(raw, "second_judge", "calibration", "balanced_accuracy", where=path))
+        note += (
+            "That score was calibrated on images of the val split, each with a caption of its own and with that pair's hard "
+            f"negative, between which it tells with a balanced accuracy of {reached} (cross-fitted)."
+        )
+    else:
+        note += "That score was not calibrated."
     return TableBlock(
         "Second judge, measured against the deciding one", head, [[name, n, *shares]], note=note
     )

@@ -13,15 +13,13 @@ from caramel.evaluation.results.retained import (
     KEPT,
     MOVED,
     RETAINED_COLUMNS,
-    changes,
     draw_tradeoff,
     tradeoff,
 )
-from caramel.evaluation.results.summary import BASE
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, interval, percent, signed
 from caramel.report.figures import Theme, panel_grid, picture
 from caramel.report.inputs import read_csv
-from caramel.report.sections.model_rows import Row, keyed, read_metrics
+from caramel.report.sections.model_rows import read_metrics
 from caramel.statistics import over_seeds
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 MAIN = ("i2t_1", "t2i_1", "classes", "zero_shot")  # beside the compositional metrics
 NOTE = (
-    "Small: change from the base with its 95 % t interval over training seeds, not corrected. Retrieval: an image among all "
+    "Small: change from the base with its 95 % interval, paired on the queries, over images and training seeds; not corrected. Retrieval: an image among all "
     "captions of held-out pairs of the source (I→T), a caption among their images (T→I); a hit is any of an image's captions. "
     "Classes of the world: noun and colour of pictures of one object, mean of both, prompts averaged."
 )
@@ -68,31 +66,25 @@ def _read(data: Path) -> pd.DataFrame:
 
 def _cells(rows: pd.DataFrame, measures: Sequence[str]) -> dict[str, list[Cell]]:
     """Return by variant a cell for each measure."""
-    changed = keyed(changes(rows), "variant", "measure")
     found: dict[str, list[Cell]] = {}
     for variant, of in rows.groupby("variant", sort=False):
-        values = {str(name): part.to_numpy(float) for name, part in of.groupby("measure")["value"]}
+        by_measure = {str(name): part for name, part in of.groupby("measure")}
         found[str(variant)] = [
-            _cell(
-                name, over_seeds(values[name]), None if variant == BASE else changed.get((str(variant), name))
-            )
-            if name in values
-            else Cell(MISSING)
-            for name in measures
+            _cell(name, by_measure[name]) if name in by_measure else Cell(MISSING) for name in measures
         ]
     return found
 
 
-def _cell(measure: str, seeds: tuple[float, float, float, float, int], change: Row | None) -> Cell:
+def _cell(measure: str, rows: pd.DataFrame) -> Cell:
     """Return mean and spread over seeds; of what is a share also the change from the base."""
-    mean, sd, *_ = seeds
+    mean, sd, *_ = over_seeds(rows["value"].to_numpy(float))
     if measure in ("images", "texts"):
         return Cell(f"{mean:.3f}" + ("" if math.isnan(sd) else f" ± {sd:.3f}"))
     text = percent(mean) + ("" if math.isnan(sd) else f" ± {percent(sd)}")
-    if change is None or measure == "weights":
+    change, low, high = (float(rows[name].iloc[0]) for name in ("change", "ci_low", "ci_high"))
+    if math.isnan(change):
         return Cell(text)
-    bounds = interval(change["ci_low"], change["ci_high"], difference=True)
-    return Cell(text, f"{signed(change['mean'])} {bounds}".strip())
+    return Cell(text, f"{signed(change)} {interval(low, high, difference=True)}".strip())
 
 
 def _figure(words: str, points: pd.DataFrame) -> FigureBlock:

@@ -96,15 +96,21 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
     return out
 
 
-def _require_rowwise(model: torch.nn.Module, group: Group) -> None:
-    """Raise ConfigError if a layer mixes the rows of a batch of which each process has but a share."""
+def _require_rowwise(model: torch.nn.Module, group: Group, rows: int | None, batch: int) -> None:
+    """Raise ConfigError if a layer mixes the rows of a batch that no pass sees whole: it is shared, or encoded in parts."""
     import torch
 
-    found = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
-    if group.size > 1 and found:
+    layers = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if group.size > 1:
+        setting, pass_over, cure = f"processes = {group.size}", "each process would see but its share", "1"
+    elif rows is not None and rows < batch:
+        setting, pass_over, cure = f"rows_at_once = {rows}", "each pass would see but a part", "null"
+    else:
+        return
+    if layers:
         raise ConfigError(
-            f"finetune.processes = {group.size}: the model normalises over the rows of a batch ({found[0]!r} and {len(found) - 1} more), "
-            f"of which each process would see but its share. Take 1, or a base without batch norm."
+            f"finetune.{setting}: the model normalises over the rows of a batch ({layers[0]!r} and {len(layers) - 1} more), "
+            f"of which {pass_over}. Take {cure}, or a base without batch norm."
         )
 
 
@@ -168,7 +174,7 @@ def fit(
         title: as their names say.
 
     Raises:
-        ConfigError: processes of a group cannot share a batch of this model, or as in ``loop.train``.
+        ConfigError: a batch of this model can be neither shared by processes nor encoded in parts, or as in ``loop.train``.
     """
     import torch
 
@@ -182,7 +188,7 @@ def fit(
     objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once, group=group)
     average = None if ema is None else frozen_copy(clip.model)
     seen = clip if average is None else replace(clip, model=average)
-    _require_rowwise(clip.model, group)
+    _require_rowwise(clip.model, group, rows_at_once, batch)
     freeze(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
     if recompute:
         clip.model.set_grad_checkpointing()

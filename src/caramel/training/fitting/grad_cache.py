@@ -7,8 +7,8 @@ the batch by its vectors alone:
 2. the loss of all vectors gives their gradient, and, once, that of the temperature;
 3. each part is encoded again, and its vectors' gradient flows on into the weights.
 
-It is exact where no layer mixes rows (batch norm does) and a part is encoded the second time as the first: what is random is
-replayed. The price is one more forward pass.
+It is exact where no layer mixes rows (batch norm does: ``contrastive.fit`` refuses it) and a part is encoded the second
+time as the first: what is random is replayed. The price is one more forward pass.
 """
 
 from __future__ import annotations
