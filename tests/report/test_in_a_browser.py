@@ -18,6 +18,7 @@ from caramel.errors import GateError
 from caramel.gates.suites import validate
 from caramel.report import figures
 from caramel.report.page import build_report, write_report
+from caramel.study.plans import Registration
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = (
@@ -129,6 +130,7 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "metric": "group",
             "subset": "without_add",
         },
+        registration=Registration(False, PLANTED),
     )
     write_report(report, tmp_path / "out", last=tmp_path / "last.json", profile="p", commit="c")
     assert_it_is_text(tmp_path / "out" / "report.html", tmp_path)
