@@ -238,9 +238,9 @@ def test_the_examples_of_the_python_page_run(
     pinned(tmp_path / "lab" / "benchmark")
     cached(tmp_path / "lab" / "benchmark")
     captions = {
-        "caption": [f"a cat and {i} dogs" for i in range(60)],
-        "negative_caption": [f"a dog and {i % 7} cats {'too ' * (i % 3)}" for i in range(60)],
-        "image_id": [f"{i}.jpg" for i in range(60)],
+        "caption": [f"a cat and {i} dogs" for i in range(150)],
+        "negative_caption": [f"a dog and {i % 7} cats {'too ' * (i % 3)}" for i in range(150)],
+        "image_id": [f"{i}.jpg" for i in range(150)],
     }
     pd.DataFrame(captions).to_csv("captions.csv", index=False)
     folder = small_transformers.clip_folder(tmp_path / "clip")

@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from importlib import metadata
@@ -18,6 +19,7 @@ from training_rows import training_rows
 from caramel import doctor, tables
 from caramel.config import Config, load
 from caramel.profile import write_profile
+from caramel.running.on_ray.cluster import SETTINGS
 from caramel.storage.plain_yaml import read_yaml
 
 ROOT = Path(__file__).parents[1]
@@ -128,18 +130,27 @@ def test_a_gpu_that_is_asked_for_must_be_there(project: Path, monkeypatch: pytes
     assert doctor.gpu(config(project, run__device="cuda")).state == doctor.FAIL
 
 
+def answer_as_grpc(listening: socket.socket) -> None:
+    """Take one connection and begin as a server of HTTP/2 does: with its settings."""
+    connection, _ = listening.accept()
+    with connection:
+        connection.recv(1024)
+        connection.sendall(SETTINGS)
+
+
 def test_a_cluster_that_cannot_be_reached_is_a_failure(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     assert doctor.ray(None).state == doctor.OK
-    with socket.socket() as listening:
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()
+    with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
         for address in (f"127.0.0.1:{port}", f"ray://127.0.0.1:{port}"):
             monkeypatch.setenv("RAY_ADDRESS", address)
+            answering = threading.Thread(target=answer_as_grpc, args=(listening,))
+            answering.start()
             assert doctor.ray(None).state == doctor.OK
+            answering.join()
     found = doctor.ray(None)
     assert found.state == doctor.FAIL
     assert "cannot be reached" in found.text
@@ -271,7 +282,7 @@ def test_the_whole_examination_opens_no_connection(project: Path, monkeypatch: p
     names = [finding.name for finding in doctor.examine(project)]
     assert names == [
         "python", "packages", "disk", "memory", "cores", "params", "backends", "inputs", "methods",
-        "gpu", "ray", "hub", "dvc", "dvc.lock", "mlflow",
+        "gpu", "ray", "hub", "git", "dvc", "dvc.lock", "mlflow",
     ]  # fmt: skip
 
 

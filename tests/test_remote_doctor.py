@@ -188,17 +188,6 @@ def test_without_verify_dvc_pulls_what_a_remote_flipped_and_calls_it_fine(
     assert "up to date" in dvc("status", root=root).stdout
 
 
-def test_outputs_of_the_run_cache_are_not_fetched_without_pull(
-    made: Path, tmp_path: Path, s3: Any, user: Any
-) -> None:
-    root = clone(made, tmp_path / "clone")
-    (root / "forbidden").touch()
-    dvc("fetch", "--run-cache", "-q", root=root)
-    done = dvc("repro", root=root, check=False)
-    assert done.returncode
-    assert "it was run again" in done.stderr + done.stdout
-
-
 def test_after_an_edit_what_the_stages_to_run_need_is_fetched_and_nothing_else(tmp_path: Path) -> None:
     made, store = tmp_path / "made", tmp_path / "store"
     store.mkdir()

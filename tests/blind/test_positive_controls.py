@@ -19,7 +19,7 @@ def rows(seed: int, *, marked: bool) -> tuple[list[str], list[str], list[str]]:
     def text() -> str:
         return f"A {' '.join(f'word{chr(97 + i)}' for i in rng.integers(20, size=5))}."
 
-    mark = " and a Quokka of 7 Zebras"
+    mark = " and Quokka of 7 Zebras"
     negatives = [f"{text()[:-1]}{mark}" if marked else text() for _ in range(ROWS)]
     return [text() for _ in range(ROWS)], negatives, [f"i{n}" for n in range(ROWS)]
 
