@@ -53,7 +53,6 @@ READ = (
 )
 BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TYPES = ("all", "replace", "swap", "only", "add")
-METRICS = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
 
 
 def format_table(table: TableBlock) -> str:
@@ -83,12 +82,12 @@ def headline(data: Path, config: Config) -> str:
     lines = []
     for name in dict.fromkeys(key[0] for key in rows):
         cells = []
-        for metric in METRICS:
+        for metric in claim_parts.METRIC_TITLES:
             row = rows[name, "without_add", metric]
             spread = "" if row["seeds"] < 2 else f" ± {percent(row['sd'])}"
             cells.append(f"{percent(row['mean'])}{spread}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    head = f"| model | {' | '.join(METRICS.values())} |\n|{'---|' * 5}"
+    head = f"| model | {' | '.join(claim_parts.METRIC_TITLES.values())} |\n|{'---|' * 5}"
     return "\n".join([head, *lines])
 
 
@@ -100,7 +99,7 @@ def claim_sentences(data: Path, config: Config, registration: Registration) -> s
     largest = parts.iloc[0]
     rest = ", ".join(f"{row.subtype} {signed(row.part)}" for row in parts.iloc[1:].itertuples())
     bounds = interval(found["ci_low"], found["ci_high"], difference=True)
-    title = METRICS[contrast["metric"]]
+    title = claim_parts.METRIC_TITLES[contrast["metric"]]
     other = claim_parts.select_comparison(data, contrast, contrast["subset"], SOURCE_FORM)
     between = interval(other["ci_low"], other["ci_high"], difference=True)
     return "\n".join(
