@@ -1,0 +1,41 @@
+"""What is done to a text before a dual encoder's tokenizer reads it: no checkpoint of transformers says it.
+
+CLIP's authors repair a text (ftfy: curly quotes, ligatures, full-width characters, text decoded in the wrong
+encoding), resolve HTML entities, join white space and lower-case it. open_clip does so; transformers' tokenizer of the same
+checkpoint only lower-cases and joins white space, so that the same weights would read other tokens. The cleanings are
+open_clip's functions, by their names there:
+
+    lower         CLIP. SigLIP 2, too: its authors lower-case, and keep punctuation
+    canonicalize  SigLIP: without punctuation, as transformers' tokenizer has it as well
+    None          all others: the tokenizer alone
+
+open_clip's configs of SigLIP 2 state ``canonicalize``, which its authors do not: with ``"clean": "lower"`` in
+``tokenizer_kwargs`` its scores are those of here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+LOWER, CANONICALIZE = "lower", "canonicalize"
+# (type of the model, class of the tokenizer) -> cleaning. Another tokenizer in a CLIP is not CLIP's own.
+_CLEANINGS = {
+    ("clip", "CLIPTokenizer"): LOWER,
+    ("siglip", "SiglipTokenizer"): CANONICALIZE,
+    ("siglip", "T5Tokenizer"): CANONICALIZE,  # SigLIP's vocabulary in T5's class
+}
+_OTHERWISE = {"siglip": LOWER, "siglip2": LOWER}  # SigLIP 2 of one resolution has the type of SigLIP
+
+
+def cleaning_of(model_type: str, tokenizer: Any) -> str | None:
+    """Return the name of the cleaning for a model of transformers, None: its texts are read as they are."""
+    name = type(tokenizer).__name__.removesuffix("Fast")
+    return _CLEANINGS.get((model_type, name), _OTHERWISE.get(model_type))
+
+
+def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
+    """Return the texts after a cleaning; None: as they are."""
+    from open_clip.tokenizer import get_clean_fn
+
+    return list(texts) if cleaning is None else list(map(get_clean_fn(cleaning), texts))
