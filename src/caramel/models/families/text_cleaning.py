@@ -1,12 +1,14 @@
-"""What is done to a text before a dual encoder's tokenizer reads it: no checkpoint of transformers says it.
+"""What is done to a text before a model's tokenizer reads it: no checkpoint of transformers says it.
 
 CLIP's authors repair a text (ftfy: curly quotes, ligatures, full-width characters, text decoded in the wrong
 encoding), resolve HTML entities, join white space and lower-case it. open_clip does so; transformers' tokenizer of the same
-checkpoint only lower-cases and joins white space, so that the same weights would read other tokens. The cleanings are
-open_clip's functions, by their names there:
+checkpoint only lower-cases and joins white space, so that the same weights would read other tokens. The first two cleanings
+are open_clip's functions, by their names there:
 
     lower         CLIP. SigLIP 2, too: its authors lower-case, and keep punctuation
     canonicalize  SigLIP: without punctuation, as transformers' tokenizer has it as well
+    blip          BLIP and BLIP-2, by any of their heads: LAVIS's ``blip_caption`` (lower case, without the
+                  signs ``.!"()*#:;~``, no more than 50 words)
     None          all others: the tokenizer alone
 
 open_clip's configs of SigLIP 2 state ``canonicalize``, which its authors do not: with ``"clean": "lower"`` in
@@ -15,17 +17,20 @@ open_clip's configs of SigLIP 2 state ``canonicalize``, which its authors do not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
-LOWER, CANONICALIZE = "lower", "canonicalize"
+LOWER, CANONICALIZE, BLIP = "lower", "canonicalize", "blip"
+MOST_WORDS = 50  # of a caption for BLIP
 # (type of the model, class of the tokenizer) -> cleaning. Another tokenizer in a CLIP is not CLIP's own.
 _CLEANINGS = {
     ("clip", "CLIPTokenizer"): LOWER,
     ("siglip", "SiglipTokenizer"): CANONICALIZE,
     ("siglip", "T5Tokenizer"): CANONICALIZE,  # SigLIP's vocabulary in T5's class
 }
-_OTHERWISE = {"siglip": LOWER, "siglip2": LOWER}  # SigLIP 2 of one resolution has the type of SigLIP
+# SigLIP 2 of one resolution has the type of SigLIP.
+_OTHERWISE = {"siglip": LOWER, "siglip2": LOWER, "blip": BLIP, "blip-2": BLIP}
 
 
 def cleaning_of(model_type: str, tokenizer: Any) -> str | None:
@@ -38,4 +43,12 @@ def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
     """Return the texts after a cleaning; None: as they are."""
     from open_clip.tokenizer import get_clean_fn
 
-    return list(texts) if cleaning is None else list(map(get_clean_fn(cleaning), texts))
+    if cleaning is None:
+        return list(texts)
+    return list(map(plain_caption if cleaning == BLIP else get_clean_fn(cleaning), texts))
+
+
+def plain_caption(text: str) -> str:
+    """Return a caption as BLIP was trained on it."""
+    spaced = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
+    return " ".join(spaced.rstrip("\n").strip(" ").split(" ")[:MOST_WORDS])
