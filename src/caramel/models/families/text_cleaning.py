@@ -5,7 +5,7 @@ encoding), resolve HTML entities, join white space and lower-case it. open_clip 
 checkpoint only lower-cases and joins white space, so that the same weights would read other tokens. The first two cleanings
 are open_clip's functions, by their names there:
 
-    lower         CLIP. SigLIP 2, too: its authors lower-case, and keep punctuation
+    lower         CLIP with a vocabulary of its kind. SigLIP 2, too: its authors lower-case, and keep punctuation
     canonicalize  SigLIP: without punctuation, as transformers' tokenizer has it as well
     blip          BLIP and BLIP-2, by any of their heads: LAVIS's ``blip_caption`` (lower case, without the
                   signs ``.!"()*#:;~``, no more than 50 words)
@@ -23,20 +23,19 @@ from typing import Any
 
 LOWER, CANONICALIZE, BLIP = "lower", "canonicalize", "blip"
 MOST_WORDS = 50  # of a caption for BLIP
-# (type of the model, class of the tokenizer) -> cleaning. Another tokenizer in a CLIP is not CLIP's own.
-_CLEANINGS = {
-    ("clip", "CLIPTokenizer"): LOWER,
-    ("siglip", "SiglipTokenizer"): CANONICALIZE,
-    ("siglip", "T5Tokenizer"): CANONICALIZE,  # SigLIP's vocabulary in T5's class
-}
-# SigLIP 2 of one resolution has the type of SigLIP.
-_OTHERWISE = {"siglip": LOWER, "siglip2": LOWER, "blip": BLIP, "blip-2": BLIP}
+SUFFIX = "</w>"  # with which a word ends in a vocabulary of CLIP's kind
 
 
 def cleaning_of(model_type: str, tokenizer: Any) -> str | None:
     """Return the name of the cleaning for a model of transformers, None: its texts are read as they are."""
-    name = type(tokenizer).__name__.removesuffix("Fast")
-    return _CLEANINGS.get((model_type, name), _OTHERWISE.get(model_type))
+    if model_type == "clip":
+        vocabulary = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
+        return LOWER if getattr(vocabulary, "end_of_word_suffix", None) == SUFFIX else None
+    if model_type == "siglip":  # SigLIP 2 of one resolution has that type as well, and Gemma's tokenizer
+        return (
+            CANONICALIZE if type(tokenizer).__name__.startswith(("SiglipTokenizer", "T5Tokenizer")) else LOWER
+        )
+    return {"siglip2": LOWER, "blip": BLIP, "blip-2": BLIP}.get(model_type)
 
 
 def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
