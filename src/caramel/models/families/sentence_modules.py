@@ -156,7 +156,7 @@ def checked_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
     return names
 
 
-def require_pooling(place: str, layout: Layout, default: tuple[str, ...]) -> Layout:
+def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> Layout:
     """Return the layout with a pooling: the default where neither files nor settings say it.
 
     Raises:
@@ -165,8 +165,8 @@ def require_pooling(place: str, layout: Layout, default: tuple[str, ...]) -> Lay
     if layout.pooling or default:
         return replace(layout, pooling=layout.pooling or default)
     raise BackendError(
-        f"{place!r} has no modules.json, and nothing says how the vectors of a text's tokens become one. Write "
-        f"'{place}?pooling=mean' (most encoders), '?pooling=cls' (such as SimCSE) or '?pooling=lasttoken' (decoders), as the "
+        f"{target!r} has no modules.json, and nothing says how the vectors of a text's tokens become one. Write "
+        f"'{target}?pooling=mean' (most encoders), '?pooling=cls' (such as SimCSE) or '?pooling=lasttoken' (decoders), as the "
         f"model's card says. A wrong pooling gives wrong figures without any error."
     )
 
