@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +27,7 @@ def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints,
     """Return f of the pictures to be scored, (k,), where P(the first of two is true) = σ(f(x₁) − f(x₂)).
 
     Each picture has its value by itself, so that turning a pair round changes nothing, and what both of a pair
-    show cancels out. On a processor equal arguments give equal values.
+    show cancels out. On a processor equal arguments give equal values, on any number of cores: one is used.
 
     Args:
         pictures: (n, SIDE, SIDE, 3).
@@ -38,15 +40,28 @@ def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints,
     if not learned.size:
         return np.zeros(len(scored))
     rng = np.random.default_rng(seed)
-    with torch.random.fork_rng(devices=[]):
+    with _one_thread(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = _network()
-    _train(network, pictures, learned, rng)
-    network.eval()
-    with torch.inference_mode():
-        parts = np.array_split(scored, -(-len(scored) // SCORED))
-        found = torch.cat([network(_inputs(pictures[part])) for part in parts])
-    return found.numpy().astype(np.float64)
+        _train(network, pictures, learned, rng)
+        network.eval()
+        with torch.inference_mode():
+            parts = np.array_split(scored, -(-len(scored) // SCORED))
+            values = torch.cat([network(_inputs(pictures[part])) for part in parts])
+    return values.numpy().astype(np.float64)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Let torch use one thread: layers this small lose more to waiting for the others than they gain, four times as much."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _network() -> torch.nn.Module:
