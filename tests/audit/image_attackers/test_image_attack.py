@@ -4,6 +4,7 @@ import io
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from caramel.audit.grouping import tied
@@ -154,3 +155,19 @@ def test_the_network_repeats_itself_and_knows_nothing_of_no_pair():
     assert first.tolist() == second.tolist()
     assert first.tolist() != network_values(stack, learned, scored, seed=2).tolist()
     assert network_values(stack, learned[:, :0], scored, seed=1).tolist() == [0, 0]
+
+
+def test_the_network_does_not_depend_on_the_number_of_threads():
+    rng = np.random.default_rng(0)
+    stack = rng.integers(0, 255, (64, SIDE, SIDE, 3), dtype=np.uint8)
+    learned, scored = rng.integers(0, 64, (2, 40)), np.arange(64)
+    threads = torch.get_num_threads()
+    try:
+        values = []
+        for number in (1, 2):
+            torch.set_num_threads(number)
+            values.append(network_values(stack, learned, scored, seed=1).tolist())
+            assert torch.get_num_threads() == number
+    finally:
+        torch.set_num_threads(threads)
+    assert values[0] == values[1]
