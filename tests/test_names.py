@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from caramel import doctor
 from caramel.config import Config, parse
 from caramel.errors import BackendError
-from caramel.names import check_names, unmet
+from caramel.names import check_names, is_there, unmet
 from caramel.storage.plain_yaml import read_yaml
 
 DEFAULT = read_yaml(Path(__file__).parents[1] / "params" / "default.yaml", "")
@@ -173,3 +174,18 @@ def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
         "negatives.language_model.replies: 'known.csv' is no table: tables are files of Parquet, called .parquet."
     )
     assert any("'local:gone'" in line for line in said), "it is looked for, as nothing is known"
+
+
+def test_what_may_not_be_read_is_there(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed/file").touch()
+    (tmp_path / "closed").chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root reads everything
+    try:
+        assert is_there(str(tmp_path / "closed/file"))
+        assert not is_there("/absent")
+    finally:
+        os.seteuid(user)
+        (tmp_path / "closed").chmod(0o700)

@@ -73,7 +73,18 @@ def test_lists_may_be_written_with_commas_and_hold_texts_alone(value: str, found
 
 
 @pytest.mark.parametrize(
-    ("value", "found"), [('"Yes."', "yes"), ("true", "yes"), ('"No, since …"', "no"), ('"maybe"', None)]
+    ("value", "found"),
+    [
+        ('"Yes."', "yes"),
+        ("true", "yes"),
+        ('"No, since …"', "no"),
+        ('"maybe"', None),
+        ('"yes or no"', None),
+        ('"Yes/No"', None),
+        ('"no | yes"', None),
+        ('"true and false"', None),
+        ('"Yes, or nearly so"', "yes"),
+    ],
 )
 def test_yes_and_no_are_told(value: str, found: str | None) -> None:
     answer = parse(f'{{"same": {value}}}', {"same": "yes_no"})
