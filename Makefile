@@ -35,10 +35,10 @@ help:
 
 # uv installs several times as fast as pip, and is fetched by it. Where only pip is set up to reach packages, pip installs.
 # Neither compiles: of 413 MB of modules a third is ever imported. A file whose hash is not in the lock is refused;
-# uv also checks the hash of the setuptools that it builds source distributions with. Under LC_ALL=C setuptools writes no path with
-# an é without PYTHONUTF8.
-UV := PYTHONUTF8=1 $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --build-constraints requirements.lock
-PIP := PYTHONUTF8=1 $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
+# uv also checks the hash of the setuptools that it builds source distributions with. Where LC_ALL=C setuptools writes no path with
+# an é.
+UV := LC_ALL=C.UTF-8 $(VENV)/bin/uv pip install --quiet --python $(VENV)/bin/python --build-constraints requirements.lock
+PIP := LC_ALL=C.UTF-8 $(VENV)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check
 install = $(UV) $(1) || { echo "uv could not install; pip does it, which takes longer."; $(PIP) $(1); }
 
 # Python 3.11 reads the path to an editable package as the locale says, and does not start where LC_ALL=C and the path has an é:
