@@ -113,3 +113,10 @@ def test_a_worker_whose_head_does_not_answer_says_so_before_ray_tries_for_minute
         with pytest.raises(ConfigError, match=f"'{head}' is no HOST:PORT"):
             start_worker(head, None, NONE)
     assert not ray.exists()
+
+
+def test_a_node_whose_workers_could_not_start_is_refused(ray: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "my project/bin/python"))
+    with pytest.raises(ConfigError, match=r"a shell, which splits the path '.*/my project/bin/python'"):
+        start_head(None, 6379, NONE)
+    assert not ray.exists()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sysconfig
+import venv
+from pathlib import Path
+
 import pytest
 
+import caramel
 from caramel.errors import ResourceError
 from caramel.running.on_ray.starting import WAITS, SlowStartError, is_slow_start, start_patiently
 
@@ -61,3 +67,26 @@ def test_another_error_is_raised_at_once() -> None:
 )
 def test_messages_of_ray_about_time_are_known(message: str, slow: bool) -> None:
     assert is_slow_start(message) is slow
+
+
+PROGRAM = """
+import os
+import ray
+from caramel.running.on_ray.starting import local_ray
+
+with local_ray(num_cpus=1):
+    worker = ray.remote(lambda: os.environ["WORD"]).options(runtime_env={"env_vars": {"WORD": "started"}})
+    print(ray.get(worker.remote(), timeout=120))
+"""
+
+
+def test_workers_with_variables_start_where_the_path_to_python_has_spaces_and_signs(tmp_path: Path) -> None:
+    environment = tmp_path / "my project é; (1) & $HOME"
+    venv.create(environment, symlinks=True)
+    (site,) = environment.glob("lib/python*/site-packages")
+    paths = [sysconfig.get_path("purelib"), str(Path(caramel.__file__).parents[1])]
+    (site / "all.pth").write_text("".join(f"{path}\n" for path in paths))
+    done = subprocess.run(
+        [environment / "bin/python", "-c", PROGRAM], capture_output=True, text=True, cwd=tmp_path, timeout=300
+    )
+    assert done.stdout == "started\n", done.stderr

@@ -24,6 +24,7 @@ from caramel.running.on_ray.starting import (
     WAITS,
     SlowStartError,
     build_wait_variables,
+    has_plain_python,
     is_slow_start,
     start_patiently,
 )
@@ -130,8 +131,14 @@ def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
     Its temporary files lie in a private folder, which is emptied before each start and removed at the end.
 
     Raises:
+        ConfigError: no worker could start with this Python.
         ResourceError: it does not start the first time.
     """
+    if not has_plain_python():
+        raise ConfigError(
+            f"Ray would wait for workers that never start on this machine: they are started by a shell, which splits the "
+            f"path {sys.executable!r} of Python. Make the environment in a folder without spaces and signs of the shell."
+        )
     variables = {**UNSEEN, **environment, **os.environ, "PYTHONUNBUFFERED": "1"}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with session_folder() as folder:

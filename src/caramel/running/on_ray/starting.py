@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -124,9 +125,22 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
 
     services.get_node = get_node
     try:
-        init_ray(seconds, address="local", _temp_dir=str(folder), **options)
+        environment = _quote_python() | options.get("runtime_env", {})
+        init_ray(
+            seconds, address="local", _temp_dir=str(folder), **{**options, "runtime_env": environment or None}
+        )
     finally:
         services.get_node = look
+
+
+def has_plain_python() -> bool:
+    """Return whether the path to this Python is one word to a shell: Ray starts workers with variables by ``bash -c``."""
+    return re.search(r"[^\w@%+=:,./-]", sys.executable) is None
+
+
+def _quote_python() -> dict[str, str]:
+    """Return the runtime environment of workers here: Ray quotes all words of its command but the path to Python."""
+    return {} if has_plain_python() else {"py_executable": shlex.quote(sys.executable)}
 
 
 def _has_raylet() -> bool:
