@@ -89,28 +89,57 @@ def cell_rows(
     return rows
 
 
+class ImageCell(NamedTuple):
+    """What a cell of a Parquet file says of its image: key of its content and its path, None where it has none."""
+
+    key: str | None
+    path: str | None
+
+
 def image_names(files: Sequence[Path], column: str) -> list[str]:
     """Return the name of each row's image over all files: equal names mean equal images.
 
-    It is the path that the release gives where every image has its own, else a hash of its content. The
-    column is read one row group at a time. An image that is missing is named by its row.
+    See ``name_cells``. An image that is missing is named by its row.
     """
-    keys: list[str] = []
-    paths: list[str | None] = []
-    for path in files:
-        with parquet(path, [column]) as file:
-            for group in range(file.metadata.num_row_groups):
-                for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
-                    structs = pa.types.is_struct(chunk.type)
-                    data = chunk.field("bytes") if structs else chunk
-                    given = structs and chunk.type.get_field_index("path") >= 0
-                    paths += chunk.field("path").to_pylist() if given else [None] * len(chunk)
-                    for cell in data:
-                        keys.append(_hash(cell.as_buffer()) if cell.is_valid else f"row-{len(keys)}")
-    pairs = set(zip(keys, paths, strict=True))
-    if len(pairs) == len(set(keys)) == len(set(paths)) and all(paths):
-        return [checked_text(str(name), column, repr(str(files[0].parent))) for name in paths]
-    return keys
+    cells = [cell for path in files for cell in read_image_cells(path, column)]
+    names = name_cells(cells, column, repr(str(files[0].parent)))
+    return [f"row-{n}" if name is None else name for n, name in enumerate(names)]
+
+
+def read_image_cells(path: Path, column: str) -> list[ImageCell]:
+    """Return what each cell of a column of encoded images says; it is read one row group at a time."""
+    cells: list[ImageCell] = []
+    with parquet(path, [column]) as file:
+        for group in range(file.metadata.num_row_groups):
+            for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
+                structs = pa.types.is_struct(chunk.type)
+                data = chunk.field("bytes") if structs else chunk
+                given = structs and chunk.type.get_field_index("path") >= 0
+                paths = chunk.field("path").to_pylist() if given else [None] * len(chunk)
+                keys = (hash_image(cell.as_buffer()) if cell.is_valid else None for cell in data)
+                cells += map(ImageCell, keys, paths)
+    return cells
+
+
+def name_cells(cells: Sequence[ImageCell], column: str, where: str) -> list[str | None]:
+    """Return the name of the image of each cell, None where it has neither content nor path.
+
+    It is the path where every image has its own, else the key of its content; the path of one that has no content.
+
+    Raises:
+        DataError: a path is no Unicode text.
+    """
+    images = {cell for cell in cells if cell.key or cell.path}
+    paths = {cell.path for cell in images}
+    distinct = len(images) == len({cell.key for cell in images}) == len(paths) and all(paths)
+    return [
+        cell.key
+        if cell.key and not distinct
+        else None
+        if cell.path is None
+        else checked_text(cell.path, column, where)
+        for cell in cells
+    ]
 
 
 def image_places(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
@@ -201,5 +230,6 @@ def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
     return schema
 
 
-def _hash(data: Any) -> str:
+def hash_image(data: Any) -> str:
+    """Return the key of an image's content."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()
