@@ -6,18 +6,18 @@ Such a release is a set of Parquet files that hold the images, or a list of rows
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from caramel.benchmarks.embedded_images import check_image_type, name_cells, read_image_cells
 from caramel.benchmarks.public_files import first_holding, parquet_files
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Comparisons, ImageFile
-from caramel.storage.fields import checked_text, text_field
+from caramel.storage.fields import text_field
 from caramel.storage.records import parquet, parquet_rows
 
 METRICS = ("i2t", "t2i", "group", "group_match")  # Winoground's text, image and group score, and GroupMatch
@@ -89,13 +89,6 @@ def cell_rows(
     return rows
 
 
-class ImageCell(NamedTuple):
-    """What a cell of a Parquet file says of its image: key of its content and its path, None where it has none."""
-
-    key: str | None
-    path: str | None
-
-
 def image_names(files: Sequence[Path], column: str) -> list[str]:
     """Return the name of each row's image over all files: equal names mean equal images.
 
@@ -104,42 +97,6 @@ def image_names(files: Sequence[Path], column: str) -> list[str]:
     cells = [cell for path in files for cell in read_image_cells(path, column)]
     names = name_cells(cells, column, repr(str(files[0].parent)))
     return [f"row-{n}" if name is None else name for n, name in enumerate(names)]
-
-
-def read_image_cells(path: Path, column: str) -> list[ImageCell]:
-    """Return what each cell of a column of encoded images says; it is read one row group at a time."""
-    cells: list[ImageCell] = []
-    with parquet(path, [column]) as file:
-        for group in range(file.metadata.num_row_groups):
-            for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
-                structs = pa.types.is_struct(chunk.type)
-                data = chunk.field("bytes") if structs else chunk
-                given = structs and chunk.type.get_field_index("path") >= 0
-                paths = chunk.field("path").to_pylist() if given else [None] * len(chunk)
-                keys = (hash_image(cell.as_buffer()) if cell.is_valid else None for cell in data)
-                cells += map(ImageCell, keys, paths)
-    return cells
-
-
-def name_cells(cells: Sequence[ImageCell], column: str, where: str) -> list[str | None]:
-    """Return the name of the image of each cell, None where it has neither content nor path.
-
-    It is the path where every image has its own, else the key of its content; the path of one that has no content.
-
-    Raises:
-        DataError: a path is no Unicode text.
-    """
-    images = {cell for cell in cells if cell.key or cell.path}
-    paths = {cell.path for cell in images}
-    distinct = len(images) == len({cell.key for cell in images}) == len(paths) and all(paths)
-    return [
-        cell.key
-        if cell.key and not distinct
-        else None
-        if cell.path is None
-        else checked_text(cell.path, column, where)
-        for cell in cells
-    ]
 
 
 def image_places(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
@@ -212,24 +169,5 @@ def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
     with parquet(path, images) as file:
         schema = file.schema_arrow
     for name in images:
-        kind = schema.field(name).type
-        if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-            fields = {field.name: field.type for field in kind}
-            kind, path_kind = fields["bytes"], fields.get("path", pa.null())
-            if not any(
-                is_so(path_kind) for is_so in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)
-            ):
-                raise DataError(
-                    f"{str(path)!r}: column {name!r} has a field 'path' that is {path_kind}, no text."
-                )
-        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-            raise DataError(
-                f"{str(path)!r}: column {name!r} must hold encoded images, as bytes or as a struct with a "
-                f"field 'bytes', not {kind}."
-            )
+        check_image_type(schema.field(name).type, name, repr(str(path)))
     return schema
-
-
-def hash_image(data: Any) -> str:
-    """Return the key of an image's content."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()
