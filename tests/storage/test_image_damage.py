@@ -59,6 +59,15 @@ def add_bad_profile(data: bytes) -> bytes:
     return data[:2] + b"\xff\xe2\x00\x12ICC_PROFILE\0\x05\x01ab" + data[2:]
 
 
+def pad_the_end(data: bytes) -> bytes:
+    return data[:-2] + bytes(2230) + data[-2:]
+
+
+def zero_the_end(data: bytes) -> bytes:
+    half = len(data) // 2
+    return data[:half] + bytes(3 * half) + data[-2:]
+
+
 def add_bytes_between_segments(data: bytes) -> bytes:
     return data[:20] + bytes(22) + data[20:]
 
@@ -69,11 +78,11 @@ FORMS: dict[str, dict[str, Any]] = {
     "restarts": {"restart_marker_rows": 1},
     "rgb": {"keep_rgb": True},
 }
-HEADERS = (state_odd_revision, state_no_range, add_bad_profile, add_bytes_between_segments)
+HEADERS = (state_odd_revision, state_no_range, add_bad_profile, add_bytes_between_segments, pad_the_end)
 
 
 @pytest.mark.parametrize("read", READERS)
-@pytest.mark.parametrize("damage", [close_after_half, zero_the_middle, join_two_halves])
+@pytest.mark.parametrize("damage", [close_after_half, zero_the_middle, zero_the_end, join_two_halves])
 @pytest.mark.parametrize("form", FORMS)
 def test_a_jpeg_that_lost_pixels_is_an_error_that_says_what_to_do(form, damage, read) -> None:
     damaged = damage(encode(**FORMS[form]))
@@ -123,6 +132,7 @@ def test_jpegs_as_people_have_them_are_read(read) -> None:
         encode() + b"bytes that a camera wrote behind the end",
         encode() + bytes(5000),
         encode(form="MPO", save_all=True, append_images=[PHOTOGRAPH]),
+        *(pad_the_end(encode(**options)) for options in FORMS.values()),
         encode()[:-2] + b"\xff" * 8 + b"\xff\xd9",
         encode(comment=b"x" * 100, icc_profile=b"y" * 3000),
     ):

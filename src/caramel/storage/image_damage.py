@@ -30,9 +30,9 @@ def check_jpeg(data: bytes) -> bool:
     try:
         _decode_strictly(data)
     except ValueError:
-        # Only a file's first warning is reported: one of a header must not hide one of the pixels.
+        # Only a file's first warning is reported: a harmless one must not hide one of the pixels.
         try:
-            _decode_strictly(_drop_metadata(data))
+            _decode_strictly(_drop_harmless_bytes(data))
         except ValueError as error:
             if str(error).startswith(_LOST_PIXELS):
                 raise
@@ -57,8 +57,8 @@ def _decode_strictly(data: bytes) -> None:
     simplejpeg.decode_jpeg(data, "GRAY", min_height=1, min_width=1, min_factor=8)
 
 
-def _drop_metadata(data: bytes) -> bytes:
-    """Return a JPEG with the same pixel data, whose header has tables and frame alone.
+def _drop_harmless_bytes(data: bytes) -> bytes:
+    """Return a JPEG with the same pixel data, whose header has tables and frame alone, without padding.
 
     Profiles, comments and what stands between the segments are dropped; the first scan of a file that is not
     progressive states the only range of coefficients that it can have. Colours may be taken for others.
@@ -72,9 +72,20 @@ def _drop_metadata(data: bytes) -> bytes:
         end = start + 2 + int.from_bytes(data[start + 2 : start + 4])
         segment = data[start:end]
         if marker == _SCAN:
-            return bytes(header) + (segment if progressive else segment[:-3] + b"\x00\x3f\x00") + data[end:]
+            scan = segment if progressive else segment[:-3] + b"\x00\x3f\x00"
+            return bytes(header) + scan + _drop_padding(data[end:])
         if marker not in _APPLICATION and marker != _COMMENT:
             header += segment
             progressive |= marker == _PROGRESSIVE
         start = end
     return data
+
+
+def _drop_padding(scans: bytes) -> bytes:
+    """Return scans without the zeros that some cameras write before the end of the image; one may be of the pixels.
+
+    Other bytes there stay: nothing tells them from pixels that lie behind a damage.
+    """
+    end = scans.find(b"\xff\xd9")
+    pixels = scans[: max(end, 0)].rstrip(b"\0")
+    return scans if end <= len(pixels) else pixels + b"\0" + scans[end:]
