@@ -170,11 +170,12 @@ def _described(
         subsets = [_with_type([part]) if part else []] * len(rows)
     ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
     images, unusable = _read_images(rows, source, places)
-    notes += unusable
-    if images is None:
+    if images is not None:
+        notes += unusable
+    else:
         images = [f"row {n}" for n in range(len(rows))]
         notes.append(
-            f"{source} names no images: each instance counts as an image of its own, and the "
+            f"{' '.join([*unusable, source])} names no images: each instance counts as an image of its own, and the "
             f"intervals are too short where images have several."
         )
     models = columns["model"]
