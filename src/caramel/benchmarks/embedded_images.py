@@ -14,6 +14,9 @@ from caramel.kinds.benchmark import ImageFile
 from caramel.storage.fields import brief, checked_text, stays_inside
 from caramel.storage.records import parquet
 
+_VERDICTS = frozenset(("true", "1", "1.0", "yes", "false", "0", "0.0", "no"))
+_EMPTY = frozenset(("", "nan", "none", "null"))
+
 
 class ImageCell(NamedTuple):
     """What a cell says of its image: key of its content and its path, None where it has none."""
@@ -69,6 +72,16 @@ def embed_values(values: Sequence[Any], column: str, where: str) -> list[Any]:
         value if cell is None else _reference(name, cell, None)
         for value, cell, name in zip(values, cells, names, strict=True)
     ]
+
+
+def check_no_verdicts(names: Sequence[object], column: str, where: str) -> None:
+    """Raise DataError where a column ``image`` holds true and false alone: the verdict on the images, of others' results."""
+    words = {str(name).strip().lower() for name in names} - _EMPTY
+    if column == "image" and words and words <= _VERDICTS:
+        raise DataError(
+            f"{where}: column {column!r} holds verdicts, such as {min(words)!r}, and no names of images. Call it "
+            f"'image_score' if it is the verdict on the images, 'image_id' if it names them."
+        )
 
 
 def is_encoded(kind: pa.DataType) -> bool:

@@ -605,6 +605,17 @@ def test_of_several_columns_of_images_the_first_that_holds_some_counts(tmp_path:
     assert found["image_id"].tolist() == ["a.jpg", "b.jpg"]
 
 
+@pytest.mark.parametrize("forms", [(0, 1), ("True", "False"), (True, False), ("yes", "")])
+def test_a_column_of_verdicts_that_is_called_image_names_no_images(tmp_path: Path, forms: Any) -> None:
+    for suffix in ("csv", "jsonl"):
+        with pytest.raises(
+            DataError, match=r"column 'image' holds verdicts, such as .* Call it 'image_score'"
+        ):
+            read_rows(put(tmp_path, f"mine.{suffix}", named([*forms] * 3)))
+    found = read_rows(put(tmp_path, "mine.csv", named([0, 1, 0], "image_id"))).rows
+    assert found["image_id"].tolist() == ["0", "1", "0"]
+
+
 def test_a_folder_that_holds_none_of_the_images_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "COCO_a.jpg").write_bytes(PICTURE)

@@ -9,7 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.benchmarks.embedded_images import ImageReference, embed_values, read_embedded_images
+from caramel.benchmarks.embedded_images import (
+    ImageReference,
+    check_no_verdicts,
+    embed_values,
+    read_embedded_images,
+)
 from caramel.errors import DataError
 from caramel.storage.fields import brief, checked_name, checked_text, stays_inside
 from caramel.storage.keys import text_key
@@ -162,6 +167,7 @@ def _read_images(rows: Rows, column: str, source: str) -> list[ImageReference | 
         DataError: a value is no image, or a name is of a file outside of the folder.
     """
     values = embed_values([row.get(column) for _, row in rows], column, source)
+    check_no_verdicts(values, column, source)
     images: list[ImageReference | None] = []
     for value, (where, _) in zip(values, rows, strict=True):
         image = value if isinstance(value, ImageReference) else None

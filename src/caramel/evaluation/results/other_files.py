@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
-from caramel.benchmarks.embedded_images import ImageReference, embed_values
+from caramel.benchmarks.embedded_images import ImageReference, check_no_verdicts, embed_values
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.errors import DataError
 from caramel.evaluation.results.contradictions import check_ranks, check_subtype, check_verdicts
@@ -34,10 +34,9 @@ from caramel.evaluation.results.summary import MACRO
 from caramel.storage.fields import brief, checked_text
 from caramel.tables import SUBTYPES
 
-IMAGE = "image"  # of names; others call the verdict on the images so
 NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
     "instance_id": ("instance_id", "id"),
-    "image_id": ("image_id", "filename", IMAGE),
+    "image_id": ("image_id", "filename", "image"),
     "model": ("model",),
 }
 SUBSETS = ("subsets", "subset", "type", "subtype", "split", "category")  # all that are there
@@ -212,11 +211,7 @@ def _read_images(
         names = [value.name if isinstance(value, ImageReference) else value for value in values]
         if all(_is_empty(name) for name in names):
             continue
-        if column == IMAGE and all(_is_empty(name) or str(name).strip().lower() in TRUTH for name in names):
-            raise DataError(
-                f"{source}: column {column!r} holds verdicts, such as {brief(names[0])}, and no names of images. Call it "
-                f"'image_score' if it is the verdict on the images, 'image_id' if it names them."
-            )
+        check_no_verdicts(names, column, source)
         wrong = next((n for n, name in enumerate(names) if not _is_image(name)), None)
         if wrong is None:
             texts = [checked_text(str(name), "image", at) for name, at in zip(names, places, strict=True)]
