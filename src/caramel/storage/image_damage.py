@@ -46,7 +46,7 @@ def check_png(data: bytes) -> None:
     while start + 12 <= len(data):
         end = start + 8 + int.from_bytes(view[start : start + 4])
         checksum = int.from_bytes(view[end : end + 4])
-        if view[start + 4 : start + 8] == b"IDAT" and zlib.crc32(view[start + 4 : end]) != checksum:
+        if data[start + 4 : start + 8] == b"IDAT" and zlib.crc32(view[start + 4 : end]) != checksum:
             raise ValueError(f"the pixels at byte {start} (IDAT) do not match their checksum")
         start = end + 4
 

@@ -205,7 +205,7 @@ def _read_images(
     Raises:
         DataError: a column holds verdicts, as of the image score, or a name that no table can hold.
     """
-    notes = []
+    notes: list[str] = []
     for column in (name for name in NAMES["image_id"] if name in rows.columns):
         values = embed_values(list(rows[column]), column, source)
         names = [value.name if isinstance(value, ImageReference) else value for value in values]
