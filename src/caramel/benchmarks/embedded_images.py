@@ -114,7 +114,8 @@ def read_image_cells(path: Path, column: str) -> list[ImageCell]:
                 data = chunk.field("bytes") if structs else chunk
                 has_path = structs and chunk.type.get_field_index("path") >= 0
                 paths = chunk.field("path").to_pylist() if has_path else [None] * len(chunk)
-                keys = (hash_image(cell.as_buffer()) if cell.is_valid else None for cell in data)
+                buffers = (cell.as_buffer() for cell in data)  # None of a cell that is null
+                keys = (hash_image(buffer) if buffer and buffer.size else None for buffer in buffers)
                 cells += map(ImageCell, keys, paths)
     return cells
 

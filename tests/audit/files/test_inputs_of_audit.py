@@ -510,15 +510,16 @@ def named(images: list[Any], column: str = "image") -> Rows:
 
 
 def test_images_in_a_table_with_named_columns_are_named_by_their_content(tmp_path: Path) -> None:
-    rows = named([cell(b"a"), cell(b"b"), cell(b"a"), None])
+    rows = named([cell(b"a"), cell(b"b"), cell(b"a"), None, cell(b"")])
     found = read_rows(put(tmp_path, "mine.parquet", [row | {"negative_image": PICTURE} for row in rows]))
-    first, second, third, none = found.rows["image_id"]
+    first, second, third, none, empty = found.rows["image_id"]
     assert first == third != second
     assert none.startswith("caption-")
+    assert empty.startswith("caption-")
     keys = [key for key in found.rows["image"] if key is not None]
     assert encoded([found.images[key] for key in keys]) == [b"a", b"b", b"a"]
-    assert found.rows["image"].isna().tolist() == [False, False, False, True]
-    assert encoded([found.images[key] for key in found.rows["negative_image"]]) == [PICTURE] * 4
+    assert found.rows["image"].isna().tolist() == [False, False, False, True, True]
+    assert encoded([found.images[key] for key in found.rows["negative_image"]]) == [PICTURE] * 5
 
 
 def test_they_are_named_by_their_paths_where_each_has_its_own(tmp_path: Path) -> None:
