@@ -182,6 +182,14 @@ def test_compare_of_frames_is_that_of_the_command_on_their_files(tmp_path: Path)
     assert seeds["seeds_a"].tolist() == [2] * len(seeds)
 
 
+def test_what_an_audit_does_not_ask_of_images_is_a_warning(tmp_path: Path) -> None:
+    rows = captions()
+    rows = rows.assign(image=[f"{n}.png" for n in range(len(rows))])
+    (tmp_path / "0.png").touch()
+    with pytest.warns(UserWarning, match=f"0 of {len(rows)} rows .* nothing is asked of the images"):
+        caramel.audit_captions(rows, scorers=["length"], folds=2, images=tmp_path)
+
+
 def test_an_audit_of_a_frame_is_that_of_the_command_on_its_file(tmp_path: Path) -> None:
     captions().to_csv(tmp_path / "rows.csv", index=False)
     scorers = ["casing", "length"]

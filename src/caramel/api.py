@@ -6,6 +6,7 @@ imported when they are called.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -234,7 +235,8 @@ def audit_captions(
         ``defects``, ``giveaways`` and the rest; as text, what ``caramel.report.audit_text.audit_text`` makes of it.
 
     Raises:
-        DataError: a column is missing, a value is not text, an id stands twice, or there is too little to attack.
+        DataError: a column is missing, a value is not text, an id stands twice, there is too little to attack, or the
+            folder holds none of the images.
         BackendError: there is no scorer of that name.
         ConfigError: an argument is out of range.
 
@@ -250,8 +252,11 @@ def audit_captions(
 
     _check("folds", folds, 2, None)
     _check("seed", seed, 0, None)
+    audited = rows_of(frame, images=None if images is None else Path(images))
+    for note in audited.notes:
+        warnings.warn(note, stacklevel=2)
     return audit_data_set(
-        rows_of(frame, images=None if images is None else Path(images)),
+        audited,
         scorers=_names("scorers", scorers) or default_scorers(encoder),
         folds=folds,
         seed=seed,

@@ -149,6 +149,8 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
         ("corpus.jsonl", b'{"caption": "a"}\n{"text": "b"}\n', "line 2 has no field 'caption'"),
         ("corpus.jsonl", b'{"caption": 4}\n', "line 1: field 'caption' must be text, not 4"),
         ("corpus.jsonl", b"[1]\n", "must be an object"),
+        ("corpus.jsonl", b'{"caption": null}\n{"caption": " "}\n', "holds no text in column 'caption'"),
+        ("corpus.csv", b"caption,text\n,a cat\n", "holds no text in column 'caption'"),
         ("corpus.jsonl", b"{nothing\n", "not valid JSON"),
         ("corpus.parquet", b"nothing", "no Parquet file"),
         ("corpus.doc", b"", "no known format"),

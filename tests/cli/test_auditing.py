@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +51,37 @@ def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Cal
     texts = {"audit.json", "audit.html", "statistics.csv", "badge.svg", "badge.md"}
     assert files == texts | {"rows.parquet", "pairs.parquet"}
     assert json.loads(Path("audit", "audit.json").read_text())["best_blind_attacker"]["overall"]["micro"] == 1
+
+
+def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_are_noted(call: Call) -> None:
+    Path("images").mkdir()
+    command = [
+        str(Path(sys.executable).with_name("caramel")),
+        "audit",
+        "bench",
+        "--out",
+        "audit",
+        "--scorer",
+        "casing",
+    ]
+    for name, code, message in (
+        (
+            "other.jpg",
+            1,
+            "'images' holds none of the images of the audited rows; they are called:\n  - '0.jpg'",
+        ),
+        (
+            "0.jpg",
+            0,
+            "0 of 30 rows of 'bench' have both an image and a negative image in 'images': nothing is",
+        ),
+    ):
+        Path("images", name).touch()
+        run = subprocess.run(
+            [*command, "--images", "images"], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert run.returncode == code
+        assert message in run.stderr
 
 
 def test_a_broken_threshold_is_said_and_is_exit_code_one(call: Call) -> None:

@@ -152,6 +152,12 @@ def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_pa
 def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) -> None:
     empty = tmp_path / "empty.csv"
     empty.write_text("caption\n")
-    for path, said in ((empty, "holds no caption"), (tmp_path / "c.xml", "must be a file of captions")):
+    several = tmp_path / "several.jsonl"
+    several.write_text('{"caption": "a dog"}\n{"caption": ["a dog", "a cat"]}\n')
+    for path, said in (
+        (empty, "holds no caption"),
+        (tmp_path / "c.xml", "must be a file of captions"),
+        (several, r"line 2: field 'caption' must be text, not \['a dog', 'a cat'\]"),
+    ):
         with pytest.raises(DataError, match=said):
             build(path, ATOMS, column="caption", folder=tmp_path / "out")

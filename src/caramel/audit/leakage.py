@@ -49,7 +49,7 @@ def leakage(
         seed: of the hash functions.
 
     Raises:
-        DataError: the file is missing, broken, of no known format, or lacks the column.
+        DataError: the file is missing, broken, of no known format, or lacks the column or texts in it.
     """
     keys = [" ".join(words_only(text)) for text in texts]
     distinct = sorted({key for key in keys if key})
@@ -119,7 +119,19 @@ def _rows(path: Path, column: str) -> Iterator[str | None]:
     if path.suffix == ".txt":
         return (line.strip() for line in text_lines(path))
     rows = json_lines(path) if path.suffix == ".jsonl" else COLUMNAR[path.suffix](path, [column])
-    return (optional_text(row, column, where) for where, row in rows)
+    return _check_some(path, column, (optional_text(row, column, where) for where, row in rows))
+
+
+def _check_some(path: Path, column: str, texts: Iterator[str | None]) -> Iterator[str | None]:
+    """Yield the texts; a DataError at their end if there was none: nothing would stand in such a corpus."""
+    is_empty = True
+    for text in texts:
+        is_empty = is_empty and not (text and text.strip())
+        yield text
+    if is_empty:
+        raise DataError(
+            f"The corpus {str(path)!r} holds no text in column {column!r}. Name the column that does."
+        )
 
 
 COLUMNAR = {".csv": csv_rows, ".parquet": parquet_rows}

@@ -6,18 +6,18 @@ Such a release is a set of Parquet files that hold the images, or a list of rows
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from caramel.benchmarks.embedded_images import check_image_type, name_cells, read_image_cells
 from caramel.benchmarks.public_files import first_holding, parquet_files
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Comparisons, ImageFile
-from caramel.storage.fields import checked_text, text_field
+from caramel.storage.fields import text_field
 from caramel.storage.records import parquet, parquet_rows
 
 METRICS = ("i2t", "t2i", "group", "group_match")  # Winoground's text, image and group score, and GroupMatch
@@ -92,25 +92,11 @@ def cell_rows(
 def image_names(files: Sequence[Path], column: str) -> list[str]:
     """Return the name of each row's image over all files: equal names mean equal images.
 
-    It is the path that the release gives where every image has its own, else a hash of its content. The
-    column is read one row group at a time. An image that is missing is named by its row.
+    See ``name_cells``. An image that is missing is named by its row.
     """
-    keys: list[str] = []
-    paths: list[str | None] = []
-    for path in files:
-        with parquet(path, [column]) as file:
-            for group in range(file.metadata.num_row_groups):
-                for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
-                    structs = pa.types.is_struct(chunk.type)
-                    data = chunk.field("bytes") if structs else chunk
-                    given = structs and chunk.type.get_field_index("path") >= 0
-                    paths += chunk.field("path").to_pylist() if given else [None] * len(chunk)
-                    for cell in data:
-                        keys.append(_hash(cell.as_buffer()) if cell.is_valid else f"row-{len(keys)}")
-    pairs = set(zip(keys, paths, strict=True))
-    if len(pairs) == len(set(keys)) == len(set(paths)) and all(paths):
-        return [checked_text(str(name), column, repr(str(files[0].parent))) for name in paths]
-    return keys
+    cells = [cell for path in files for cell in read_image_cells(path, column)]
+    names = name_cells(cells, column, repr(str(files[0].parent)))
+    return [f"row-{n}" if name is None else name for n, name in enumerate(names)]
 
 
 def image_places(release: Path, images: Path, folders: Sequence[str]) -> list[Path]:
@@ -183,23 +169,5 @@ def _schema(path: Path, images: Sequence[str]) -> pa.Schema:
     with parquet(path, images) as file:
         schema = file.schema_arrow
     for name in images:
-        kind = schema.field(name).type
-        if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
-            fields = {field.name: field.type for field in kind}
-            kind, path_kind = fields["bytes"], fields.get("path", pa.null())
-            if not any(
-                is_so(path_kind) for is_so in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)
-            ):
-                raise DataError(
-                    f"{str(path)!r}: column {name!r} has a field 'path' that is {path_kind}, no text."
-                )
-        if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
-            raise DataError(
-                f"{str(path)!r}: column {name!r} must hold encoded images, as bytes or as a struct with a "
-                f"field 'bytes', not {kind}."
-            )
+        check_image_type(schema.field(name).type, name, repr(str(path)))
     return schema
-
-
-def _hash(data: Any) -> str:
-    return hashlib.blake2b(data, digest_size=8).hexdigest()

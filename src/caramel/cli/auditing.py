@@ -135,8 +135,8 @@ def audit(
     keep_inputs([out / name for name in (*written.FILES, PAGE, STATISTICS)], inputs)
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
-    if found.left_out:
-        say(found.left_out, err=True)
+    for note in found.notes:
+        say(note, err=True)
     result = audit_data_set(
         found,
         scorers=scorers or default_scorers(encoder),

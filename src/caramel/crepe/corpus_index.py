@@ -24,6 +24,7 @@ from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import GRAPH_PARSERS
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.parallel import sharded_map
+from caramel.storage.fields import optional_text
 from caramel.storage.files import write_atomically
 from caramel.storage.records import csv_rows, json_lines, parquet, parquet_rows, text_lines
 
@@ -202,8 +203,9 @@ def _captions(path: Path, column: str) -> Iterator[str]:
     for where, row in rows:
         if not isinstance(row, dict) or column not in row:
             raise DataError(f"{where} has no field {column!r}.")
-        if isinstance(row[column], str) and row[column].strip():
-            yield row[column]
+        text = optional_text(row, column, where)
+        if text is not None and text.strip():
+            yield text
 
 
 def _merge(parts: Sequence[Path], out: Path) -> None:

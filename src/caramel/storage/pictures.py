@@ -11,6 +11,7 @@ A picture is read as this field reads it, with two differences that are named he
     EXIF           a picture is turned upright, as ``datasets`` and every viewer do: so it was seen by those who wrote
                    its captions, and so are boxes in it. open_clip and torchvision would leave it as it is stored.
 
+A file that is damaged is an error, and never a picture of which a part is grey; see ``image_damage``.
 Pictures of more pixels than ``CARAMEL_MAX_PIXELS`` are refused before they are decoded: a file of a few kilobytes
 can hold gigabytes.
 """
@@ -29,10 +30,12 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import ConfigError, DataError
+from caramel.storage.image_damage import check_jpeg, check_png
 
 if TYPE_CHECKING:
     from PIL import Image
 
+JPEGS = ("JPEG", "MPO")  # what Pillow calls them; MPO is a JPEG with further ones behind it
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM")  # no other decoder is ever started
 LIMIT = "CARAMEL_MAX_PIXELS"
 MAX_PIXELS = 89_478_485  # unless the environment says otherwise; from here on Pillow warns
@@ -95,7 +98,9 @@ def opened(data: bytes, name: str) -> Iterator[Image.Image]:
             f"set {LIMIT} to at most {MOST_PIXELS:,}."
         ) from error
     except _BROKEN as error:
-        raise DataError(f"Image {name!r} does not decode ({len(data)} bytes): {error}") from error
+        raise DataError(
+            f"Image {name!r} does not decode ({len(data)} bytes): {error}. Replace the file, or leave out its rows."
+        ) from error
 
 
 def open_picture(data: bytes, name: str) -> Image.Image:
@@ -103,6 +108,10 @@ def open_picture(data: bytes, name: str) -> Image.Image:
     from PIL import ImageOps
 
     with opened(data, name) as image:
+        if image.format in JPEGS:
+            check_jpeg(data)
+        elif image.format == "PNG":
+            check_png(data)
         upright = ImageOps.exif_transpose(image)
         return (_eight_bits(upright, image) if _is_deep(image) else upright).convert("RGB")
 
@@ -113,11 +122,8 @@ def check_picture(data: bytes, name: str) -> tuple[int, int]:
     A JPEG is decoded whole, but to an eighth of its size: it shows damage in a third of the time.
     """
     with opened(data, name) as image:
-        if image.format == "JPEG":
-            size = image.size[::-1] if image.getexif().get(ORIENTATION) in _TURNED else image.size
-            image.draft("RGB", (1, 1))
-            image.load()
-            return size
+        if image.format in JPEGS and check_jpeg(data):
+            return image.size[::-1] if image.getexif().get(ORIENTATION) in _TURNED else image.size
     return open_picture(data, name).size
 
 

@@ -7,14 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 from stored_images import stored
 
 from caramel import tables
 from caramel.audit.files.formats import SIGNS
-from caramel.audit.files.inputs_of_audit import COLUMNS, read_rows
+from caramel.audit.files.inputs_of_audit import COLUMNS, read_rows, rows_of
 from caramel.audit.set_statistics import set_statistics
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
@@ -501,11 +503,149 @@ def test_rows_of_two_data_sets_that_name_no_image_are_of_one_only_where_they_say
     assert mine["image_id"].isin(other["image_id"]).tolist() == [False, True]
 
 
-def test_pictures_in_a_table_with_named_columns_are_left_out(tmp_path: Path) -> None:
-    row = {"caption": DOG, "negative_caption": CAT, "image": cell(), "negative_image": PICTURE}
-    found = read_rows(put(tmp_path, "mine.parquet", [row])).rows
-    assert found[["pair_id", "image", "negative_image"]].to_numpy().tolist() == [["row-0", None, None]]
-    assert found["image_id"].str.startswith("caption-").all()
+def named(images: list[Any], column: str = "image") -> Rows:
+    return [
+        {"caption": f"{DOG} {n}", "negative_caption": CAT, column: image} for n, image in enumerate(images)
+    ]
+
+
+def test_images_in_a_table_with_named_columns_are_named_by_their_content(tmp_path: Path) -> None:
+    rows = named([cell(b"a"), cell(b"b"), cell(b"a"), None, cell(b"")])
+    found = read_rows(put(tmp_path, "mine.parquet", [row | {"negative_image": PICTURE} for row in rows]))
+    first, second, third, none, empty = found.rows["image_id"]
+    assert first == third != second
+    assert none.startswith("caption-")
+    assert empty.startswith("caption-")
+    keys = [key for key in found.rows["image"] if key is not None]
+    assert encoded([found.images[key] for key in keys]) == [b"a", b"b", b"a"]
+    assert found.rows["image"].isna().tolist() == [False, False, False, True, True]
+    assert encoded([found.images[key] for key in found.rows["negative_image"]]) == [PICTURE] * 5
+
+
+def test_they_are_named_by_their_paths_where_each_has_its_own(tmp_path: Path) -> None:
+    one, two = ({"bytes": data, "path": f"{data.decode()}.jpg"} for data in (b"a", b"b"))
+    found = read_rows(put(tmp_path, "mine.parquet", named([one, two, one]))).rows
+    assert found["image_id"].tolist() == ["a.jpg", "b.jpg", "a.jpg"]
+    one["path"] = two["path"]
+    found = read_rows(put(tmp_path, "mine.parquet", named([one, two, one]))).rows
+    assert found["image_id"].nunique() == 2
+    assert "b.jpg" not in {*found["image_id"]}
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "jsonl"])
+def test_an_image_without_bytes_is_the_file_that_its_path_names(tmp_path: Path, suffix: str) -> None:
+    (tmp_path / "a.jpg").write_bytes(PICTURE)
+    cells = [{"bytes": None, "path": path} for path in ("a.jpg", "/elsewhere/b.jpg", "a.jpg")]
+    if suffix == "parquet":
+        kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+        table = pa.Table.from_pylist(named(cells))
+        table = table.set_column(table.schema.get_field_index("image"), "image", pa.array(cells, kind))
+        pq.write_table(table, tmp_path / "mine.parquet")
+        path = tmp_path / "mine.parquet"
+    else:
+        path = put(tmp_path, "mine.jsonl", named(cells))
+    found = read_rows(path)
+    assert found.rows["image_id"].tolist() == ["a.jpg", "/elsewhere/b.jpg", "a.jpg"]
+    assert found.rows["image"].isna().tolist() == [False, True, False]
+    assert encoded([found.images[found.rows["image"][0]]]) == [PICTURE]
+
+
+def test_images_in_a_frame_are_named_as_in_a_file(tmp_path: Path) -> None:
+    cells = [cell(b"a"), cell(b"b"), cell(b"a"), None]
+    in_file = read_rows(put(tmp_path, "mine.parquet", named(cells))).rows
+    in_frame = rows_of(pd.DataFrame(named(cells))).rows
+    assert in_frame["image_id"].tolist() == in_file["image_id"].tolist()
+
+
+@pytest.mark.parametrize("column", ["image", "image_id", "filename", "negative_image"])
+@pytest.mark.parametrize(
+    "text", ["<PIL.JpegImagePlugin.JpegImageFile image mode=RGB size=5x3 at 0x7F12AB>", "[[[0 1]\n [2 3]]]"]
+)
+def test_what_python_writes_of_an_image_in_memory_is_no_name_of_it(
+    tmp_path: Path, column: str, text: str
+) -> None:
+    for suffix in ("csv", "jsonl", "json", "parquet"):
+        path = put(tmp_path, f"mine.{suffix}", named([text], column))
+        with pytest.raises(
+            DataError, match=rf"column '{column}' must be text, not .* Write the names of the images"
+        ):
+            read_rows(path)
+
+
+def test_an_image_in_memory_in_a_frame_is_an_error_that_says_what_to_do() -> None:
+    image = Image.new("RGB", (2, 2))
+    with pytest.raises(DataError, match=r"row 0: column 'image' must be text, not <PIL.*decode=False"):
+        rows_of(pd.DataFrame(named([image])))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("image", [1, 2]),
+        ("image", {"url": "x"}),
+        ("image_id", [["a"]]),
+        ("negative_image", {"height": 3}),
+        ("type", ["swap"]),
+        ("id", {"number": 3}),
+        ("subtype", b"swap"),
+        ("caption2", [DOG]),
+        ("split", [0]),
+    ],
+)
+def test_a_known_column_of_another_type_is_an_error_and_not_left_out(
+    tmp_path: Path, column: str, value: Any
+) -> None:
+    path = put(tmp_path, "mine.parquet", named([value], column))
+    with pytest.raises(DataError, match=rf"column '{column}' must .*rename the column"):
+        read_rows(path)
+
+
+def test_of_several_columns_of_images_the_first_that_holds_some_counts(tmp_path: Path) -> None:
+    rows = [row | {"image_id": "", "filename": None} for row in named(["a.jpg", "b.jpg"])]
+    found = read_rows(put(tmp_path, "mine.jsonl", rows)).rows
+    assert found["image_id"].tolist() == ["a.jpg", "b.jpg"]
+
+
+@pytest.mark.parametrize("forms", [(0, 1), ("True", "False"), (True, False), ("yes", "")])
+def test_a_column_of_verdicts_that_is_called_image_names_no_images(tmp_path: Path, forms: Any) -> None:
+    for suffix in ("csv", "jsonl"):
+        with pytest.raises(
+            DataError, match=r"column 'image' holds verdicts, such as .* Call it 'image_score'"
+        ):
+            read_rows(put(tmp_path, f"mine.{suffix}", named([*forms] * 3)))
+    found = read_rows(put(tmp_path, "mine.csv", named([0, 1, 0], "image_id"))).rows
+    assert found["image_id"].tolist() == ["0", "1", "0"]
+
+
+def test_a_folder_that_holds_none_of_the_images_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "COCO_a.jpg").write_bytes(PICTURE)
+    rows = named(["a.jpg", "b.jpg"])
+    with pytest.raises(
+        DataError, match=r"elsewhere' holds none of the images .*\n  - 'a.jpg'\n(.*\n)+.*Give the folder"
+    ):
+        read_rows(put(tmp_path, "mine.csv", rows), images=tmp_path / "elsewhere")
+    with pytest.raises(DataError, match="elsewhere' holds none of the images"):
+        rows_of(pd.DataFrame(rows), images=tmp_path / "elsewhere")
+    sugarcrepe(tmp_path / "sugarcrepe")
+    with pytest.raises(DataError, match="elsewhere' holds none of the images"):
+        read_rows(tmp_path / "sugarcrepe", images=tmp_path / "elsewhere")
+
+
+def test_rows_whose_images_are_not_looked_at_are_counted(tmp_path: Path) -> None:
+    rows = [row | {"negative_image": f"n{n}.jpg"} for n, row in enumerate(named(["a.jpg", "b.jpg"]))]
+    path = put(tmp_path, "mine.csv", rows)
+    assert read_rows(path).notes == ()
+    (tmp_path / "a.jpg").write_bytes(PICTURE)
+    (note,) = read_rows(path, images=tmp_path).notes
+    assert note.startswith("0 of 2 rows")
+    assert note.endswith("nothing is asked of the images.")
+    (tmp_path / "n0.jpg").write_bytes(PICTURE)
+    (note,) = read_rows(path, images=tmp_path).notes
+    assert note.startswith("1 of 2 rows")
+    for name in ("b.jpg", "n1.jpg"):
+        (tmp_path / name).write_bytes(PICTURE)
+    assert read_rows(path, images=tmp_path).notes == ()
 
 
 @pytest.mark.parametrize(

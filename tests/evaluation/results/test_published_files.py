@@ -191,6 +191,46 @@ def test_addresses_in_memory_are_no_images(tmp_path: Path) -> None:
     assert read_scores(path, PAIRS).rows["image_id"].nunique() == 12
     (note,) = metrics_of([path], PAIRS, bootstrap=100, seed=0).attrs["notes"]
     assert "names no images" in note
+    assert "row 1 (line 2): '<PIL.JpegImagePlugin" in note
+    assert "in column 'image' is no name of an image" in note
+    named = write_csv(tmp_path / "n.csv", [row | {"filename": "a.jpg"} for row in released()])
+    assert read_scores(named, PAIRS).rows["image_id"].unique().tolist() == ["a.jpg"]
+
+
+def test_a_column_of_images_that_does_not_count_is_noted_beside_one_that_does(tmp_path: Path) -> None:
+    rows = [{"image_id": name, "image": f"{n}.jpg", "correct": 1} for n, name in enumerate(["a", "", "b"])]
+    found = read_scores(write_csv(tmp_path / "m.csv", rows), SUGARCREPE)
+    assert found.rows["image_id"].tolist() == ["0.jpg", "1.jpg", "2.jpg"]
+    (note,) = found.notes
+    assert "'' in column 'image_id' is no name of an image" in note
+
+
+@pytest.mark.parametrize(
+    "forms", [("0", "1"), ("True", "False"), ("yes", "no"), (1, 0), (True, False), (1.0, 0.0)]
+)
+def test_a_column_of_verdicts_that_is_called_image_is_an_error(
+    tmp_path: Path, forms: tuple[Any, Any]
+) -> None:
+    rows = pd.DataFrame({"image": forms * 10, "group": [True, False] * 10})
+    if isinstance(forms[0], str):
+        path = write_csv(tmp_path / "m.csv", rows.to_dict("records"))
+    else:
+        rows.to_parquet(path := tmp_path / "m.parquet")
+    with pytest.raises(DataError, match=r"column 'image' holds verdicts, such as .* Call it 'image_score'"):
+        metrics_of([path], PAIRS, bootstrap=100, seed=0)
+    named = rows.rename(columns={"image": "image_score"})
+    named.to_parquet(tmp_path / "n.parquet")
+    assert values([tmp_path / "n.parquet"], PAIRS).loc[("n", "all", "t2i"), "value"] == 0.5
+
+
+@pytest.mark.parametrize("path", [None, "same.jpg"])
+def test_images_in_a_file_of_results_are_named_by_their_content(tmp_path: Path, path: str | None) -> None:
+    images = [{"bytes": data, "path": path} for data in (b"a", b"b", b"a")]
+    pq.write_table(pa.table({"image": images, "correct": [1, 0, 1]}), tmp_path / "m.parquet")
+    found = read_scores(tmp_path / "m.parquet", SUGARCREPE)
+    first, second, third = found.rows["image_id"]
+    assert first == third != second
+    assert found.notes == ()
 
 
 def test_images_are_the_clusters(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from caramel.errors import DataError
@@ -74,6 +75,15 @@ def test_verdicts_without_answers_may_end_with_their_accuracy_too(tmp_path: Path
     (tmp_path / "m-swap_obj.json").write_text(json.dumps({**rows, "accuracy": "high"}))
     with pytest.raises(DataError, match="'accuracy' must be an object of fields, not 'high'"):
         values([tmp_path / "m-swap_obj.json"])
+
+
+def test_answers_that_a_table_holds_as_text_are_an_error_and_not_left_out(tmp_path: Path) -> None:
+    frame = pd.DataFrame([row(n, True, first=True) for n in range(3)])
+    frame.to_csv(tmp_path / "m.csv", index=False)
+    with pytest.raises(
+        DataError, match=r"row 1 .* field 'answer' must be an object with fields, not \"\{'free"
+    ):
+        values([tmp_path / "m.csv"])
 
 
 def test_both_orders_of_the_options_are_one_result_per_instance(tmp_path: Path) -> None:

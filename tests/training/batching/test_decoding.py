@@ -52,13 +52,14 @@ def said(read: Callable[[bytes, str], Image.Image], data: bytes) -> Any:
 
 @pytest.fixture
 def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A list that grows with each JPEG that simplejpeg decodes."""
+    """A list that grows with each JPEG that simplejpeg decodes in its full size."""
     found: list[int] = []
     decode = simplejpeg.decode_jpeg
 
-    def counted(data: bytes, *args: Any) -> Any:
-        found.append(len(data))
-        return decode(data, *args)
+    def counted(data: bytes, *args: Any, **scaled: Any) -> Any:
+        if not scaled:
+            found.append(len(data))
+        return decode(data, *args, **scaled)
 
     monkeypatch.setattr(simplejpeg, "decode_jpeg", counted)
     return found

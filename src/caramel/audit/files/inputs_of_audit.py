@@ -57,13 +57,13 @@ class AuditRows:
             ``images``, None where the data set has no such image or it is not at hand.
         format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
         images: the images that are at hand; ``image_files.encoded`` reads them.
-        left_out: what of a benchmark's files asks nothing, in a line; empty: nothing.
+        notes: what of the data set is not looked at, a line each.
     """
 
     rows: pd.DataFrame
     format: str
     images: Mapping[str, ImageFile]
-    left_out: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def read_rows(path: Path, *, images: Path | None = None, name: str | None = None) -> AuditRows:
@@ -80,13 +80,14 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
 
     Raises:
         DataError: there is nothing at ``path``, nothing of a known format (the message lists what was looked
-            for) or several formats; or the data are broken, or have no hard negatives.
+            for) or several formats; or the data are broken, or have no hard negatives; or ``images`` holds none
+            of their images.
     """
     path = Path(path)
     if not path.exists():
         raise DataError(f"{str(path)!r} does not exist. Give the folder or file of a data set.")
     folder = images or (path if path.is_dir() else path.parent)
-    left_out = ""
+    notes: tuple[str, ...] = ()
     if path.is_dir():
         found = detected(path, name)
         if found in READERS:
@@ -94,7 +95,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         else:
             task = BENCHMARKS[found].read(path, folder)
             rows, files = _benchmark_rows(found, task, repr(str(path)))
-            left_out = rejects_text(rejects, found) if (rejects := rejects_of(task)) else ""
+            notes = (rejects_text(rejects, found),) if (rejects := rejects_of(task)) else ()
     elif path.suffix == ".json" and path.stem in SUBTYPES:
         found = SUGARCREPE
         rows, files = _sugarcrepe(path, folder)
@@ -108,7 +109,8 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         raise DataError(f"{str(path)!r} is of no known format.\n{looked_for()}")
     if found == SUGARCREPE and rows["caption2"].notna().all():
         found = SUGARCREPE_PP
-    return AuditRows(_checked(rows, repr(str(path))), found, files, left_out)
+    notes += () if images is None else _note_images(rows, files, images, repr(str(path)))
+    return AuditRows(_checked(rows, repr(str(path))), found, files, notes)
 
 
 def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
@@ -119,15 +121,18 @@ def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
         images: folder of the images; None: they are not looked at.
 
     Raises:
-        DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, or an
-            image lies outside of the folder.
+        DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, an
+            image lies outside of the folder, or the folder holds none.
     """
     plain = named_only(frame).astype(object)
     records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
     places = [f"{FRAME}, row {label!r}" for label in frame.index]
     rows = completed(list(plain.columns), list(zip(places, records, strict=True)), FRAME)
-    located, files = _located(rows, images) if images else (rows.assign(image=None, negative_image=None), {})
-    return AuditRows(_checked(located, FRAME), NAMED, files)
+    if images is None:
+        return AuditRows(_checked(rows.assign(image=None, negative_image=None), FRAME), NAMED, {})
+    located, files = _located(rows, images)
+    notes = _note_images(located, files, images, FRAME)
+    return AuditRows(_checked(located, FRAME), NAMED, files, notes)
 
 
 Found = tuple[pd.DataFrame, dict[str, ImageFile]]
@@ -186,16 +191,41 @@ def _named(path: Path, images: Path) -> Found:
 
 
 def _located(rows: pd.DataFrame, images: Path) -> Found:
-    """Return rows whose columns of images are names in a folder with the keys of those that are at hand."""
-    files = _at_hand(
-        ImageFile(str(images / name))
+    """Return rows whose images are in files, or named in a folder, with the keys of those that are at hand."""
+    columns = {
+        column: [ImageFile(str(images / name)) if isinstance(name, str) else name for name in rows[column]]
         for column in ("image", "negative_image")
-        for name in dict.fromkeys(rows[column].dropna())
+    }
+    files = _at_hand(
+        dict.fromkeys(file for column in columns.values() for file in column if file is not None)
     )
-    for column in ("image", "negative_image"):
-        keys = [str(images / name) if isinstance(name, str) else None for name in rows[column]]
+    for column, of_rows in columns.items():
+        keys = [None if file is None else str(file) for file in of_rows]
         rows[column] = _objects([key if key in files else None for key in keys])
     return rows, files
+
+
+def _note_images(
+    rows: pd.DataFrame, files: Mapping[str, ImageFile], images: Path, where: str
+) -> tuple[str, ...]:
+    """Return what the images of a folder that the user named are not asked of.
+
+    Raises:
+        DataError: none of the images is at hand.
+    """
+    if not files:
+        names = [brief(name) for name in dict.fromkeys(rows["image_id"])]
+        raise DataError(
+            f"{str(images)!r} holds none of the images of the audited rows; they are called:\n{shown(names, 3)}\n"
+            f"Give the folder that holds these files, or none."
+        )
+    both = int(rows[["image", "negative_image"]].notna().all(axis=1).sum())
+    if both == len(rows):
+        return ()
+    what = "only these are asked what images give away" if both else "nothing is asked of the images"
+    return (
+        f"{both} of {len(rows)} rows of {where} have both an image and a negative image in {str(images)!r}: {what}.",
+    )
 
 
 def _benchmark_rows(name: str, task: Task, where: str) -> Found:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import pyarrow as pa
 
+from caramel.benchmarks.embedded_images import (
+    ImageReference,
+    check_no_verdicts,
+    embed_values,
+    read_embedded_images,
+)
 from caramel.errors import DataError
 from caramel.storage.fields import brief, checked_name, checked_text, stays_inside
 from caramel.storage.keys import text_key
@@ -25,7 +31,7 @@ MEANS = frozenset((ALL, "macro"))  # names of figures over several
 TEXTS = ("caption", "caption2", "negative_caption")
 IMAGES = ("image", "negative_image")
 REQUIRED = ("caption", "negative_caption")
-# Ours -> names in the file, the first that is there.
+# Ours -> names in the file, the first that holds something.
 OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "caption2": ("caption2",),
     "pair_id": ("id", "pair_id", "instance_id"),
@@ -36,6 +42,9 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "subtype": ("subtype",),
     "split": ("split",),
 }
+IMAGE_COLUMNS = tuple(dict.fromkeys(name for ours in ("image_id", *IMAGES) for name in OPTIONAL[ours]))
+# What Python writes of an object that is no text: <PIL.JpegImagePlugin.JpegImageFile image … at 0x7F12>, [[[0 1 …
+_OBJECT = re.compile(r"<.* at 0x[0-9A-Fa-f]+>|\[\[.*|tensor\(.*", re.DOTALL)
 
 
 def named_columns() -> str:
@@ -47,14 +56,15 @@ def named_columns() -> str:
 def read_named(path: Path) -> pd.DataFrame:
     """Return pair_id, image_id, type, subtype, caption, caption2, negative_caption, image, negative_image.
 
-    And ``split``, where there is such a column. Other columns are left out, and so are pictures that stand in
-    the file. A caption that is missing is empty text, any other value that is missing None. Without ids the rows
+    And ``split``, where there is such a column. image_id is the name of the image; image, negative_image: an
+    ``ImageFile`` where the file holds the image itself, else the name of a file. Other columns are left out.
+    A caption that is missing is empty text, any other value that is missing None. Without ids the rows
     are counted; without images, rows with the same words in their captions count as of one image; without
     types, all rows are of type ``all``, and those that have none beside others of type ``other``.
 
     Raises:
-        DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image lies outside of
-            its folder.
+        DataError: the file is broken or holds no row, a column is missing, a value is not text, or an image is none or
+            lies outside of its folder.
     """
     return completed(*_read(path), repr(str(path)), "Of a benchmark's release give the folder.")
 
@@ -79,23 +89,26 @@ def completed(names: Sequence[str], rows: Rows, where: str, cure: str = "") -> p
         )
     if not rows:
         raise DataError(f"{where} holds no row.")
-    columns: dict[str, Texts] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
+    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
     columns |= {name: [text or "" for text in _texts(rows, name)] for name in REQUIRED}
+    images = {name: _read_images(rows, name, where) for name in IMAGE_COLUMNS if name in names}
     for name, others in OPTIONAL.items():
-        column = next((other for other in others if other in names), None)
-        if column is not None:
-            texts = _texts(rows, column)
-            columns[name] = _files(rows, column, texts) if name in IMAGES else texts
+        for column in (other for other in others if other in names):
+            if column not in images:
+                columns[name] = _texts(rows, column)
+            elif name == "image_id":
+                columns[name] = [image and image.name for image in images[column]]
+            else:
+                columns[name] = [image and image.file for image in images[column]]
+            if any(columns[name]):
+                break
     return _completed(columns)
 
 
 def _read(path: Path) -> tuple[list[str], Rows]:
-    """Return the names of the file's columns, and its rows; of Parquet files, what holds text or numbers."""
+    """Return the names of the file's columns, and its rows; of Parquet files, their known columns."""
     if path.suffix == ".parquet":
-        known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
-        with parquet(path) as file:
-            names = [field.name for field in file.schema_arrow if _is_plain(field.type)]
-        return names, list(parquet_rows(path, [name for name in names if name in known]))
+        return _read_parquet(path)
     rows = list(csv_rows(path)) if path.suffix == ".csv" else json_rows(path)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row.")
@@ -105,9 +118,16 @@ def _read(path: Path) -> tuple[list[str], Rows]:
     return list(dict.fromkeys(name for _, row in rows for name in row)), rows
 
 
-def _is_plain(kind: pa.DataType) -> bool:
-    """Return whether a type holds no pictures: those are structs or bytes."""
-    return not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+def _read_parquet(path: Path) -> tuple[list[str], Rows]:
+    """Return the names of the file's columns, and its rows of those that are known; encoded images are not held."""
+    known = {*REQUIRED, *(name for names in OPTIONAL.values() for name in names)}
+    with parquet(path) as file:
+        names = list(file.schema_arrow.names)
+    embedded = read_embedded_images(path, IMAGE_COLUMNS)
+    rows = list(parquet_rows(path, [name for name in names if name in known and name not in embedded]))
+    for number, (_, row) in enumerate(rows):
+        row.update({column: images[number] for column, images in embedded.items()})
+    return names, rows
 
 
 def _texts(rows: Rows, column: str) -> Texts:
@@ -124,28 +144,41 @@ def _text(value: Any, column: str, where: str) -> str | None:
         return str(value)
     if value is None or value == "" or value != value:
         return None
-    if not isinstance(value, str):
-        raise DataError(f"{where}: column {column!r} must be text, not {brief(value)}.")
+    if not isinstance(value, str) or (column not in TEXTS and _OBJECT.fullmatch(value)):
+        raise DataError(f"{where}: column {column!r} must be text, not {brief(value)}. {_cure(column)}")
     if column not in TEXTS and not value.strip():
         return None
     return checked_text(value, column, where)
 
 
-def _files(rows: Rows, column: str, names: Texts) -> Texts:
-    """Return names of image files; of a column of ids, which need not be files, those that can be.
+def _cure(column: str) -> str:
+    if column not in IMAGE_COLUMNS:
+        return "Write text, or rename the column."
+    return (
+        "Write the names of the images, or encoded images as the Hugging Face hub has them "
+        '(dataset.cast_column("image", datasets.Image(decode=False))), or rename the column.'
+    )
+
+
+def _read_images(rows: Rows, column: str, source: str) -> list[ImageReference | None]:
+    """Return the images of a column; an id need not be the name of a file.
 
     Raises:
-        DataError: a name is of a file outside of the folder.
+        DataError: a value is no image, or a name is of a file outside of the folder.
     """
-    if column == "image_id":
-        return [name if name is not None and stays_inside(name) else None for name in names]
-    return [
-        None if name is None else checked_name(name, column, where)
-        for name, (where, _) in zip(names, rows, strict=True)
-    ]
+    values = embed_values([row.get(column) for _, row in rows], column, source)
+    check_no_verdicts(values, column, source)
+    images: list[ImageReference | None] = []
+    for value, (where, _) in zip(values, rows, strict=True):
+        image = value if isinstance(value, ImageReference) else None
+        if image is None and (name := _text(value, column, where)) is not None:
+            file = name if column != "image_id" else name if stays_inside(name) else None
+            image = ImageReference(name, file and checked_name(file, column, where))
+        images.append(image)
+    return images
 
 
-def _completed(columns: dict[str, Texts]) -> pd.DataFrame:
+def _completed(columns: dict[str, list[Any]]) -> pd.DataFrame:
     """Return the rows with names, images and types where the file has none.
 
     An image is named by its caption then, since row 3 of another data set, to learn from, is of another one.

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.benchmarks.embedded_images import ImageReference, check_no_verdicts, embed_values
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.errors import DataError
 from caramel.evaluation.results.contradictions import check_ranks, check_subtype, check_verdicts
@@ -75,8 +76,9 @@ class Scored(NamedTuple):
 def read_others(path: Path, metrics: Sequence[str]) -> Scored:
     """Return the instances of a file and what it says of them.
 
-    A column of images that are no names (BiVLC's release holds memory addresses) counts as none: then each
-    instance is an image of its own, and a note says so. Without ids, the rows are counted. Without a model, the file's
+    An image is a name, or the image itself, which its content names. A column of images that are neither (BiVLC's
+    release holds memory addresses) does not count, and a note says so: without another one, each instance is an
+    image of its own. Without ids, the rows are counted. Without a model, the file's
     name is its name; without subsets, a SugarCrepe subtype at the end of the file's name is the subset.
 
     Args:
@@ -84,7 +86,8 @@ def read_others(path: Path, metrics: Sequence[str]) -> Scored:
         metrics: to compute where there are scores.
 
     Raises:
-        DataError: the file is missing or broken, has neither a score nor a verdict, or a value is none.
+        DataError: the file is missing or broken, has neither a score nor a verdict, a value is none, or a column of
+            images holds verdicts.
     """
     rows, places = read_rows(path, is_known)
     return scored(rows, metrics, where=repr(str(path)), name=path.stem, places=places)
@@ -149,7 +152,8 @@ def _described(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
     columns = {
-        name: next((rows[c] for c in others if c in rows.columns), None) for name, others in NAMES.items()
+        name: next((rows[c] for c in NAMES[name] if c in rows.columns), None)
+        for name in ("instance_id", "model")
     }
     subsets = _subsets(rows, places)
     part = ""
@@ -164,20 +168,20 @@ def _described(
         stem = stem.removesuffix(part).rstrip("-_ ") or stem
         subsets = [_with_type([part]) if part else []] * len(rows)
     ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
-    images = columns["image_id"]
-    if images is None or not images.map(_is_image).all():
-        images = pd.Series([f"row {n}" for n in range(len(rows))])
+    images, unusable = _read_images(rows, source, places)
+    if images is not None:
+        notes += unusable
+    else:
+        images = [f"row {n}" for n in range(len(rows))]
         notes.append(
-            f"{source} names no images: each instance counts as an image of its own, and the "
+            f"{' '.join([*unusable, source])} names no images: each instance counts as an image of its own, and the "
             f"intervals are too short where images have several."
         )
     models = columns["model"]
     described = {
         "model": [stem] * len(rows) if models is None else _named(models, places),
         "instance_id": [f"{part}/{name}" if part else name for name in ids],
-        "image_id": [
-            checked_text(str(name), "image", where) for name, where in zip(images, places, strict=True)
-        ],
+        "image_id": images,
         "subsets": subsets,
     }
     return pd.DataFrame(described), tuple(notes)
@@ -191,6 +195,40 @@ def _named(column: pd.Series, places: Sequence[str]) -> list[str]:
     return [
         checked_text(str(name), str(column.name), where) for name, where in zip(column, places, strict=True)
     ]
+
+
+def _read_images(
+    rows: pd.DataFrame, source: str, places: Sequence[str]
+) -> tuple[list[str] | None, list[str]]:
+    """Return the names of the images, None if no column has them, and a note on each column that should and does not.
+
+    Raises:
+        DataError: a column holds verdicts, as of the image score, or a name that no table can hold.
+    """
+    notes: list[str] = []
+    for column in (name for name in NAMES["image_id"] if name in rows.columns):
+        values = embed_values(list(rows[column]), column, source)
+        names = [value.name if isinstance(value, ImageReference) else value for value in values]
+        if all(_is_empty(name) for name in names):
+            continue
+        check_no_verdicts(names, column, source)
+        wrong = next((n for n, name in enumerate(names) if not _is_image(name)), None)
+        if wrong is None:
+            texts = [checked_text(str(name), "image", at) for name, at in zip(names, places, strict=True)]
+            return texts, notes
+        notes.append(
+            f"{places[wrong]}: {brief(names[wrong])} in column {column!r} is no name of an image: the column does not "
+            f"count. Write names, or encoded images."
+        )
+    return None, notes
+
+
+def _is_empty(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float) and value != value)
+        or (isinstance(value, str) and not value)
+    )
 
 
 def _is_image(name: Any) -> bool:

@@ -29,10 +29,13 @@ KEY = ["model", "instance_id"]
 
 
 def is_answers(rows: pd.DataFrame) -> bool:
-    """Return whether the rows hold answers with the option that is meant: one does; each must, see ``answers_of``."""
+    """Return whether the rows hold answers with the option that is meant: one does; each must, see ``answers_of``.
+
+    An answer that was written as text, as a table has it, is one as well, which ``answers_of`` refuses.
+    """
     if "answer" not in rows.columns or "correct" not in rows.columns:
         return False
-    return any(isinstance(said, dict) and "multiple_choice_answer" in said for said in rows["answer"])
+    return any(isinstance(said, dict | str) and "multiple_choice_answer" in said for said in rows["answer"])
 
 
 def answers_of(

@@ -24,6 +24,6 @@ def training_picture(data: bytes, name: str) -> Image.Image:
     if plain:
         try:
             return Image.fromarray(simplejpeg.decode_jpeg(data, "RGB"))
-        except ValueError:  # damaged: Pillow says of what it reads nonetheless, and of what it does not
+        except ValueError:  # damaged, which open_picture refuses; or whole with an odd header, which it reads
             pass
     return open_picture(data, name)

@@ -1,0 +1,170 @@
+"""Encoded images in the cells of a table: bytes, or structs with a field ``bytes``, as the Hugging Face hub has them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from caramel.errors import DataError
+from caramel.kinds.benchmark import ImageFile
+from caramel.storage.fields import brief, checked_text, stays_inside
+from caramel.storage.records import parquet
+
+_VERDICTS = frozenset(("true", "1", "1.0", "yes", "false", "0", "0.0", "no"))
+_EMPTY = frozenset(("", "nan", "none", "null"))
+
+
+class ImageCell(NamedTuple):
+    """What a cell says of its image: key of its content and its path, None where it has none."""
+
+    key: str | None
+    path: str | None
+
+
+class ImageReference(NamedTuple):
+    """An image that a cell names or holds.
+
+    Attributes:
+        name: equal names mean equal images.
+        file: of its bytes; a text is the name of a file in the folder of the images; None: it is in no file.
+    """
+
+    name: str
+    file: ImageFile | str | None
+
+
+def read_embedded_images(path: Path, columns: Sequence[str]) -> dict[str, list[ImageReference | None]]:
+    """Return the images in those of the columns of a Parquet file that hold encoded images, by column and row.
+
+    Raises:
+        DataError: the file is broken, or a path in it is no text.
+    """
+    with parquet(path) as file:
+        schema = file.schema_arrow
+    where, embedded = repr(str(path)), {}
+    for column in columns:
+        if column in schema.names and is_encoded(schema.field(column).type):
+            check_image_type(schema.field(column).type, column, where)
+            cells = read_image_cells(path, column)
+            names = name_cells(cells, column, where)
+            embedded[column] = [
+                _reference(name, cell, ImageFile(str(path), n, column))
+                for n, (name, cell) in enumerate(zip(names, cells, strict=True))
+            ]
+    return embedded
+
+
+def embed_values(values: Sequence[Any], column: str, where: str) -> list[Any]:
+    """Return the values of a column of images, encoded images as ``ImageReference``, others as they are.
+
+    Raises:
+        DataError: a value is an object of something else.
+    """
+    cells = [_cell(value, column, where) for value in values]
+    if not any(cells):
+        return list(values)
+    names = name_cells([cell or ImageCell(None, None) for cell in cells], column, where)
+    return [
+        value if cell is None else _reference(name, cell, None)
+        for value, cell, name in zip(values, cells, names, strict=True)
+    ]
+
+
+def check_no_verdicts(names: Sequence[object], column: str, where: str) -> None:
+    """Raise DataError where a column ``image`` holds true and false alone: the verdict on the images, of others' results."""
+    words = {str(name).strip().lower() for name in names} - _EMPTY
+    if column == "image" and words and words <= _VERDICTS:
+        raise DataError(
+            f"{where}: column {column!r} holds verdicts, such as {min(words)!r}, and no names of images. Call it "
+            f"'image_score' if it is the verdict on the images, 'image_id' if it names them."
+        )
+
+
+def is_encoded(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds bytes, or structs with a field ``bytes``."""
+    structs = pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0
+    return bool(structs or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def check_image_type(kind: pa.DataType, column: str, where: str) -> None:
+    """Raise DataError unless a column of this type can hold encoded images."""
+    if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0:
+        fields = {field.name: field.type for field in kind}
+        kind, path = fields["bytes"], fields.get("path", pa.null())
+        if not any(is_so(path) for is_so in (pa.types.is_string, pa.types.is_large_string, pa.types.is_null)):
+            raise DataError(f"{where}: column {column!r} has a field 'path' that is {path}, no text.")
+    if not (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+        raise DataError(
+            f"{where}: column {column!r} must hold encoded images, as bytes or as a struct with a "
+            f"field 'bytes', not {kind}."
+        )
+
+
+def read_image_cells(path: Path, column: str) -> list[ImageCell]:
+    """Return what each cell of a column of encoded images says; it is read one row group at a time."""
+    cells: list[ImageCell] = []
+    with parquet(path, [column]) as file:
+        for group in range(file.metadata.num_row_groups):
+            for chunk in file.read_row_group(group, columns=[column]).column(column).chunks:
+                structs = pa.types.is_struct(chunk.type)
+                data = chunk.field("bytes") if structs else chunk
+                has_path = structs and chunk.type.get_field_index("path") >= 0
+                paths = chunk.field("path").to_pylist() if has_path else [None] * len(chunk)
+                buffers = (cell.as_buffer() for cell in data)  # None of a cell that is null
+                keys = (hash_image(buffer) if buffer and buffer.size else None for buffer in buffers)
+                cells += map(ImageCell, keys, paths)
+    return cells
+
+
+def name_cells(cells: Sequence[ImageCell], column: str, where: str) -> list[str | None]:
+    """Return the name of the image of each cell, None where it has neither content nor path.
+
+    It is the path where every image has its own, else the key of its content; the path of one that has no content.
+
+    Raises:
+        DataError: a path is no Unicode text.
+    """
+    images = {cell for cell in cells if cell.key or cell.path}
+    paths = {cell.path for cell in images}
+    distinct = len(images) == len({cell.key for cell in images}) == len(paths) and all(paths)
+    return [_name(cell, distinct, column, where) for cell in cells]
+
+
+def hash_image(data: Any) -> str:
+    """Return the key of an image's content."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
+
+
+def _name(cell: ImageCell, distinct: bool, column: str, where: str) -> str | None:
+    if cell.key and not distinct:
+        return cell.key
+    return checked_text(cell.path, column, where) if cell.path else None
+
+
+def _cell(value: Any, column: str, where: str) -> ImageCell | None:
+    """Return what an encoded image says, None of any other value."""
+    if isinstance(value, bytes):
+        return ImageCell(hash_image(value), None) if value else ImageCell(None, None)
+    if not isinstance(value, Mapping):
+        return None
+    data, path = value.get("bytes"), value.get("path")
+    known = "bytes" in value or "path" in value
+    if not known or not isinstance(data, bytes | None) or not isinstance(path, str | None):
+        raise DataError(
+            f"{where}: column {column!r} must hold names of images, encoded images, or structs of 'bytes' and "
+            f"'path', not {brief(value)}. Write one of these, or rename the column."
+        )
+    return ImageCell(hash_image(data) if data else None, path)
+
+
+def _reference(name: str | None, cell: ImageCell, file: ImageFile | None) -> ImageReference | None:
+    """Return an image by its name; ``file`` holds its bytes, if any."""
+    if name is None:
+        return None
+    if file is not None and cell.key is not None:
+        return ImageReference(name, file)
+    return ImageReference(name, cell.path if cell.path and stays_inside(cell.path) else None)
