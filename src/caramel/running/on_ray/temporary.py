@@ -74,6 +74,15 @@ def clear_session_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
+def format_removed(path: str) -> str:
+    """Return what is said where a folder or socket of Ray's session is gone, and what to do."""
+    return (
+        f"Ray's {path!r} on this machine was removed while Ray ran, perhaps by a program that cleans up temporary files. Ray "
+        f"starts no worker without it. To have it elsewhere, set RAY_TMPDIR to a short folder of your own. What was finished "
+        f"is kept; run `dvc repro` to go on."
+    )
+
+
 def _user_folder() -> str:
     """Return the name of this user's folder."""
     return f"caramel-{os.geteuid()}"
