@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from caramel.errors import ResourceError
+from caramel.running.on_ray import starting
 from caramel.running.on_ray.starting import WAITS, SlowStartError, is_slow_start, start_patiently
 
 
@@ -61,3 +65,32 @@ def test_another_error_is_raised_at_once() -> None:
 )
 def test_messages_of_ray_about_time_are_known(message: str, slow: bool) -> None:
     assert is_slow_start(message) is slow
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("The fallback directory file does not exist"), SlowStartError("timed out.")]
+)
+def test_a_folder_that_is_removed_while_ray_starts_is_named_and_nothing_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    folder, starts = tmp_path / "0", []
+
+    def start(seconds: int, **options: object) -> None:
+        starts.append(seconds)
+        shutil.rmtree(folder)
+        raise error
+
+    monkeypatch.setattr(starting, "init_ray", start)
+    folder.mkdir()
+    with pytest.raises(ResourceError, match=f"Ray's '{folder}' on this machine was removed .*RAY_TMPDIR"):
+        start_patiently(lambda seconds: starting._init_here(folder, {}, seconds), lambda: None)
+    assert starts == [30]
+
+
+def test_another_error_of_a_start_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(seconds: int, **options: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(starting, "init_ray", fail)
+    with pytest.raises(FileNotFoundError):
+        starting._init_here(tmp_path, {}, 30)
