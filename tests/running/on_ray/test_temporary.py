@@ -170,3 +170,11 @@ def test_a_folder_that_was_removed_and_made_anew_open_to_others_is_no_hindrance_
         assert again == folder
         again.parent.chmod(0o755)
     assert again.parent.exists(), "one that was opened to others, and not made anew, is not removed"
+
+
+def test_a_session_folder_is_cleared_also_where_the_folder_around_it_was_removed(root: Path) -> None:
+    with session_folder() as folder:
+        shutil.rmtree(folder.parent)
+        clear_session_folder(folder)
+        assert [*folder.iterdir()] == []
+        assert folder.parent.stat().st_mode & 0o077 == 0

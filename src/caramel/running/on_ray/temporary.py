@@ -66,9 +66,14 @@ def session_folder() -> Iterator[Path]:
 
 
 def clear_session_folder(folder: Path) -> None:
-    """End the processes that work in a session's folder, with all that they started, by their numbers; then empty it."""
+    """End the processes that work in a session's folder, with all that they started, by their numbers; then empty it.
+
+    Raises:
+        ResourceError: the folder of this user was removed, and is no longer private.
+    """
     _end_processes(folder)
     _remove(folder)
+    _require_private(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
 
 
