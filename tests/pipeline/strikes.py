@@ -17,6 +17,13 @@ from sandbox import ELSEWHERE, RAN, VOLUMES, Attempt, Sandbox, end, files, kill,
 
 RAY = ("synthesize", "finetune", "evaluate")
 TRACKED = ("train_generator", "pretrain", "finetune", "evaluate")
+WITH_FILES = (
+    "scores",
+    "refine",
+    "filter_images",
+    "evaluate",
+    "report",
+)  # stages with an output that is a file
 DAMAGED = {"work": "work", "data": "data", "mlruns": "mlruns", "dvc.lock": "dvc.lock", "cache": ".dvc/cache"}
 KILLED = ("driver", "dvc", "worker", "raylet", "starting raylet", "group", "everything")
 INODES = ("data", "work", "mlruns", "tmp")
@@ -42,6 +49,8 @@ class Fault(NamedTuple):
         """Return the stages of the graph during which it can strike."""
         if self.where in ("worker", "raylet", "starting raylet", "ray"):
             return [name for name in names if name in RAY]
+        if self.kind == "link":
+            return [name for name in names if name in WITH_FILES]
         if self.where in ("work", "mlruns") and self.kind in ("flip", "cut", "empty"):
             return [name for name in names if name in TRACKED]
         return names
@@ -151,9 +160,9 @@ def _use_up_inodes(volume: Path) -> Struck:
 
 
 def _open_folder(sandbox: Sandbox, kind: str) -> Struck | None:
-    """Remove the private folder of Ray's temporary files under Ray, or let all users into it."""
+    """Remove the private folder of Ray's temporary files under a session of Ray, or let all users into it."""
     private = sandbox.root / "tmp" / f"caramel-{os.geteuid()}"
-    if not private.exists():
+    if not private.exists() or not any(path.name.isdecimal() for path in private.iterdir()):
         return None
     if kind == "remove":
         shutil.rmtree(private, ignore_errors=True)
@@ -164,20 +173,27 @@ def _open_folder(sandbox: Sandbox, kind: str) -> Struck | None:
 
 def _link(sandbox: Sandbox, stage: str, rng: random.Random) -> Struck | None:
     """Put a link to a file elsewhere where a stage will write one; half of the time after the run has been killed."""
-    outs = [sandbox.folder / out for out in sandbox.stages()[stage]]
-    outs = [out for out in outs if out.suffix and not os.path.lexists(out)]
-    if not outs:
+    if not _missing_outputs(sandbox, stage):
         return None
     if gone := rng.random() < 0.5:
         end(sandbox.processes())
+    outs = _missing_outputs(sandbox, stage)
+    if not outs:  # they were written just now
+        return Struck("nothing: the outputs were there", gone=True) if gone else None
     aim, out = sandbox.root / ELSEWHERE, rng.choice(outs)
     aim.write_text(ELSEWHERE)
     out.parent.mkdir(parents=True, exist_ok=True)
     try:
         out.symlink_to(aim)
     except FileExistsError:  # it was written just now
-        return Struck("nothing: the output was there", gone=gone)
+        return None
     return Struck(f"{out.relative_to(sandbox.folder)}{', killed before' if gone else ''}", gone=gone)
+
+
+def _missing_outputs(sandbox: Sandbox, stage: str) -> list[Path]:
+    """Return the files that a stage has not written yet; what is in a folder of a stage is not known."""
+    outs = [sandbox.folder / out for out in sandbox.stages()[stage]]
+    return [out for out in outs if out.suffix and not os.path.lexists(out)]
 
 
 def _plant(sandbox: Sandbox) -> Struck:

@@ -124,7 +124,9 @@ class Run:
                 attempt.wait(lambda: not attempt.driver(event.stage), LIMIT)  # noqa: B023
             time.sleep(event.delay)
             while not attempt.ended():
-                event.stage = attempt.stage() or event.stage  # the next one, if that was over sooner
+                stage = attempt.stage()
+                if stage and fault.stages([stage]):  # the next one, if that was over sooner
+                    event.stage = stage
                 struck = strike(fault, self.sandbox, attempt, event.stage, self.rng)
                 if struck is not None:
                     return attempt, struck

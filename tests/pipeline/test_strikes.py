@@ -8,7 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 from remote_projects import run
-from strikes import FAULTS, _link, _open_folder, _plant, _use_up_inodes
+from ruamel.yaml import YAML
+from strikes import FAULTS, WITH_FILES, Fault, _link, _open_folder, _plant, _use_up_inodes
+from struck_run import Event, Run
 from verdicts import reached_outside
 
 
@@ -48,7 +50,10 @@ def test_the_private_folder_of_ray_is_opened_or_removed_where_there_is_one(
 ) -> None:
     assert _open_folder(sandbox, kind) is None
     private = sandbox.root / "tmp" / f"caramel-{os.geteuid()}"
-    (private / "0").mkdir(parents=True, mode=0o700)
+    private.mkdir(parents=True, mode=0o700)
+    (private / "0.lock").touch()
+    assert _open_folder(sandbox, kind) is None, "no session of Ray runs"
+    (private / "0").mkdir()
     assert _open_folder(sandbox, kind) is not None
     assert private.exists() == (kind == "widen")
     assert kind == "remove" or private.stat().st_mode & 0o777 == 0o777
@@ -67,3 +72,44 @@ def test_a_volume_without_inodes_takes_no_file_until_it_is_relieved(mount, tmp_p
 def test_faults_on_ray_strike_stages_that_use_it() -> None:
     on_ray = {str(fault) for fault in FAULTS if fault.stages(["scenes", "finetune"]) == ["finetune"]}
     assert {"kill:starting raylet", "remove:ray", "widen:ray"} <= on_ray
+
+
+def test_a_link_strikes_all_stages_with_an_output_that_is_a_file_and_no_others() -> None:
+    stages = YAML(typ="safe").load(Path(__file__).parents[2] / "dvc.yaml")["stages"]
+    outs = {name: [*stage["outs"], *stage.get("metrics", ())] for name, stage in stages.items()}
+    with_files = [name for name, paths in outs.items() if any(Path(path).suffix for path in paths)]
+    assert Fault("link", "output").stages([*stages]) == with_files == list(WITH_FILES)
+
+
+def test_a_link_is_no_strike_where_the_output_is_written_at_that_moment(
+    sandbox: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lose_the_race(self: Path, target: Path) -> None:
+        raise FileExistsError
+
+    monkeypatch.setattr(Path, "symlink_to", lose_the_race)
+    rng = SimpleNamespace(random=lambda: 0.9, choice=lambda outs: outs[0])
+    assert _link(sandbox, "s", rng) is None  # type: ignore[arg-type]
+
+
+def test_a_fault_that_came_too_late_is_not_moved_to_a_stage_where_it_cannot_strike(
+    sandbox: SimpleNamespace, tmp_path: Path
+) -> None:
+    sandbox.stages = lambda: {
+        "refine": ["data/there.csv"],
+        "pretrain": ["data/base"],
+        "report": ["data/r.html"],
+    }
+    running = iter(["pretrain", "pretrain", "report"])
+    attempt = SimpleNamespace(
+        ended=lambda: False,
+        wait=lambda until, seconds: True,
+        driver=lambda stage: SimpleNamespace(is_running=lambda: True),
+        stage=lambda: next(running),
+    )
+    run = Run(sandbox, tmp_path, random.Random(0))  # type: ignore[arg-type]
+    run.attempt = attempt  # type: ignore[assignment]
+    event = Event(0, "link:output", "refine", 0.0, at_end=False)
+    _, struck = run._strike(event)
+    assert event.stage == "report"
+    assert struck.place.startswith("data/r.html")

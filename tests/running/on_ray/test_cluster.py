@@ -318,7 +318,7 @@ def test_ray_is_started_once_for_all_sessions_of_a_block_and_stopped_at_its_end(
             calls.append("stop")
 
     monkeypatch.setattr(cluster, "_joined", joined)
-    monkeypatch.setattr(cluster, "_watch", lambda: lambda: None)
+    monkeypatch.setattr(cluster, "build_session_check", lambda: lambda: None)
     monkeypatch.setattr(ray, "is_initialized", lambda: calls[-1:] == ["start"])
 
     def sessions() -> None:

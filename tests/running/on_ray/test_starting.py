@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sysconfig
 import venv
@@ -11,6 +12,7 @@ import pytest
 
 import caramel
 from caramel.errors import ResourceError
+from caramel.running.on_ray import starting
 from caramel.running.on_ray.starting import WAITS, SlowStartError, is_slow_start, start_patiently
 
 
@@ -90,3 +92,32 @@ def test_workers_with_variables_start_where_the_path_to_python_has_spaces_and_si
         [environment / "bin/python", "-c", PROGRAM], capture_output=True, text=True, cwd=tmp_path, timeout=300
     )
     assert done.stdout == "started\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("The fallback directory file does not exist"), SlowStartError("timed out.")]
+)
+def test_a_folder_that_is_removed_while_ray_starts_is_named_and_nothing_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    folder, starts = tmp_path / "0", []
+
+    def start(seconds: int, **options: object) -> None:
+        starts.append(seconds)
+        shutil.rmtree(folder)
+        raise error
+
+    monkeypatch.setattr(starting, "init_ray", start)
+    folder.mkdir()
+    with pytest.raises(ResourceError, match=f"Ray's '{folder}' on this machine was removed .*RAY_TMPDIR"):
+        start_patiently(lambda seconds: starting._init_here(folder, {}, seconds), lambda: None)
+    assert starts == [30]
+
+
+def test_another_error_of_a_start_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(seconds: int, **options: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(starting, "init_ray", fail)
+    with pytest.raises(FileNotFoundError):
+        starting._init_here(tmp_path, {}, 30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -155,3 +156,25 @@ def test_a_cleared_folder_is_empty_and_its_processes_have_ended_and_no_others(ro
         assert other.poll() is None
         other.kill()
         other.wait()
+
+
+def test_a_folder_that_was_removed_and_made_anew_open_to_others_is_no_hindrance_to_the_next_session(
+    root: Path,
+) -> None:
+    with session_folder() as folder:
+        shutil.rmtree(folder.parent)
+        (folder / "session" / "logs").mkdir(parents=True)  # as Ray's processes do
+        folder.parent.chmod(0o755)
+    assert not folder.parent.exists()
+    with session_folder() as again:
+        assert again == folder
+        again.parent.chmod(0o755)
+    assert again.parent.exists(), "one that was opened to others, and not made anew, is not removed"
+
+
+def test_a_session_folder_is_cleared_also_where_the_folder_around_it_was_removed(root: Path) -> None:
+    with session_folder() as folder:
+        shutil.rmtree(folder.parent)
+        clear_session_folder(folder)
+        assert [*folder.iterdir()] == []
+        assert folder.parent.stat().st_mode & 0o077 == 0

@@ -201,6 +201,49 @@ def test_a_volume_that_fills_in_a_tune_trial_is_named(tmp_path, mount, ray_clust
         tune_grid(trial, points, folder=place, **how)
 
 
+def invert(point: dict, scratch: str) -> dict:
+    return {"inverse": 1 / point["n"]}
+
+
+def note_and_fill_up(point: dict, scratch: str, *, log: str) -> dict:
+    """Leave the volume full; beside it is noted which trials began."""
+    Path(log, str(point["n"])).touch()
+    return fill_up({"mebibytes": 60}, scratch)
+
+
+@pytest.mark.slow
+def test_a_full_volume_ends_a_grid_at_the_first_error(tmp_path, mount, ray_cluster) -> None:
+    place, log = mount(tmp_path / "work", 40), tmp_path / "log"
+    log.mkdir()
+    with pytest.raises(ResourceError, match=rf"^no space left .*its volume {place} has 0 MiB free") as raised:
+        tune_grid(
+            note_and_fill_up,
+            [{"n": n} for n in range(12)],
+            settings={"log": str(log)},
+            folder=place,
+            executor="ray",
+            title="test",
+        )
+    assert str(raised.value).endswith(f"kept in {place}; run `dvc repro` to go on.")
+    assert 1 <= len([*log.iterdir()]) < 12
+
+
+@pytest.mark.slow
+def test_an_error_of_one_trial_ends_no_other_where_there_is_room(tmp_path, ray_cluster) -> None:
+    with pytest.raises(
+        ResourceError, match=r"1 of 4 trials of 'test' failed; the first said: ZeroDivisionError"
+    ):
+        tune_grid(
+            invert,
+            [{"n": n} for n in range(4)],
+            settings={},
+            folder=tmp_path,
+            executor="ray",
+            title="test",
+        )
+    assert len([*tmp_path.glob("*.json")]) == 3
+
+
 @pytest.mark.slow
 def test_a_tune_trial_whose_worker_is_killed_starts_again_and_says_so_in_a_line(
     tmp_path, ray_cluster, capfd

@@ -11,27 +11,23 @@ import secrets
 import socket
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from caramel.errors import ConfigError, ResourceError
+from caramel.running.on_ray.session_health import build_session_check
 from caramel.running.on_ray.starting import init_ray, local_ray, start_patiently
 from caramel.running.quiet import passed_on
 from caramel.running.tracking_server import environment
 
 SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
-SERVICES = ("gcs_server", "raylet")  # without one of them nothing goes on
 HIGHEST = 65535  # port
 ANSWER = 20.0  # seconds that a busy head may take for its first bytes
 SETTINGS = b"\0\0\0\x04\0\0\0\0\0"  # first frame of both sides: no length, its type, nothing else
 NO_HEAD = "what answers is no head of Ray"
-LOOK = 2.0  # seconds between looks whether they run
 # Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
 LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
@@ -103,11 +99,11 @@ def in_one_session() -> bool:
 def ray_session() -> Iterator[Callable[[], None]]:
     """Join or start a cluster for the time of the block, or of ``one_session``; or use the one that this process is in.
 
-    Gives a function that raises ResourceError if Ray's own processes on this machine are gone: Ray itself
-    would wait for them, some of its calls without end.
+    Gives a function that raises ResourceError if Ray's own processes, sockets or folders on this machine are gone: Ray
+    itself would wait for them, some of its calls without end.
 
     Raises:
-        ResourceError: the cluster cannot be joined or started.
+        ResourceError: the cluster cannot be joined or started, or has broken since.
     """
     ours = not named_cluster()
     for name, value in (
@@ -116,13 +112,13 @@ def ray_session() -> Iterator[Callable[[], None]]:
         os.environ.setdefault(name, value)
     import ray
 
-    if ray.is_initialized():
-        yield _watch()
-        return
-    guard_token(make=ours)
     with ExitStack() as alone:
-        (_OPEN[-1] if _OPEN else alone).enter_context(_joined())
-        yield _watch()
+        if not ray.is_initialized():
+            guard_token(make=ours)
+            (_OPEN[-1] if _OPEN else alone).enter_context(_joined())
+        check = build_session_check()
+        check()  # of a session that goes on: it may have broken since
+        yield check
 
 
 @contextmanager
@@ -190,43 +186,6 @@ def _join(address: str) -> None:
 def _print_first_line(data: Mapping[str, Any], **how: Any) -> None:
     """Print what Ray says of a worker or node that died."""
     print(f"Ray: {data['lines'][0].partition(chr(10))[0]}", file=sys.stderr)
-
-
-def _watch() -> Callable[[], None]:
-    """Return the function that looks whether Ray still runs."""
-    import ray
-
-    services = _services()
-    node = ray.get_runtime_context().get_node_id()
-    last = time.monotonic()
-
-    def look() -> None:
-        nonlocal last
-        if time.monotonic() - last < LOOK:
-            return
-        last = time.monotonic()
-        if services:
-            gone = sorted(services - _services())
-        else:  # others started it: what the cluster says of this machine
-            alive = any(n["NodeID"] == node and n["Alive"] for n in ray.nodes())
-            gone = [] if alive else [("raylet", 0)]
-        if gone:
-            raise ResourceError(
-                f"Ray's process {gone[0][0]!r} on this machine was killed; it may have run out of memory. What "
-                f"was finished is kept; run `dvc repro` to go on."
-            )
-
-    return look
-
-
-def _services() -> set[tuple[str, int]]:
-    """Return (name, number) of Ray's own processes that this one has started and that run."""
-    found = set()
-    for child in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess):
-            if child.name() in SERVICES and child.status() != psutil.STATUS_ZOMBIE:
-                found.add((child.name(), child.pid))
-    return found
 
 
 def _write_token(path: Path) -> None:

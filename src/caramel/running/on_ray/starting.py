@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import psutil
 
 from caramel.errors import ResourceError
-from caramel.running.on_ray.temporary import clear_session_folder, session_folder
+from caramel.running.on_ray.temporary import clear_session_folder, format_removed, session_folder
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
 LOOK = 2  # seconds between looks at whether they run
@@ -107,7 +107,11 @@ def local_ray(**options: Any) -> Iterator[None]:
 
 
 def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
-    """Call ``init_ray`` for a cluster on this machine; raise SlowStartError as soon as its raylet has ended."""
+    """Call ``init_ray`` for a cluster on this machine; raise SlowStartError as soon as its raylet has ended.
+
+    Raises:
+        ResourceError: the folder was removed meanwhile.
+    """
     from ray._private import services
 
     look, until = services.get_node, time.monotonic() + seconds
@@ -129,6 +133,10 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
         init_ray(
             seconds, address="local", _temp_dir=str(folder), **{**options, "runtime_env": environment or None}
         )
+    except Exception as error:
+        if folder.exists():
+            raise
+        raise ResourceError(format_removed(str(folder))) from error
     finally:
         services.get_node = look
 

@@ -53,15 +53,32 @@ def session_folder() -> Iterator[Path]:
             f"Another process has held the lock {str(private / 'lock')!r} for {LOCK_WAIT:g} s; `fuser` names it. End it, or "
             f"set RAY_TMPDIR to another folder."
         ) from None
+    held = os.open(
+        private, os.O_RDONLY | os.O_DIRECTORY
+    )  # as long as it is open, no new folder has its number
     try:
         yield folder
     finally:
         _remove(folder)
         lock.release()
+        _remove_replacement(private, folder, held)
+        os.close(held)
 
 
 def clear_session_folder(folder: Path) -> None:
-    """End the processes that work in a session's folder, with all that they started, by their numbers; then empty it."""
+    """End the processes that work in a session's folder, with all that they started, by their numbers; then empty it.
+
+    Raises:
+        ResourceError: the folder of this user was removed, and is no longer private.
+    """
+    _end_processes(folder)
+    _remove(folder)
+    _require_private(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _end_processes(folder: Path) -> None:
+    """End the processes that work in a session's folder, with all that they started."""
     family = _processes_in(folder)
     for process in [*family]:
         with suppress(psutil.NoSuchProcess):
@@ -70,8 +87,32 @@ def clear_session_folder(folder: Path) -> None:
         with suppress(psutil.NoSuchProcess):
             process.kill()
     psutil.wait_procs(family, timeout=ENDING)
-    _remove(folder)
-    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _remove_replacement(private: Path, folder: Path, held: int) -> None:
+    """Remove this user's folder if Ray's processes made it anew after it was removed: the next session would refuse it.
+
+    Args:
+        private: path of the user's folder; Ray makes it open to others.
+        folder: of the session, whose processes are ended first.
+        held: descriptor of the folder that ``session_folder`` was given.
+    """
+    try:
+        facts = private.lstat()
+    except FileNotFoundError:
+        return
+    if facts.st_uid == os.geteuid() and facts.st_mode & 0o077 and not os.path.samestat(facts, os.fstat(held)):
+        _end_processes(folder)
+        shutil.rmtree(private, ignore_errors=True)
+
+
+def format_removed(path: str) -> str:
+    """Return what is said where a folder or socket of Ray's session is gone, and what to do."""
+    return (
+        f"Ray's {path!r} on this machine was removed while Ray ran, perhaps by a program that cleans up temporary files. Ray "
+        f"starts no worker without it. To have it elsewhere, set RAY_TMPDIR to a short folder of your own. What was finished "
+        f"is kept; run `dvc repro` to go on."
+    )
 
 
 def _user_folder() -> str:

@@ -27,7 +27,7 @@ from caramel.running.on_ray.parallel import Executor, fingerprint, names_of, res
 from caramel.running.on_ray.workers import end_workers, sent
 from caramel.running.tracking_server import NAME, named_server
 from caramel.storage.files import check, discard, hashes, keep, kept
-from caramel.storage.volumes import blamed
+from caramel.storage.volumes import blamed, trouble
 
 STOPPED = ".stopped"  # suffix of what was reported last by a trial that was ended early
 
@@ -173,7 +173,7 @@ def _run_on_tune(
 ) -> None:
     """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
 
-    The first error is raised after all have ended.
+    The first error is raised after all have ended; at once where nothing more can be written in the folder.
     """
     with ray_session() as look:
         from ray import tune
@@ -230,9 +230,13 @@ def _run_on_tune(
         said += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
         raise ResourceError(
             f"{missing} of {len(points)} trials of {title!r} failed; the first said: "
-            f"{(said or ['the experiment was interrupted'])[0]}\n"
-            f"Finished trials are kept in {folder}; run `dvc repro` to go on."
+            f"{(said or ['the experiment was interrupted'])[0]}\n{_go_on(folder)}"
         )
+
+
+def _go_on(folder: Path) -> str:
+    """Return what is said after the error of a trial."""
+    return f"Finished trials are kept in {folder}; run `dvc repro` to go on."
 
 
 def _require_room(needs: Mapping[str, float]) -> None:
@@ -277,7 +281,7 @@ def _require_tracking() -> None:
 def _watch(
     folder: Path, look: Callable[[], None], halving: Halving | None, among: str
 ) -> tuple[Any, list[ResourceError]]:
-    """Return Tune's callback that keeps what trials report, and what it could not be kept for.
+    """Return Tune's callback that keeps what trials report, and the errors with which it ended the experiment.
 
     It looks at each turn of Tune's loop whether Ray still runs.
     """
@@ -299,6 +303,11 @@ def _watch(
         def on_trial_result(self, *, trial: Any, result: dict[str, Any], **info: Any) -> None:
             if result.get("found"):
                 put(folder / trial.config["name"], json.loads(result["found"]))
+            elif result.get("error") and trouble(
+                folder
+            ):  # all others would compute, and then fail as this one
+                unkept.append(ResourceError(f"{result['error']}\n{_go_on(folder)}"))
+                raise unkept[-1]
 
         def on_trial_complete(self, *, trial: Any, **info: Any) -> None:
             last = trial.last_result

@@ -28,10 +28,11 @@ from caramel.running.on_ray.carried import (
     unpacked,
     where_it_was,
 )
-from caramel.running.on_ray.cluster import LOOK, RETRIES, in_one_session, named_cluster, ray_session
+from caramel.running.on_ray.cluster import RETRIES, in_one_session, named_cluster, ray_session
 from caramel.running.on_ray.disk import asked, driver_disk
 from caramel.running.on_ray.node import be_at_home, called, differences, home, versions
 from caramel.running.on_ray.returned import Died, gave_up, result_of, room_for_it
+from caramel.running.on_ray.session_health import LOOK
 from caramel.storage.volumes import blamed
 
 AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends
