@@ -18,8 +18,10 @@ from caramel.kinds.benchmark import ImageFile
 from caramel.running.on_ray.parallel import threaded
 from caramel.storage.image_store import Pictures
 from caramel.storage.keys import content_key
+from caramel.storage.near_names import NearNames
 from caramel.storage.pictures import check_picture, max_pixels, open_picture
 
+MISSING = "missing"
 _SHOWN = 1000  # bad images that a message lists
 _CHECKED = 64  # images that are looked at together
 _reading = threading.Lock()  # threads that want one row group would each read it
@@ -68,7 +70,7 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
         DataError: images are missing or do not decode; the message lists all of them.
     """
     keys: list[bytes] = []
-    bad: list[str] = []
+    bad: list[tuple[ImageFile, str]] = []
     bar = tqdm(total=len(images), desc=f"check images of {where}", unit="image", disable=None)
     with bar:
         for start in range(0, len(images), _CHECKED):
@@ -78,16 +80,26 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
                 strict=True,
             ):
                 if isinstance(found, str):
-                    bad.append(f"{image}: {found}")
+                    bad.append((image, found))
                 else:
                     keys.append(found)
                 bar.update()
     if bad:
         raise DataError(
             f"{where}: {len(bad)} of {len(images)} images are missing or corrupt; nothing was scored.\n"
-            f"{shown(bad, _SHOWN)}\nDownload them again, or give the right folder with --images."
+            f"{shown(_explain_problems(bad), _SHOWN)}\nDownload them again, or give the right folder with --images. "
+            f"With --missing skip, instances with a missing image have no score, and the others are scored."
         )
     return keys
+
+
+def _explain_problems(problems: Sequence[tuple[ImageFile, str]]) -> list[str]:
+    """Return a line for each image and what is wrong with it; a missing one with a file of nearly its name."""
+    names = NearNames()
+    return [
+        f"{image}: {names.explain_missing(Path(image.path)) if problem == MISSING else problem}"
+        for image, problem in problems
+    ]
 
 
 def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
@@ -109,7 +121,7 @@ def _checked(image: ImageFile) -> bytes | str:
         data = _file(image)
         size = check_picture(data, image.path)
     except FileNotFoundError:
-        return "missing"
+        return MISSING
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return f"corrupt ({error})"
     if image.box and not _overlaps(image.box, size):
