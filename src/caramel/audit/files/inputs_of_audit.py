@@ -139,7 +139,7 @@ def _sugarcrepe(path: Path, images: Path) -> Found:
     names = list(dict.fromkeys(rows["image_id"]))
     paths = dict(zip(names, map(str, locate_images(images, names, FOLDERS)), strict=True))
     files = _at_hand(map(ImageFile, paths.values()))
-    image = [path if (path := paths[name]) in files else None for name in rows["image_id"]]
+    image = [paths[name] if paths[name] in files else None for name in rows["image_id"]]
     return rows.assign(
         type=rows["subtype"].str.partition("_")[0], image=_objects(image), negative_image=None
     ), files

@@ -127,8 +127,9 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
 
 def asked_answers(answers: pd.DataFrame, task: Task) -> pd.DataFrame:
     """Return the answers to what was asked: not those of instances whose images are missing."""
-    left_out = [] if task.left_out is None else task.left_out.rows["instance_id"]
-    return answers[~answers["instance_id"].isin(left_out)]
+    if task.left_out is None:
+        return answers
+    return answers[~answers["instance_id"].isin(task.left_out.rows["instance_id"])]
 
 
 def _choose_form(task: Task) -> Form:
