@@ -183,7 +183,9 @@ def test_who_has_the_git_url_alone_gets_the_data_and_the_figures(smoke, tmp_path
     run("git", "commit", "-qm", "Pin", root=paper)
     reader = Project(tmp_path)
     reader.environment |= s3.reader
-    said = reader.run("caramel", "get", f"file://{paper}/.git@v1", "--out", "v1").stdout
+    said = reader.run(
+        "caramel", "get", f"file://{paper}/.git@v1", "--out", "v1", "--credentials", s3.url
+    ).stdout
     assert said.startswith("Version v1 (commit ")
     got = Project(tmp_path / "v1")
     said = got.run("caramel", "verify", "v1", "--deep").stdout

@@ -210,6 +210,24 @@ def test_a_claim_whose_opposite_is_shown_is_not_shown(data: Path) -> None:
     assert "the claim, the opposite is shown" in report.html
 
 
+def test_a_claim_on_seen_compounds_has_no_parts_that_would_be_of_all_compounds(data: Path) -> None:
+    contrast = {"variant": "trohn_img", "against": "base", "metric": "group"}
+    rows = pd.read_csv(data / "evaluate/differences.csv")
+    seen = rows[rows["subset"] == "without_add"].assign(subset="seen")
+    pd.concat([rows, seen]).to_csv(data / "evaluate/differences.csv", index=False)
+    sections = {
+        subset: Page(build(data, contrast={**contrast, "subset": subset}).html).sections["claim"]
+        for subset in ("all", "without_add", "seen")
+    }
+    assert [subset for subset, text in sections.items() if "The claim by subtype" in text] == [
+        "all",
+        "without_add",
+    ]
+    assert "add up to the claim over all types but add." in sections["without_add"]
+    assert "add up to the claim." in sections["all"]
+    assert "In both forms" in sections["seen"]
+
+
 def test_a_claim_of_which_nothing_was_scored_is_none(data: Path) -> None:
     rows = pd.read_csv(data / "evaluate/differences.csv")
     claim = rows["subset"].eq("without_add") & rows["metric"].eq("group")

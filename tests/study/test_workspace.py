@@ -105,6 +105,7 @@ class Study:
         (folder / "inputs" / "README.md").write_text("nothing")
         (folder / "pipelines" / "stage.py").write_text(STAGE)
         (folder / "dvc.yaml").write_text(GRAPH)
+        shutil.copytree(ROOT / "plans", folder / "plans")
         for name in (".dvcignore", ".dvc/config"):
             shutil.copy(ROOT / name, folder / name)
 

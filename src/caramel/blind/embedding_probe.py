@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 CAP = 20_000  # pairs to learn from, per fold
 COST = 0.01  # inverse strength of the L2 penalty
+# Of an encoder that states none: an attacker learns from what there is, and is compared with no published figure.
+DEFAULT_POOLING = ("mean",)
 
 
 @dataclass(frozen=True)
@@ -81,13 +84,15 @@ def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
 @functools.lru_cache(1)
 def open_encoder(target: str) -> SentenceEncoder:
     """Return the encoder on the GPU where there is one, else on the processor; the last one is kept."""
-    return load_text(target, device="auto", precision="fp32", name="embedding_probe")
+    return load_text(
+        target, device="auto", precision="fp32", name="embedding_probe", default_pooling=DEFAULT_POOLING
+    )
 
 
 EMBEDDING_PROBE = ScorerSpec(
     "embedding_probe",
     "learned on embeddings; takes what text: takes",
     load=EmbeddingProbe,
-    missing=missing_text,
+    missing=partial(missing_text, default_pooling=DEFAULT_POOLING),
     cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",
 )

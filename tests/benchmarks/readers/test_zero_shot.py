@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,83 @@ def test_a_colon_is_part_of_a_folders_name(tmp_path: Path) -> None:
         draw(tmp_path / name / "0.png", 1)
     task = BENCHMARK.read(tmp_path, tmp_path)
     assert len(task.images) == 2
+
+
+# Names of folders as data sets have them -> whether they are words.
+FOLDER_NAMES = {
+    "n01440764": False,  # ImageNet
+    "N02123045": False,
+    "n02085620-Chihuahua": False,  # Stanford Dogs
+    "n02085620_Chihuahua": False,
+    "a00217728": False,
+    "0": False,  # CIFAR, MNIST
+    "0017": False,
+    "747-400": False,
+    "001.Black_footed_Albatross": False,  # CUB
+    "class_7": False,
+    "Label 12": False,
+    "cls3": False,
+    "id-4": False,
+    "m_0bt9lr": False,  # Open Images
+    "golden_retriever": True,
+    "Golden Retriever": True,
+    "AnnualCrop": True,  # EuroSAT
+    "A": True,  # letters of a sign language
+    "A320": True,
+    "C-130": True,
+    "n01": True,
+    "nv00000001x": True,
+    "2012_bmw": True,
+    "class_of_its_own": True,
+    "犬": True,
+    "tench, Tinca tinca": True,
+}
+
+
+@pytest.mark.parametrize("name", FOLDER_NAMES)
+def test_a_folder_whose_name_is_no_word_is_refused_until_its_name_is_stated(
+    name: str, tmp_path: Path
+) -> None:
+    for number, folder in enumerate((name, "cat")):
+        draw(tmp_path / folder / "0.png", number)
+    if FOLDER_NAMES[name]:
+        task = BENCHMARK.read(tmp_path, tmp_path)
+        assert f"itap of a {name.replace('_', ' ')}." in [text[0] for text in task.texts]
+        return
+    with pytest.raises(
+        DataError, match=rf"1 class folders are named by ids.*\n  - '{re.escape(name)}'\n.*classes\.json"
+    ):
+        BENCHMARK.read(tmp_path, tmp_path)
+    (tmp_path / "classes.json").write_text(json.dumps({name: "tench", "cat": "cat"}))
+    assert "itap of a tench." in [text[0] for text in BENCHMARK.read(tmp_path, tmp_path).texts]
+
+
+def test_a_number_is_a_name_where_it_is_stated_and_an_id_of_wordnet_never_is(tmp_path: Path) -> None:
+    for number, folder in enumerate(("0", "1")):
+        draw(tmp_path / folder / "0.png", number)
+    (tmp_path / "classes.json").write_text(json.dumps({"0": "0", "1": "1"}))
+    assert [text[0] for text in BENCHMARK.read(tmp_path, tmp_path).texts] == ["itap of a 0.", "itap of a 1."]
+    (tmp_path / "classes.json").write_text(json.dumps({"0": "n01440764", "1": "goldfish"}))
+    with pytest.raises(
+        DataError, match=r"classes\.json' states 1 ids of WordNet as names.*\n  - 'n01440764'"
+    ):
+        BENCHMARK.read(tmp_path, tmp_path)
+
+
+def test_the_command_refuses_ids_before_any_model_is_loaded(tmp_path: Path) -> None:
+    for number, folder in enumerate(("n01440764", "n01443537")):
+        draw(tmp_path / "zero_shot" / folder / "0.png", number)
+    command = [str(Path(sys.executable).with_name("caramel")), "eval", "--model", "ViT-B-32:openai"]
+    command += [
+        "--benchmark",
+        "zero_shot",
+        "--data",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "out"),
+        "--dry-run",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert "named by ids, which are no words" in done.stdout + done.stderr
+    assert "n01440764" in done.stdout + done.stderr

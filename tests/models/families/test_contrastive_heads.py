@@ -14,9 +14,10 @@ from small_transformers import CAPTIONS, ITM, picture
 
 from caramel.errors import BackendError, DataError
 from caramel.kinds.model import DualEncoder, Matcher
-from caramel.models.families.contrastive_heads import ITC, ITC_MAX, plain_caption
+from caramel.models.families.contrastive_heads import ITC, ITC_MAX
 from caramel.models.families.matching_architectures import ARCHITECTURES
 from caramel.models.families.specs import family_of, missing_of, open_model
+from caramel.models.families.text_cleaning import plain_caption
 
 KINDS = ["blip", "blip-2"]
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64), (90, 40)])]

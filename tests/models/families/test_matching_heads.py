@@ -72,6 +72,15 @@ def test_scores_are_the_log_odds_of_the_whole_model(kind: str, folders: dict[str
 
 
 @pytest.mark.parametrize("kind", ITM)
+def test_blip_reads_captions_as_its_authors_prepare_them_and_vilt_as_they_are(
+    kind: str, folders: dict[str, Path]
+) -> None:
+    texts = ["a dog", "A  dog.", '"a dog"!']
+    first, second, third = load(folders[kind]).match(FILES, texts, np.zeros(3, int), np.arange(3), None)
+    assert (first == second == third) == (kind != "vilt")
+
+
+@pytest.mark.parametrize("kind", ITM)
 def test_batches_of_different_lengths_equal_pairs_one_by_one(kind: str, folders: dict[str, Path]) -> None:
     model = load(folders[kind])
     together = model.match(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, 5)

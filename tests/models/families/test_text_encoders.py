@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,12 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load(target: Path | str, precision: str = "fp32") -> SentenceEncoder:
-    return load_text(str(target), device="cpu", precision=precision, name="it")
+    """Load a folder; one of transformers alone with the mean, where no pooling is asked for."""
+    place, query, settings = str(target).partition("?")
+    if Path(place, "config.json").is_file() and not Path(place, "modules.json").is_file():
+        settings = settings if "pooling" in settings else "&".join(filter(None, [settings, "pooling=mean"]))
+        query = "?"
+    return load_text(place + query + settings, device="cpu", precision=precision, name="it")
 
 
 def write(path: Path, content: Any) -> None:
@@ -157,9 +163,20 @@ def test_a_sound_folder_gives_what_sentence_transformers_itself_gives(
     np.testing.assert_allclose(load(folder).encode_texts(CAPTIONS, None), expected, atol=1e-6)
 
 
-def test_a_folder_without_modules_is_pooled_by_its_mean(bert: Path) -> None:
-    vectors = load(bert).encode_texts(CAPTIONS, None)
+def test_a_folder_without_modules_is_refused_until_its_pooling_is_stated(bert: Path, tmp_path: Path) -> None:
+    message = rf"{bert.name}' has no modules\.json.*{bert.name}\?pooling=mean"
+    with pytest.raises(BackendError, match=message):
+        load_text(str(bert), device="cpu", precision="fp32", name="it")
+    (line,) = missing_text(str(bert))
+    assert re.search(message, line)
+    assert missing_text(f"{bert}?pooling=cls") == []
+    vectors = load(f"{bert}?pooling=mean").encode_texts(CAPTIONS, None)
     np.testing.assert_allclose(vectors[0], unit(hidden(bert, CAPTIONS[0]).mean(0)), atol=1e-5)
+    named = shutil.copytree(bert, tmp_path / "e5-small-v2")  # its authors take the mean
+    found = load_text(f"{named}?prefix=", device="cpu", precision="fp32", name="it").encode_texts(
+        CAPTIONS, None
+    )
+    np.testing.assert_allclose(found, vectors, atol=1e-6)
 
 
 def test_dense_and_normalize_come_in_the_order_of_the_folder(bert: Path, tmp_path: Path) -> None:
@@ -397,11 +414,11 @@ def test_the_identity_tells_the_weights_of_a_dense_module(bert: Path, tmp_path: 
 
 def test_a_spec_opens_it(bert: Path, tmp_path: Path) -> None:
     open_model.cache_clear()
-    model = open_model(f"mine=text:{bert}?prefix=query: ", "cpu", "fp32")
+    model = open_model(f"mine=text:{bert}?prefix=query: &pooling=mean", "cpu", "fp32")
     assert isinstance(model, TextEncoder)
     assert not isinstance(model, DualEncoder)
     assert model.name == "mine"
-    assert missing_of(f"text:{bert}") == []
+    assert missing_of(f"text:{bert}?pooling=mean") == []
     folder = sentence_folder(bert, tmp_path / "st", {}, inner="0_Transformer")
     (folder / "0_Transformer/tokenizer.json").unlink()
     assert missing_of(f"text:{folder}") == [f"no tokenizer in {str(folder / '0_Transformer')!r}"]

@@ -129,11 +129,12 @@ def test_siglip_2_reads_lower_case_with_any_tokenizer(tmp_path: Path) -> None:
     vectors = encoder.encode_texts(["A Dog", "a dog", "a cat"], None)
     np.testing.assert_array_equal(vectors[0], vectors[1])
     assert np.abs(vectors[1] - vectors[2]).max() > 0.01
-    assert encoder.identity["lower_case"]
 
 
-def test_siglips_own_tokenizers_say_themselves_whether_they_lower_case(folders: dict[str, Path]) -> None:
-    assert not any(load(folders[kind]).identity["lower_case"] for kind in DUAL)
+def test_what_is_done_to_texts_before_the_tokenizer_is_part_of_the_identity(folders: dict[str, Path]) -> None:
+    found = {kind: load(folders[kind]).identity["cleaning"] for kind in DUAL}
+    expected = {"clip": "lower", "siglip": "canonicalize", "siglip2": "lower"}
+    assert found == {**dict.fromkeys(DUAL), **expected}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in DUAL if kind not in SEES_PADDING])

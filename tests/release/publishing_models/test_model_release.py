@@ -9,16 +9,20 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import open_clip
 import pytest
 import released_projects
 import torch
+from same_weights import ODD_TEXTS
 from tiny_clips import CONFIGS
 from transformers import CLIPModel, CLIPProcessor
 
 from caramel import tables
 from caramel.errors import CaramelError, ConfigError
 from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
+from caramel.models.clip.open_clip_models import load_open_clip
+from caramel.models.families.dual import load_dual
 from caramel.release.publishing.escaping import markdown
 from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model
 
@@ -95,6 +99,18 @@ def test_its_vectors_are_those_of_the_run_by_every_library(
     given = processor(text=list(TEXTS), images=_picture(), return_tensors="pt", padding=True, truncation=True)
     assert torch.allclose(unit(theirs.get_text_features(given["input_ids"])), texts, atol=1e-4)
     assert torch.allclose(unit(theirs.get_image_features(given["pixel_values"])), image, atol=1e-4)
+
+
+@pytest.mark.parametrize("run", ["trohn_img-3", "base", "clip-1"])
+def test_odd_texts_have_the_same_vectors_through_both_families(
+    run: str, project: Path, tmp_path: Path
+) -> None:
+    assert release_model(run, project, out=tmp_path / "out").transformers
+    loaded = {"device": "cpu", "precision": "fp32", "name": "it"}
+    one, other = (load(str(tmp_path / "out"), **loaded) for load in (load_open_clip, load_dual))
+    np.testing.assert_allclose(
+        one.encode_texts(ODD_TEXTS, None), other.encode_texts(ODD_TEXTS, None), atol=1e-5
+    )
 
 
 def test_what_transformers_has_not_is_released_for_open_clip_alone(project: Path, tmp_path: Path) -> None:

@@ -220,10 +220,10 @@ def test_what_rays_memory_monitor_ends_is_not_retried_without_end(tmp_path: Path
     assert "died (OutOfMemoryError), after 3 retries" in said
 
 
-def folders_of(process: psutil.Process) -> set[Path]:
-    """Return the session's folders that the process was started with."""
-    words = [Path(word.partition("=")[2]) for word in process.cmdline() if "/session_" in word]
-    return {parent for word in words for parent in word.parents if parent.name.startswith("session_")}
+def session_of(raylet: psutil.Process) -> Path:
+    """Return the session's folder that a raylet was started with."""
+    (folder,) = (word.partition("=")[2] for word in raylet.cmdline() if word.startswith("--session_dir="))
+    return Path(folder)
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_a_cluster_on_this_machine_listens_on_loopback_alone_and_its_token_and_f
         assert len(places) > 0
         private = root / f"caramel-{os.geteuid()}"
         raylet = next(member for member in members if member.name() == "raylet")
-        (session,) = folders_of(raylet)
+        session = session_of(raylet)
         assert session.parent.parent == private
         assert stat.S_IMODE(private.stat().st_mode) == 0o700
         assert [path for path in root.iterdir() if path != private] == []

@@ -3,10 +3,14 @@
 A class is its name in several templates; their embeddings are averaged. The images lie in a folder per class,
 such as ImageNet's validation set sorted by class. Two classes of one name cannot be told apart: such images tie,
 which is a miss. Accuracy is over images; ``recall@1`` and ``recall@5`` are top-1 and top-5 accuracy.
+
+A name must be words. A folder that is named by an id ("n01440764", "7", "class_7") is refused until
+``classes.json`` states its name: a model asked for "a origami n01440764." gives figures without any error.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +25,8 @@ from caramel.storage.records import read_json, text_lines
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES
   zero_shot/classes.json          optional: {"<class>": "name of the class", …}, for all folders; else the name is
-                                  that of the folder, with spaces for underscores
+                                  that of the folder, with spaces for underscores; needed where folders are
+                                  named by WordNet ids (n01440764), numbers or other ids
   zero_shot/templates.txt         optional: a template per line, with {} for the name; else seven of CLIP's"""
 # Of CLIP's 80 templates for ImageNet, those that its authors selected afterwards.
 TEMPLATES = (
@@ -33,6 +38,14 @@ TEMPLATES = (
     "art of the {}.",
     "a photo of the small {}.",
 )
+# WordNet's ids, alone or before a name (Stanford Dogs: n02085620-Chihuahua).
+SYNSET = re.compile(r"[nvars]\d{8}(?![^\W_])", re.IGNORECASE)
+# Other names of folders that are no words: numbers, alone or before a name (CUB: 001.Black_footed_Albatross),
+# numbers of classes (class_7), and Open Images' ids (m_0bt9lr).
+OTHER_ID = re.compile(
+    r"[\W\d_]+|\d+\..*|(class|label|category|cat|cls|id|idx|index)[ ._-]?\d+|m[._]0\w*\d\w*", re.IGNORECASE
+)
+IMAGENET = "For ImageNet, names that suit CLIP are open_clip.IMAGENET_CLASSNAMES: 1,000, in the order of the sorted ids."
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 
 
@@ -91,6 +104,12 @@ def _names(data: Path, folders: Sequence[str]) -> list[str]:
     """Return the name of the class of each folder."""
     path = data / "classes.json"
     if not path.is_file():
+        ids = [folder for folder in folders if SYNSET.match(folder) or OTHER_ID.fullmatch(folder)]
+        _check_words(
+            ids,
+            f"{len(ids)} class folders are named by ids, which are no words, and there is no {str(path)!r}",
+            path,
+        )
         return [folder.replace("_", " ") for folder in folders]
     names = read_json(path)
     if not isinstance(names, dict):
@@ -101,7 +120,20 @@ def _names(data: Path, folders: Sequence[str]) -> list[str]:
             f"{str(path)!r} and the class folders differ in {len(odd)} classes:\n{shown([brief(name) for name in odd])}\n"
             f"Name every folder, and nothing else: all names are candidates."
         )
-    return [text_field(names, folder, repr(str(path))) for folder in folders]
+    stated = [text_field(names, folder, repr(str(path))) for folder in folders]
+    ids = [name for name in stated if SYNSET.match(name.strip())]
+    _check_words(ids, f"{str(path)!r} states {len(ids)} ids of WordNet as names, which are no words", path)
+    return stated
+
+
+def _check_words(ids: Sequence[str], problem: str, path: Path) -> None:
+    """Raise a DataError if there are names of classes that are no words; ``path`` is that of ``classes.json``."""
+    if ids:
+        raise DataError(
+            f"{problem}:\n{shown([brief(name) for name in ids])}\n"
+            f"A model would be asked for {TEMPLATES[1].replace('{}', ids[0])!r}. Write {str(path)!r}: "
+            f'{{"FOLDER": "name of the class in words", …}}. {IMAGENET}'
+        )
 
 
 def _templates(data: Path) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from caramel.errors import BackendError
-from caramel.models.loading import explained
+from caramel.models.loading import TEXT, explained
 from caramel.models.state_dicts import first_line
 from caramel.storage.files import file_hash
 
@@ -45,6 +45,7 @@ class _Tokenizer(NamedTuple):
     tokenize: Callable[[list[str]], torch.Tensor]
     content: str | None
     padding: int
+    highest: int  # number of the last token of its vocabulary
 
 
 def completed(config: Mapping[str, Any], model: Any) -> dict[str, Any]:
@@ -71,7 +72,8 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
             same folder where it is there, else from the hub or its cache. None: there is no folder.
 
     Raises:
-        BackendError: the tokenizer cannot be had, or the preprocessing is none.
+        BackendError: the tokenizer cannot be had or draws by lot, the config does not say at which of its tokens a
+            text is pooled, or the preprocessing is none.
     """
     from open_clip.transform import PreprocessCfg, image_transform_v2
 
@@ -92,7 +94,9 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
             image = step(image)
         return image
 
-    tokenizer = _tokenizer(config["model_cfg"].get("text_cfg", {}), vocabulary)
+    text = config["model_cfg"].get("text_cfg", {})
+    tokenizer = _tokenizer(text, vocabulary)
+    _check_pooling(text, tokenizer)
     mean, std = tuple(preprocess.mean), tuple(preprocess.std)
     return Clip(model, tokenizer.tokenize, to_pixels, mean, std, config, tokenizer.content, tokenizer.padding)
 
@@ -110,6 +114,11 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
 
     length = text.get("context_length", DEFAULT_CONTEXT_LENGTH)
     options = dict(text.get("tokenizer_kwargs") or {})
+    if options.get("reduction_mask"):
+        raise BackendError(
+            f"tokenizer_kwargs states reduction_mask {options['reduction_mask']!r}, with which open_clip trains on some of "
+            f"the tokens of a long text, drawn by lot. Remove it: then a long text is cut."
+        )
     if vocabulary is not None and vocabulary.exists():
         with explained(str(vocabulary)):
             _check_vocabulary(vocabulary)
@@ -119,7 +128,7 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
                 f"{str(vocabulary)!r} has {own.vocab_size} tokens, and the config of the model states "
                 f"{text.get('vocab_size', ENTRIES)}: it is broken, or of another model. Make or fetch it again."
             )
-        return _Tokenizer(own, file_hash(vocabulary), 0)
+        return _Tokenizer(own, file_hash(vocabulary), 0, own.vocab_size - 1)
     if text.get("hf_tokenizer_name"):
         return _of_transformers(tokenizer_source(text, vocabulary), length, options, text)
     with explained(f"tokenizer_kwargs {options!r}"):
@@ -129,7 +138,7 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
             f"The config states {text['vocab_size']} tokens, open_clip's own vocabulary has "
             f"{default.vocab_size}: the model has a vocabulary of its own, and {vocabulary} is missing."
         )
-    return _Tokenizer(default, None, 0)
+    return _Tokenizer(default, None, 0, default.vocab_size - 1)
 
 
 def _check_vocabulary(path: Path) -> None:
@@ -175,7 +184,33 @@ def _of_transformers(
                 f"Tokenizer {source!r} cannot be had: {first_line(error)}. Set HF_HUB_OFFLINE=0 to fetch it from the hub."
             ) from error
     inner = found.tokenizer
-    return _Tokenizer(found, _content(inner), 0 if inner.pad_token_id is None else inner.pad_token_id)
+    padding = 0 if inner.pad_token_id is None else inner.pad_token_id
+    return _Tokenizer(found, _content(inner), padding, max(inner.get_vocab().values()))
+
+
+def _check_pooling(text: Mapping[str, Any], tokenizer: _Tokenizer) -> None:
+    """Raise a BackendError if texts would be pooled where nothing says that they should be.
+
+    By default open_clip pools at the highest token of a text. That is the end token, unless the vocabulary goes on
+    after it: with tokens that were added, a text would be pooled at the first of them.
+    """
+    if text.get("hf_model_name") or text.get("embed_cls"):
+        return  # pooled by the tower of transformers; at a place of its own
+    with explained("the tokenizer"):
+        row: list[int] = tokenizer.tokenize([TEXT])[0].tolist()
+    tokens = f"the tokens of {TEXT!r} are {[number for number in row if number != tokenizer.padding]}"
+    if text.get("pool_type") == "eos" and text.get("eos_id", 2) not in row:
+        raise BackendError(
+            f"text_cfg pools a text at the token {text.get('eos_id', 2)}, and the tokenizer ends none with it: {tokens}. "
+            f"Every text would be pooled at its start. State the end token as 'eos_id'."
+        )
+    if "pool_type" not in text and max(row) < tokenizer.highest:
+        raise BackendError(
+            f"text_cfg states no 'pool_type', so that open_clip pools a text at its highest token, and the tokenizer has "
+            f"higher ones than that which ends a text, up to {tokenizer.highest}: {tokens}. State "
+            f'"pool_type": "eos" and the end token as "eos_id", or "pool_type": "argmax" if it was trained '
+            f"with the highest."
+        )
 
 
 def _content(tokenizer: Any) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from caramel.errors import BackendError
+from caramel.errors import BackendError, shown
 from caramel.models.clip import activations
 from caramel.models.clip.activations import QUICK, agreed, choice, quick_gelu_option
 from caramel.models.clip.checkpoints import CONFIG, read_config
@@ -90,7 +91,7 @@ def _filed(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) 
     """Return a local file of weights with the config of a name.
 
     The preprocessing is that of the config beside the file, else the one that all published weights of
-    the name share, such as SigLIP's, else open_clip's for files: OpenAI's.
+    the name share, such as SigLIP's, else, where none are published, open_clip's for files: OpenAI's.
     """
     import open_clip
 
@@ -114,19 +115,35 @@ def _filed(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) 
         f"{twin}:{file}" if twin else f"{name}:{file}?quick_gelu=true", f"{base}:{file}?quick_gelu=false"
     )
     activation = agreed(f"'{name}:{file}'", says, cure)
-    preprocess = given["preprocess_cfg"] or _shared_preprocessing(name)
+    preprocess = given["preprocess_cfg"] or _shared_preprocessing(name, file)
     config = {"model_cfg": {**model_cfg, "quick_gelu": activation}, "preprocess_cfg": preprocess}
     return Named(config, None, (file,))
 
 
-def _shared_preprocessing(name: str) -> dict[str, Any]:
-    """Return the preprocessing of all published weights of a name, nothing where they differ."""
+def _shared_preprocessing(name: str, file: str) -> dict[str, Any]:
+    """Return the preprocessing of all published weights of a name, nothing where none are published.
+
+    Raises:
+        BackendError: they differ, so that the name does not say it.
+    """
     import open_clip
 
     keys = ("mean", "std", "interpolation", "resize_mode")
-    tags = open_clip.list_pretrained_tags_by_model(name)
-    found = {tuple(open_clip.get_pretrained_cfg(name, tag)[key] for key in keys) for tag in tags}
-    return dict(zip(keys, found.pop(), strict=True)) if len(found) == 1 else {}
+    tags: dict[tuple[Any, ...], list[str]] = {}
+    for tag in open_clip.list_pretrained_tags_by_model(name):
+        published = open_clip.get_pretrained_cfg(name, tag)
+        tags.setdefault(tuple(published[key] for key in keys), []).append(tag)
+    if len(tags) < 2:
+        return dict(zip(keys, next(iter(tags)), strict=True)) if tags else {}
+    ways = [
+        f"{json.dumps(dict(zip(keys, values, strict=True)))} of {', '.join(of)}"
+        for values, of in tags.items()
+    ]
+    raise BackendError(
+        f"'{name}:{file}': published weights of {name!r} were trained with images that were prepared in different ways, "
+        f"and nothing says which way this file's were:\n{shown(ways)}\nWrite {str(Path(file).with_name(CONFIG))!r}: one of "
+        f"these as 'preprocess_cfg', and what open_clip.get_model_config({name!r}) gives as 'model_cfg'."
+    )
 
 
 def option_text(quick: bool | None) -> str:

@@ -5,13 +5,11 @@ extractors): the class place of BLIP's image, and of BLIP-2's 32 queries **the f
 text. That is one vector for an image and one for a text, a dual encoder. BLIP-2's own ITC (Li et al. 2023, 3.1; LAVIS's
 ``match_head="itc"``) takes the best of the queries: ``itc_max``, which has no one vector for an image.
 
-Captions are brought to what both were trained on, as LAVIS's ``blip_caption`` does: lower case, without the signs
-``.!"()*#:;~``, and no more than 50 words.
+Captions are brought to what both were trained on (``text_cleaning``).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -23,6 +21,7 @@ from caramel.kinds.model import Embeddings, Family, Floats, Identity, Index
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.families.matching_architectures import ARCHITECTURES, text_config
+from caramel.models.families.text_cleaning import BLIP, MOST_WORDS, clean_texts
 from caramel.models.families.transformers_dual import (
     distinct_rows,
     padded,
@@ -40,7 +39,6 @@ from caramel.models.families.transformers_files import (
 if TYPE_CHECKING:
     import torch
 
-MOST_WORDS = 50
 Inputs = Mapping[str, Any]
 
 
@@ -90,12 +88,6 @@ PROJECTIONS: Mapping[str, _Projections] = {
     "blip": _Projections(_blip_image, _blip_text),
     "blip-2": _Projections(_blip2_image, _blip2_text),
 }
-
-
-def plain_caption(text: str) -> str:
-    """Return a caption as BLIP was trained on it."""
-    spaced = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
-    return " ".join(spaced.rstrip("\n").strip(" ").split(" ")[:MOST_WORDS])
 
 
 class ContrastiveProjections:
@@ -158,7 +150,7 @@ class ContrastiveProjections:
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors (n, d); texts that are equal to the tokenizer have equal ones, bit for bit."""
         return distinct_rows(
-            tokens(self._tokenizer, [plain_caption(text) for text in texts], self._length),
+            tokens(self._tokenizer, clean_texts(texts, BLIP), self._length),
             lambda rows: padded(rows, self._tokenizer.pad_token_id),
             lambda inputs: self._unit(self._parts.text, {k: v.to(self._device) for k, v in inputs.items()}),
             batch=batch,

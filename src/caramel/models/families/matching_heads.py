@@ -3,7 +3,7 @@
 The score is a logit: of BLIP and BLIP-2, whose head tells match from no match, the difference of the two,
 which is log(p / (1 − p)) of P(match) = softmax(…)[1]; of ViLT's ranking head, its one logit. It orders pairs as
 P(match) does, but does not round to 1, and so to a tie, where the head is certain. What differs between the
-three is in ``matching_architectures``.
+three is in ``matching_architectures``; captions are brought to what BLIP was trained on (``text_cleaning``).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from caramel.kinds.model import Family, Floats, Identity, Index
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.families.matching_architectures import ARCHITECTURES, encode_token, text_config
+from caramel.models.families.text_cleaning import clean_texts, cleaning_of
 from caramel.models.families.transformers_dual import padded, processed, tokens, with_processors
 from caramel.models.families.transformers_files import (
     MODEL_TYPES,
@@ -64,6 +65,7 @@ class MatchingHead:
         self._kind = model.config.model_type
         self._parts = ARCHITECTURES[self._kind]
         self._length = min(tokenizer.model_max_length, text_config(model).max_position_embeddings)
+        self._cleaning = cleaning_of(self._kind, tokenizer)
         self._first = encode_token(model, tokenizer, name) if self._kind == "blip" else None
 
     @cached_property
@@ -77,6 +79,7 @@ class MatchingHead:
             device=self._device,
             length=self._length,
             first=self._first,
+            cleaning=self._cleaning,
             score="logit",
         )
 
@@ -96,7 +99,7 @@ class MatchingHead:
         Raises:
             DataError: a picture does not decode.
         """
-        rows = tokens(self._tokenizer, texts, self._length)
+        rows = tokens(self._tokenizer, clean_texts(texts, self._cleaning), self._length)
         if self._first is not None:
             rows = [(self._first, *row[1:]) for row in rows]
         asked = [_Pair(i, rows[t]) for i, t in zip(image_of.tolist(), text_of.tolist(), strict=True)]

@@ -6,13 +6,13 @@
     1_Pooling/config.json              how the vectors of a text's tokens become one
     2_Dense/                           a linear layer with its activation
 
-Transformers' own folders have none of these.
+Transformers' own folders have none of these: their pooling is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ class Layout:
 
     Attributes:
         transformer: folder of the model and its tokenizer, or OWNER/REPO.
-        pooling: of ``POOLINGS``; several are joined.
+        pooling: of ``POOLINGS``; several are joined; none: nothing says it.
         include_prompt: the prefix's tokens are pooled, too.
         then: (Dense or Normalize, folder in the target) of each further module, in their order.
         length: tokens of a text at most, as far as the folder says.
@@ -49,7 +49,7 @@ class Layout:
     """
 
     transformer: str
-    pooling: tuple[str, ...] = ("mean",)
+    pooling: tuple[str, ...] = ()
     include_prompt: bool = True
     then: tuple[tuple[str, str], ...] = ()
     length: int | None = None
@@ -58,7 +58,7 @@ class Layout:
 
 
 def layout_of(target: str) -> Layout:
-    """Return the layout that a folder or OWNER/REPO states; without modules.json it is mean pooling.
+    """Return the layout that a folder or OWNER/REPO states; without modules.json it has no pooling.
 
     Raises:
         BackendError: a file is broken, or it has a module that is not one of the four.
@@ -154,6 +154,21 @@ def checked_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
     if unknown:
         raise BackendError(f"{target!r}: unknown pooling {unknown[0]!r}. Choices: {', '.join(POOLINGS)}.")
     return names
+
+
+def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> Layout:
+    """Return the layout with a pooling: the default where neither files nor settings say it.
+
+    Raises:
+        BackendError: there is no default either.
+    """
+    if layout.pooling or default:
+        return replace(layout, pooling=layout.pooling or default)
+    raise BackendError(
+        f"{target!r} has no modules.json, and nothing says how the vectors of a text's tokens become one. Write "
+        f"'{target}?pooling=mean' (most encoders), '?pooling=cls' (such as SimCSE) or '?pooling=lasttoken' (decoders), as the "
+        f"model's card says. A wrong pooling gives wrong figures without any error."
+    )
 
 
 def _default_prompt(target: str) -> str:

@@ -20,7 +20,8 @@ open_clip_config.json beside the file; or by an ending of the spec:
     ViT-B-32:mine.pt?quick_gelu=false         GELU, as LAION-2B's and DataComp's weights have it
 
 A folder or a hub repository whose config does not state it takes the same ending. The config beside a file
-also gives its preprocessing; without one it is what all published weights of NAME share, else OpenAI's.
+also gives its preprocessing; without one it is what all published weights of NAME share, OpenAI's where there are none.
+Where they differ (ViT-L-14, ViT-H-14), the config must be there.
 """
 
 from __future__ import annotations

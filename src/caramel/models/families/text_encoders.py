@@ -8,8 +8,8 @@
     pooling          mean, cls, max, mean_sqrt_len_tokens, weightedmean or lasttoken; else as the folder says
     include_prompt   false: the prefix's tokens are not pooled; this is so for INSTRUCTOR (Su et al. 2023)
 
-Of a folder that says nothing of pooling, vectors are the mean over a text's tokens. That is right for many
-encoders but not for all: see the model's card. A decoder wants ``pooling=lasttoken``.
+A folder without modules.json says nothing of pooling, and a wrong one gives wrong figures without any error: it is
+refused until the spec states it, but for E5, whose name says it. The model's card has it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,13 @@ from urllib.parse import parse_qsl
 from caramel.errors import BackendError
 from caramel.kinds.model import Embeddings, Family, Identity
 from caramel.models.devices import autocast, resolve_device, resolve_precision
-from caramel.models.families.sentence_modules import Layout, checked_poolings, layout_of, modules_of
+from caramel.models.families.sentence_modules import (
+    Layout,
+    checked_poolings,
+    layout_of,
+    modules_of,
+    require_pooling,
+)
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import (
     MODEL_TYPES,
@@ -165,14 +171,14 @@ def parse_target(target: str) -> tuple[str, dict[str, str]]:
 
 
 def layout_with(place: str, settings: Mapping[str, str]) -> Layout:
-    """Return the layout that files and settings state; the latter have the last word.
+    """Return the layout that files and settings state; the latter have the last word. It may have no pooling.
 
     Raises:
         BackendError: a file is broken, or a pooling unknown.
     """
     layout, last = layout_of(place), Path(place).name
-    if E5.fullmatch(last) and not layout.prefix:
-        layout = replace(layout, prefix="query: ")
+    if E5.fullmatch(last):
+        layout = replace(layout, prefix=layout.prefix or "query: ", pooling=layout.pooling or ("mean",))
     if INSTRUCTOR.fullmatch(last):
         layout = replace(layout, include_prompt=False)
     if "prefix" in settings:
@@ -184,17 +190,24 @@ def layout_with(place: str, settings: Mapping[str, str]) -> Layout:
     return layout
 
 
-def load_text(target: str, *, device: str, precision: str, name: str) -> SentenceEncoder:
+def load_text(
+    target: str, *, device: str, precision: str, name: str, default_pooling: tuple[str, ...] = ()
+) -> SentenceEncoder:
     """Return the text encoder of a target; see the module's docstring.
 
+    Args:
+        target, device, precision, name: as of a ``Loader``.
+        default_pooling: where nothing says it; none: that is refused.
+
     Raises:
-        BackendError: it is missing, broken or of another family, or a setting is wrong.
+        BackendError: it is missing, broken or of another family, or a setting is wrong or not stated.
     """
     import transformers
 
     place, settings = parse_target(target)
     layout = layout_with(place, settings)
     kind = _kind(layout.transformer)
+    layout = require_pooling(place, layout, default_pooling)
     device = resolve_device(device)
     model = load_pretrained(
         getattr(transformers, T5.get(kind, "AutoModel")),
@@ -208,14 +221,15 @@ def load_text(target: str, *, device: str, precision: str, name: str) -> Sentenc
         return tried(SentenceEncoder(*parts, device, precision, name), place)
 
 
-def missing_text(target: str) -> list[str]:
-    """Return what keeps the model from being loaded, without loading it."""
+def missing_text(target: str, *, default_pooling: tuple[str, ...] = ()) -> list[str]:
+    """Return what keeps the model from being loaded, without loading it; arguments as of ``load_text``."""
     try:
         place, settings = parse_target(target)
         layout = layout_with(place, settings)
         found = missing_transformers(layout.transformer, images=False)
         if not found and Path(layout.transformer).is_dir():
             _kind(layout.transformer)
+            require_pooling(place, layout, default_pooling)
     except BackendError as error:
         return [str(error)]
     return found

@@ -1,6 +1,7 @@
 """Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA.
 
-Images go through the checkpoint's own image processor, texts through its tokenizer. SigLIP's text towers
+Images go through the checkpoint's own image processor, texts through its tokenizer, after what ``text_cleaning``
+does to them, which a checkpoint does not say. CLIP is pooled and cropped as in ``clip_conventions``. SigLIP's text towers
 see padding (they attend to it and read the last place), so that texts are padded to the length they were
 trained with. CLIP's are causal and read the end token, the others attend to what the mask shows: there
 padding cannot matter, and a batch is padded to its longest text only.
@@ -17,6 +18,8 @@ import numpy as np
 from caramel.kinds.model import Embeddings, Identity
 from caramel.models.batches import in_batches
 from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.families.clip_conventions import crop_as_clip, find_end_token, pool_at_end
+from caramel.models.families.text_cleaning import clean_texts, cleaning_of
 from caramel.models.families.transformers_files import (
     identity_of,
     load_image_processor,
@@ -47,6 +50,9 @@ class TransformersDual:
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
         name: what tables call the model.
+
+    Raises:
+        BackendError: of a CLIP, config and tokenizer do not say at which token a text is pooled.
     """
 
     def __init__(
@@ -56,13 +62,15 @@ class TransformersDual:
         self._model, self._tokenizer, self._image_processor = model, tokenizer, image_processor
         self._device, self._precision = device, resolve_precision(precision, device)
         self._kind = model.config.model_type
+        is_clip = self._kind == "clip"
+        self._end = find_end_token(model.config, tokenizer, name) if is_clip else None
+        self._prepare = crop_as_clip(image_processor) if is_clip else image_processor
         self._length = min(
             TRAINED_LENGTH.get(self._kind, tokenizer.model_max_length),
             tokenizer.model_max_length,
             model.config.text_config.max_position_embeddings,
         )
-        # SigLIP's own tokenizers lower-case. SigLIP 2 was trained so, too, and comes with Gemma's, which do not.
-        self._lower = self._kind in SEES_PADDING and "Siglip" not in type(tokenizer).__name__
+        self._cleaning = cleaning_of(self._kind, tokenizer)
 
     @cached_property
     def identity(self) -> Identity:
@@ -74,7 +82,8 @@ class TransformersDual:
             precision=self._precision,
             device=self._device,
             length=self._length,
-            lower_case=self._lower,
+            cleaning=self._cleaning,
+            end=self._end,
         )
 
     def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
@@ -85,7 +94,7 @@ class TransformersDual:
         """
         return in_batches(
             images,
-            lambda files: processed(self._image_processor, files),
+            lambda files: processed(self._prepare, files),
             self._embed_images,
             batch=batch,
             device=self._device,
@@ -99,7 +108,7 @@ class TransformersDual:
         sees = self._kind in SEES_PADDING
         width, left = (self._length, self._tokenizer.padding_side == "left") if sees else (None, False)
         return distinct_rows(
-            tokens(self._tokenizer, [t.lower() for t in texts] if self._lower else texts, self._length),
+            tokens(self._tokenizer, clean_texts(texts, self._cleaning), self._length),
             lambda rows: padded(rows, self._tokenizer.pad_token_id, width=width, left=left),
             self._embed_texts,
             batch=batch,
@@ -107,20 +116,26 @@ class TransformersDual:
         )
 
     def _embed_images(self, inputs: Inputs) -> torch.Tensor:
-        return self._unit(self._model.get_image_features, inputs)
+        return self._unit(lambda moved: self._model.get_image_features(**moved).pooler_output, inputs)
 
     def _embed_texts(self, inputs: Inputs) -> torch.Tensor:
         if self._kind in SEES_PADDING:
             inputs = {"input_ids": inputs["input_ids"]}
-        return self._unit(self._model.get_text_features, inputs)
+        return self._unit(self._text_features, inputs)
 
-    def _unit(self, features: Any, inputs: Inputs) -> torch.Tensor:
+    def _text_features(self, inputs: Inputs) -> torch.Tensor:
+        if self._end is not None:
+            return pool_at_end(self._model, inputs, self._end)
+        features: torch.Tensor = self._model.get_text_features(**inputs).pooler_output
+        return features
+
+    def _unit(self, features: Callable[[Inputs], torch.Tensor], inputs: Inputs) -> torch.Tensor:
         """Return unit vectors (n, d)."""
         import torch
 
         # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
         with torch.no_grad(), autocast(self._device, self._precision):
-            found = features(**{k: v.to(self._device) for k, v in inputs.items()}).pooler_output
+            found = features({k: v.to(self._device) for k, v in inputs.items()})
         if self._kind == "flava":
             found = found[:, 0]  # it projects every place; its contrastive loss is on the first
         return torch.nn.functional.normalize(found.float(), dim=-1)

@@ -53,6 +53,11 @@ def _turn(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
     return {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
 
 
+def has_parts(contrast: Mapping[str, str]) -> bool:
+    """Return whether the claim is of whole subtypes, which seen and unseen compounds are not."""
+    return contrast["subset"] in ("all", "without_add")
+
+
 def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     """Return the claim by subtype: a row for each subtype of the contrast's subset.
 
@@ -62,8 +67,10 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     subtype and all models scored it.
 
     Raises:
-        Skipped: nothing was evaluated, or not this.
+        Skipped: nothing was evaluated, or not this; or the claim is of seen or unseen compounds, which no table has by subtype.
     """
+    if not has_parts(contrast):
+        raise Skipped(f"models are compared by subtype on all compounds, not on {contrast['subset']} ones")
     metric = contrast["metric"]
     separable = read_csv(data / "evaluate/separability.csv", SEPARABILITY_COLUMNS)
     separable = separable[(separable["benchmark"] == FORM) & (separable["metric"] == metric)].set_index(
@@ -72,7 +79,7 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     differences = read_differences(data, FORM)
     values = keyed(read_variants(data), "variant", "subset", "metric")
     subtypes = [s for s in tables.SUBTYPES if s in separable.index and separable["n"][s] > 0]
-    if contrast["subset"] != "all":  # ``seen`` and ``unseen`` are within it
+    if contrast["subset"] == "without_add":
         subtypes = [s for s in subtypes if not s.startswith("add")]
     total = sum(int(separable["n"][s]) for s in subtypes)
     rows = []
@@ -127,10 +134,11 @@ def parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
         "Subtype", "Instances", "At the floor", "At the ceiling", "Runs differ",
         contrast["against"], contrast["variant"], "Difference", "Part of the claim",
     )  # fmt: skip
+    over = " over all types but add" if contrast["subset"] == "without_add" else ""
     note = (
         f"{METRIC_TITLES[contrast['metric']]} in per cent, differences in points; brackets: 95 % intervals, not corrected. At the "
         "floor: no run of any model of this page has the instance right; at the ceiling: every run has. Such instances tell no model from another. "
-        "Part of the claim: the subtype's share of the instances times its difference; the parts add up to the claim over all types but add."
+        f"Part of the claim: the subtype's share of the instances times its difference; the parts add up to the claim{over}."
     )
     return TableBlock("The claim by subtype", head, lines, note=note)
 

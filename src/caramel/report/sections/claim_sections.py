@@ -10,7 +10,13 @@ import numpy as np
 
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, interval, signed
-from caramel.report.sections.claim_parts import FORM_TITLES, forms_block, parts_block, select_comparison
+from caramel.report.sections.claim_parts import (
+    FORM_TITLES,
+    forms_block,
+    has_parts,
+    parts_block,
+    select_comparison,
+)
 from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
 from caramel.statistics import holm
 from caramel.study.plans import Registration
@@ -114,4 +120,6 @@ def claim_section(data: Path, contrast: Mapping[str, str], registration: Registr
         NoteBlock(text, "good" if found["shown"] and registration.confirmatory else "plain"),
         NoteBlock(registration.reason),
     ]
-    return [*blocks, parts_block(data, contrast), forms_block(data, contrast)]
+    if has_parts(contrast):
+        blocks.append(parts_block(data, contrast))
+    return [*blocks, forms_block(data, contrast)]
