@@ -114,7 +114,9 @@ def test_a_chat_model_is_not_asked_of_missing_images_and_not_asked_again(
         code, out, err = evaluate(folder, f"chat:m@{server.url}", "--missing", "skip")
         assert code == 0, err
         assert re.search(r"^all .* 20 +0 +4$", out, re.MULTILINE)
-        assert len(server.requests) == 10 * 2 * 2 * 3  # distinct captions, orders, with `none` or not, wordings
+        assert (
+            len(server.requests) == 10 * 2 * 2 * 3
+        )  # distinct captions, orders, with `none` or not, wordings
     answers = pd.read_parquet(folder / "out/answers.parquet")
     assert set(answers.loc[answers["outcome"] == "failed", "image_id"]) == {f"{MISSING:012}.jpg"}
 
