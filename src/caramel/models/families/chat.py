@@ -156,7 +156,7 @@ def data_url(image: bytes) -> str:
 CHAT = Family(
     "chat",
     "chooser",
-    "MODEL@URL[#SETTINGS]",
+    "MODEL@URL",
     "a chat endpoint of OpenAI's form, asked to choose",
     load=load_chat,
     missing=missing_chat,
