@@ -24,6 +24,7 @@ from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import GRAPH_PARSERS
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.parallel import sharded_map
+from caramel.storage.fields import optional_text
 from caramel.storage.files import write_atomically
 from caramel.storage.records import csv_rows, json_lines, parquet, parquet_rows, text_lines
 
@@ -98,8 +99,13 @@ def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, st
     parse = GRAPH_PARSERS[name].load(target, known)
     found: Counter[str] = Counter()
     with parquet(Path(shard), ["caption"]) as file:  # read_table takes a folder such as "a:b" for a URL
-        texts = file.read(["caption"])["caption"].to_pylist()
-    for graph in parse(texts):
+        texts = file.read(["caption"])["caption"]
+    if texts.type != pa.string() or texts.null_count:
+        raise DataError(
+            f"{shard!r} is no shard of captions: column 'caption' holds {texts.type} and {texts.null_count} empty cells, not texts "
+            f"alone. Remove its folder, and run `caramel crepe index` again."
+        )
+    for graph in parse(texts.to_pylist()):
         found.update(items_of(_part(graph, known)))
     names = sorted(found)
     return pa.table(
@@ -187,6 +193,11 @@ def _shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path
 
 
 def _captions(path: Path, column: str) -> Iterator[str]:
+    """Yield the captions of a corpus; empty ones are left out.
+
+    Raises:
+        DataError: it is no file of captions, or a caption is no text: as in ``optional_text``.
+    """
     if path.suffix not in SUFFIXES or not path.is_file():
         raise DataError(f"{str(path)!r} must be a file of captions: {', '.join(SUFFIXES)}.")
     if path.suffix == ".txt":
@@ -200,10 +211,9 @@ def _captions(path: Path, column: str) -> Iterator[str]:
         else parquet_rows(path, [column])
     )
     for where, row in rows:
-        if not isinstance(row, dict) or column not in row:
-            raise DataError(f"{where} has no field {column!r}.")
-        if isinstance(row[column], str) and row[column].strip():
-            yield row[column]
+        caption = optional_text(row, column, where)
+        if caption and caption.strip():
+            yield caption
 
 
 def _merge(parts: Sequence[Path], out: Path) -> None:
