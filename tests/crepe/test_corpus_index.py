@@ -174,7 +174,7 @@ def test_a_shard_that_holds_anything_but_texts_is_an_error_that_names_it(
     build(_text(tmp_path, "a dog"), ATOMS, column="caption", folder=tmp_path)
     shard, vocabulary = tmp_path / SHARDS / "00000.parquet", tmp_path / VOCABULARY
     pq.write_table(pa.table({"caption": captions}), shard)
-    with pytest.raises(DataError, match="00000.parquet' is no shard of captions: column 'caption' holds"):
+    with pytest.raises(DataError, match=r"00000\.parquet' is no shard of captions: column 'caption' holds"):
         counts(str(shard), vocabulary=str(vocabulary), parser="phrases", made_by={})
 
 
