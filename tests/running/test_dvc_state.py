@@ -17,8 +17,9 @@ import psutil
 import pytest
 from commands import run_command
 
-from caramel import doctor
-from caramel.doctor import mend
+from caramel.doctor import versions
+from caramel.doctor.examination import mend
+from caramel.doctor.findings import FAIL
 from caramel.errors import DataError, ResourceError
 from caramel.running import dvc_state, tracking
 
@@ -272,8 +273,8 @@ def test_a_lock_that_cannot_be_read_is_reported_and_not_replaced(tmp_path: Path)
         list(mend(tmp_path))
     assert (tmp_path / "dvc.lock").is_dir()
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True) as status:
-        found = doctor.dvc_lock(tmp_path, status)
-    assert (found.state, found.cure) == (doctor.FAIL, "")
+        found = versions.dvc_lock(tmp_path, status)
+    assert (found.state, found.cure) == (FAIL, "")
     assert "Is a directory" in found.text
 
 

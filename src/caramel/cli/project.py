@@ -74,7 +74,8 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
       RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
     """
     from caramel.cluster_doctor import examine_cluster
-    from caramel.doctor import FAIL, examine, mend
+    from caramel.doctor.examination import examine, mend
+    from caramel.doctor.findings import FAIL
     from caramel.remote_doctor import examine_remotes, mend_remotes
 
     if cluster and remote:
