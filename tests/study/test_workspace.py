@@ -198,7 +198,7 @@ def test_the_stages_of_a_study_track_in_its_own_store_and_leave_none_elsewhere(
         monkeypatch.setenv(name, other)
     study = Study(tmp_path / "project")
     (study.folder / "pipelines" / "stage.py").write_text(STAGE + TRACKED)
-    assert study.run("[[1, 1], [2, 2]]")
+    assert study.run("[[2, 1], [1, 1]]")
     store = study.folder / "work" / "study" / "mlruns"
     assert counted_runs(store / "mlflow.db")[0] >= 2
     assert not find_stray_stores(study.folder, store)
