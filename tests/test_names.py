@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from caramel import doctor
 from caramel.config import Config, parse
+from caramel.doctor import settings
+from caramel.doctor.findings import FAIL
 from caramel.errors import BackendError
 from caramel.names import check_names, is_there, unmet
 from caramel.storage.plain_yaml import read_yaml
@@ -89,8 +90,8 @@ def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(
 ) -> None:
     with pytest.raises(BackendError, match=said):
         check_names(config(**sets))
-    found = doctor.backends(config(**sets))
-    assert found.state == doctor.FAIL
+    found = settings.backends(config(**sets))
+    assert found.state == FAIL
     assert said.partition(":")[0].partition(" ")[0] in found.text
 
 

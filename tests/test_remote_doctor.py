@@ -18,7 +18,7 @@ from remote_projects import QUIET, clone, dvc, in_bucket, run, spoil, with_remot
 from s3_server import BUCKET
 from tracking_servers import free_port
 
-from caramel.doctor import FAIL, OK, WARN
+from caramel.doctor.findings import FAIL, OK, WARN
 from caramel.release.pin import dvc_hash
 from caramel.remote_doctor import examine_remotes, mend_remotes
 from caramel.running import dvc_remote

@@ -30,6 +30,7 @@ def load_benchmark(
     *,
     images: str | Path | None = None,
     limit: int | None = None,
+    missing: Literal["fail", "skip"] = "fail",
     **options: Any,
 ) -> LoadedBenchmark:
     """Return a benchmark for ``score``, read once: its captions, and its images looked at, all of them.
@@ -39,6 +40,7 @@ def load_benchmark(
         data: folder of the benchmark, or one that holds a folder of its name.
         images: folder of the images; None: that of the benchmark.
         limit: only the first instances; None: all.
+        missing: whether a missing image is an error, or the instances that need it have no score ("skip").
         options: of the benchmark's reader, such as ``split="val"`` of ``instances``.
 
     Raises:
@@ -52,7 +54,9 @@ def load_benchmark(
     from caramel.evaluation.in_memory import loaded
 
     _check("limit", limit, 1, None)
-    return loaded(name, Path(data), None if images is None else Path(images), limit, options)
+    if missing not in ("fail", "skip"):
+        raise ConfigError(f"missing={missing!r} must be 'fail' or 'skip'.")
+    return loaded(name, Path(data), None if images is None else Path(images), limit, options, missing)
 
 
 def score(

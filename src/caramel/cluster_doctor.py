@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from caramel.doctor import FAIL, GIB, OK, WARN, Finding
+from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
 from caramel.errors import CaramelError
 from caramel.running.on_ray.carried import CACHE
 from caramel.running.on_ray.cluster import SOURCES, named_cluster, ray_session

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from caramel.doctor import FAIL, OK, WARN, Finding
+from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, DataError, shown, shown_address
 from caramel.running.dvc_remote import Store, cache, explained, listing, md5_of, remote
 from caramel.running.dvc_settings import remotes, settings

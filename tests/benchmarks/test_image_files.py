@@ -51,6 +51,13 @@ def fresh() -> None:
     image_files._store.cache_clear()
 
 
+def test_a_parquet_file_that_is_written_anew_gives_its_new_images(tmp_path: Path, fresh: None) -> None:
+    for seeds in ((1, 2), (3, 4, 5)):
+        path = table(tmp_path / "p.parquet", [cell(picture(seed)) for seed in seeds], group=1)
+        keys = content_keys([ImageFile(path, row=n, column="image") for n in range(len(seeds))])
+        assert keys == [content_key(picture(seed), None) for seed in seeds]
+
+
 def test_all_bad_images_are_listed_at_once_with_what_is_wrong(tmp_path: Path, fresh: None) -> None:
     jpeg, png = picture(1, "JPEG"), picture(2)
     parquet = table(tmp_path / "p.parquet", [cell(png), cell(None), cell(b"garbage")])

@@ -6,16 +6,21 @@ import errno
 import json
 import os
 import shutil
+import signal
 import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
+from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 import pytest
+from commands import CARAMEL, find_stray_stores
 
 from caramel import cli
 from caramel.blind.scorer_specs import scorers_help
@@ -209,6 +214,58 @@ def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
     assert "--host 127.0.0.1 --port 5099 --workers 1" in command
     assert f"sqlite+pysqlite:///{Path('mlruns/mlflow.db').resolve()}" in command
     assert {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}.items() <= dict(seen["env"]).items()
+
+
+@pytest.mark.timeout(200)
+def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_none_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    make_store = (
+        "from pathlib import Path; from caramel.running.tracking_store import *; "
+        "client = open_client(store_in(Path('mlruns'))); client.create_registered_model('tuned'); "
+        "client.create_run(client.get_experiment_by_name(EXPERIMENT).experiment_id, run_name='first')"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    subprocess.run([sys.executable, "-c", make_store], cwd=tmp_path, env=environment, check=True, timeout=100)
+    environment["MLFLOW_REGISTRY_URI"] = environment["MLFLOW_REGISTRY_STORE_URI"] = (
+        f"sqlite:///{tmp_path}/other.db"
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    process = subprocess.Popen(
+        [CARAMEL, "ui", "--port", str(port)], cwd=tmp_path, env=environment, stdout=-3, stderr=-3
+    )
+    try:
+        limit = time.monotonic() + 120
+        models = None
+        while models is None:
+            assert process.poll() is None
+            assert time.monotonic() < limit
+            with suppress(OSError):
+                models = _ask(port, "registered-models/search")
+            time.sleep(0.3)
+        assert [model["name"] for model in models["registered_models"]] == ["tuned"]
+        runs = _ask(port, "runs/search", {"experiment_ids": ["1"]})["runs"]
+        assert [run["info"]["run_name"] for run in runs] == ["first"]
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+    assert not find_stray_stores(tmp_path, tmp_path / "mlruns")
+    assert not (tmp_path / "other.db").exists()
+
+
+def _ask(port: int, path: str, body: object = None) -> Any:
+    """Return the answer of an MLflow server on this machine."""
+    request = Request(
+        f"http://127.0.0.1:{port}/api/2.0/mlflow/{path}",
+        None if body is None else json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
+    )
+    with build_opener(ProxyHandler({})).open(request, timeout=20) as reply:
+        return json.load(reply)
 
 
 def test_pin_prints_the_citation_and_verify_exits_by_what_it_finds(

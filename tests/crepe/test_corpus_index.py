@@ -7,10 +7,12 @@ from collections import Counter
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from caramel.crepe import corpus_index
-from caramel.crepe.corpus_index import build, items_of, seen, split_of
+from caramel.crepe.corpus_index import SHARDS, VOCABULARY, build, counts, items_of, seen, split_of
 from caramel.crepe.parsers.phrase_parser import phrase_parser
 from caramel.errors import BackendError, DataError
 from caramel.kinds.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
@@ -147,6 +149,39 @@ def test_a_caption_is_of_seen_compounds_of_unseen_ones_or_of_unseen_atoms(tmp_pa
     known = seen(index, graphs.values())
     assert {split: split_of(graph, known) for split, graph in graphs.items()} == {s: s for s in graphs}
     assert known["\x1f".join(("black", "dog"))] == 2
+
+
+@pytest.mark.parametrize(("caption", "value"), [(5, "5"), (["a dog"], r"\['a dog'\]"), (True, "True")])
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+def test_a_caption_that_is_no_text_is_an_error_that_names_its_row(
+    caption: object, value: str, suffix: str, tmp_path: Path
+) -> None:
+    corpus = tmp_path / f"corpus{suffix}"
+    if suffix == ".jsonl":
+        corpus.write_text(
+            "".join(f"{json.dumps({'caption': text})}\n" for text in ("a dog", None, "", caption))
+        )
+    else:
+        pq.write_table(pa.table({"caption": [None, caption]}), corpus)
+    with pytest.raises(DataError, match=rf"corpus.*: field 'caption' must be text, not {value}"):
+        build(corpus, ATOMS, column="caption", folder=tmp_path / "out")
+
+
+@pytest.mark.parametrize("captions", [[1, 2], ["a dog", None], [["a dog"]]])
+def test_a_shard_that_holds_anything_but_texts_is_an_error_that_names_it(
+    captions: list[object], tmp_path: Path
+) -> None:
+    build(_text(tmp_path, "a dog"), ATOMS, column="caption", folder=tmp_path)
+    shard, vocabulary = tmp_path / SHARDS / "00000.parquet", tmp_path / VOCABULARY
+    pq.write_table(pa.table({"caption": captions}), shard)
+    with pytest.raises(DataError, match=r"00000\.parquet' is no shard of captions: column 'caption' holds"):
+        counts(str(shard), vocabulary=str(vocabulary), parser="phrases", made_by={})
+
+
+def _text(folder: Path, *captions: str) -> Path:
+    path = folder / "corpus.txt"
+    path.write_text("\n".join(captions))
+    return path
 
 
 def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from caramel.config import load
-from caramel.doctor import FAIL, OK, code
+from caramel.doctor.findings import FAIL, OK
+from caramel.doctor.settings import code
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.own_project.making import new
 from caramel.profile import write_profile

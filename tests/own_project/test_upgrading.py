@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import run_command
 
 from caramel.errors import ConfigError, DataError
 from caramel.own_project import making
@@ -164,6 +165,20 @@ def test_no_project_and_broken_ones_are_refused(project: Path, tmp_path: Path) -
     (project / "dvc.yaml").write_text("stages: {}\n")
     with pytest.raises(ConfigError, match="no project that `caramel new` made"):
         upgrade(project)
+
+
+@pytest.mark.parametrize("name", ["code", "pipelines", "params"])
+def test_a_linked_folder_is_refused_and_what_it_leads_to_stays_as_it_is(
+    name: str, project: Path, tmp_path: Path
+) -> None:
+    elsewhere = (project / name).rename(tmp_path / "elsewhere")
+    (project / name).symlink_to(elsewhere)
+    (project / "code/scores.txt").write_text("")  # out of date
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = run_command(project, "upgrade")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"'{name}' is a link to '{elsewhere}', and an upgrade writes into this folder" in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("name", ["../../escaped", "/tmp/escaped", ".."])

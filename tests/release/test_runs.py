@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from caramel import tables
 from caramel.cli.commands import run as caramel
@@ -64,6 +65,24 @@ def test_a_pin_tags_its_runs_so_that_a_run_says_its_pin(
     assert {run.info.run_name for run in tagged} == {"one", "both"}
     assert caramel(["runs", "v1", "--out", "runs.csv"]) == 0
     assert len(Path("runs.csv").read_text().splitlines()) == 3
+
+
+def test_pin_and_runs_find_the_runs_in_processes_that_did_nothing_before(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DVC_ROOT")
+    other = dict.fromkeys(("MLFLOW_REGISTRY_URI", "MLFLOW_TRACKING_URI"), f"sqlite:///{tmp_path}/other.db")
+    done = run_command(project, "pin", "v1", environment=other)
+    assert "2 tracked runs read this version's data; they have the tag 'pin.v1'" in done.stdout, done.stderr
+    done = run_command(project, "runs", "v1", "--out", "runs.csv", environment=other)
+    assert (done.returncode, done.stdout) == (0, "2 runs of version v1: 'runs.csv'.\n"), done.stderr
+    lines = (project / "runs.csv").read_text().splitlines()
+    assert [line.split(",")[1] for line in lines] == ["name", "one", "both"]
+    assert not (tmp_path / "other.db").exists()
+    shutil.rmtree(project / "mlruns")
+    done = run_command(project, "runs", "v1")
+    assert done.stdout == "No tracked run read the data of version v1 alone.\n", done.stderr
+    assert not (project / "mlruns").exists()
 
 
 def test_a_project_without_runs_is_pinned_without_making_a_store(

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from caramel.doctor import dvc_repository, mend
+from caramel.doctor.examination import mend
+from caramel.doctor.versions import dvc_repository
 from caramel.running import dvc_cache
 
 GRAPH = "stages:\n  made: {cmd: mkdir -p b && cp a b && echo >> ran, deps: [a], outs: [b]}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,9 +15,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from commands import run_command
 
-from caramel import doctor
-from caramel.doctor import mend
+from caramel.doctor import versions
+from caramel.doctor.examination import mend
+from caramel.doctor.findings import FAIL
 from caramel.errors import DataError, ResourceError
 from caramel.running import dvc_state, tracking
 
@@ -104,7 +107,39 @@ def test_a_cut_lock_that_git_does_not_have_is_removed_and_made_from_the_run_cach
     assert (project / "ran").read_text(encoding="utf-8") == "bc"
 
 
-@pytest.mark.parametrize("text", ["", '{"write": {', "[1]", '{"read": 5}', '{"write": {"b": {"pid": "x"}}}'])
+def test_a_merge_that_stopped_in_the_lock_is_mended_and_what_is_dropped_is_named(project: Path) -> None:
+    def commit(message: str) -> None:
+        run(project, "git", "-c", "user.name=t", "-c", "user.email=t@example.org", "commit", "-qam", message)
+
+    lock = project / "dvc.lock"
+    whole = lock.read_text(encoding="utf-8")
+    first, _, second = whole.partition("  second:")
+    run(project, "git", "checkout", "-qb", "theirs")
+    lock.write_text(first + "  second:" + re.sub("md5: [0-9a-f]{32}", f"md5: {'a' * 32}", second))
+    commit("theirs")
+    run(project, "git", "checkout", "-qb", "ours", "HEAD~1")
+    mine = first + "  second:" + re.sub("md5: [0-9a-f]{32}", f"md5: {'b' * 32}", second)
+    lock.write_text(mine)
+    commit("ours")
+    user = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    merge = subprocess.run(["git", *user, "merge", "theirs"], cwd=project, capture_output=True, check=False)
+    assert (merge.returncode, "<<<<<<<" in lock.read_text(encoding="utf-8")) == (1, True)
+    with pytest.raises(DataError, match=r"a merge of git's stopped in it.*caramel doctor --fix"):
+        dvc_state.read_lock(project)
+    done = run_command(project, "doctor", "--fix").stdout
+    assert "It lacks what the other side of the merge has of 1 stages:\n  - second\n" in done
+    assert "`git checkout --theirs dvc.lock` takes the other side's instead" in done
+    assert "`git add dvc.lock` ends the conflict" in done
+    assert lock.read_text(encoding="utf-8") == mine
+    run(project, "git", "checkout", "-q", "--theirs", "dvc.lock")
+    run(project, "git", "add", "dvc.lock")
+    assert dvc_state.read_lock(project)["stages"]["second"]["outs"][0]["md5"] == "a" * 32
+    lock.write_bytes(b"")
+    (done,) = mend(project)
+    assert "other side" not in done, "no merge is open"
+
+
+@pytest.mark.parametrize("text", ["", '{"write": {[1]', '{"read": 5}', '{"write": {"b": {"pid": "x"}}}'])
 def test_a_cut_rwlock_is_removed(text: str, project: Path) -> None:
     (project / dvc_state.RWLOCK).write_text(text, encoding="utf-8")
     assert "is cut" in (dvc_state.rwlock_trouble(project) or "")
@@ -238,8 +273,8 @@ def test_a_lock_that_cannot_be_read_is_reported_and_not_replaced(tmp_path: Path)
         list(mend(tmp_path))
     assert (tmp_path / "dvc.lock").is_dir()
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE, text=True) as status:
-        found = doctor.dvc_lock(tmp_path, status)
-    assert (found.state, found.cure) == (doctor.FAIL, "")
+        found = versions.dvc_lock(tmp_path, status)
+    assert (found.state, found.cure) == (FAIL, "")
     assert "Is a directory" in found.text
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from caramel import doctor
+from caramel.doctor import versions
 from caramel.errors import ConfigError
 from caramel.running import tracking
 from caramel.running.tracking_store import counted_runs, store_in
@@ -111,7 +111,7 @@ def test_a_path_that_no_uri_can_say_is_an_error_that_says_what_to_do_also_of_the
     ):
         store_in(project / "mlruns")
     assert not list((project / "mlruns").glob("*.db"))
-    finding = doctor.runs(project)
+    finding = versions.runs(project)
     assert (finding.state, "Rename the folder" in finding.text) == ("FAIL", True)
 
 

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from commands import find_stray_stores
 
 from caramel import tables
 from caramel.errors import ConfigError, ResourceError
+from caramel.running.tracking_store import counted_runs
 from caramel.study.workspace import held, prepare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -83,6 +85,13 @@ if name == "evaluate":
     tables.write(tables.METRICS, found, out / "metrics.parquet")
 else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
+"""
+TRACKED = """
+from caramel.running import tracking
+
+if name == "evaluate":
+    with tracking.run(name, key=str(config.scenes.seed), params={}, data=[], tags={}):
+        pass
 """
 # What a shell starts in the background ignores Ctrl-C, and so does all that it starts.
 INTERRUPTIBLE = """
@@ -178,6 +187,22 @@ def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_pat
     assert rows.groupby(["scenes", "generator", "base"]).ngroups == 4
     assert rows["variant"].nunique() == 4
     assert (tmp_path / "study" / "study.html").stat().st_size > 1000
+
+
+def test_the_stages_of_a_study_track_in_its_own_store_and_leave_none_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    other = f"sqlite:///{tmp_path}/other.db"
+    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI"):
+        monkeypatch.setenv(name, other)
+    study = Study(tmp_path / "project")
+    (study.folder / "pipelines" / "stage.py").write_text(STAGE + TRACKED)
+    assert study.run("[[2, 1], [1, 1]]")
+    store = study.folder / "work" / "study" / "mlruns"
+    assert counted_runs(store / "mlflow.db")[0] >= 2
+    assert not find_stray_stores(study.folder, store)
+    assert not (tmp_path / "other.db").exists()
 
 
 def test_an_interrupted_study_leaves_no_stage_at_work(tmp_path: Path) -> None:

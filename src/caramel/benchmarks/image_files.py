@@ -15,11 +15,14 @@ from tqdm import tqdm
 from caramel import tables
 from caramel.errors import DataError, shown
 from caramel.kinds.benchmark import ImageFile
+from caramel.running.last_result import stamp_files
 from caramel.running.on_ray.parallel import threaded
 from caramel.storage.image_store import Pictures
 from caramel.storage.keys import content_key
+from caramel.storage.near_names import NearNames
 from caramel.storage.pictures import check_picture, max_pixels, open_picture
 
+MISSING = "missing"
 _SHOWN = 1000  # bad images that a message lists
 _CHECKED = 64  # images that are looked at together
 _reading = threading.Lock()  # threads that want one row group would each read it
@@ -68,7 +71,7 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
         DataError: images are missing or do not decode; the message lists all of them.
     """
     keys: list[bytes] = []
-    bad: list[str] = []
+    bad: list[tuple[ImageFile, str]] = []
     bar = tqdm(total=len(images), desc=f"check images of {where}", unit="image", disable=None)
     with bar:
         for start in range(0, len(images), _CHECKED):
@@ -78,16 +81,26 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
                 strict=True,
             ):
                 if isinstance(found, str):
-                    bad.append(f"{image}: {found}")
+                    bad.append((image, found))
                 else:
                     keys.append(found)
                 bar.update()
     if bad:
         raise DataError(
             f"{where}: {len(bad)} of {len(images)} images are missing or corrupt; nothing was scored.\n"
-            f"{shown(bad, _SHOWN)}\nDownload them again, or give the right folder with --images."
+            f"{shown(_explain_problems(bad), _SHOWN)}\nDownload them again, or give the right folder with --images. "
+            f"With --missing skip, instances with a missing image have no score, and the others are scored."
         )
     return keys
+
+
+def _explain_problems(problems: Sequence[tuple[ImageFile, str]]) -> list[str]:
+    """Return a line for each image and what is wrong with it; a missing one with a file of nearly its name."""
+    names = NearNames()
+    return [
+        f"{image}: {names.explain_missing(Path(image.path)) if problem == MISSING else problem}"
+        for image, problem in problems
+    ]
 
 
 def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
@@ -109,7 +122,7 @@ def _checked(image: ImageFile) -> bytes | str:
         data = _file(image)
         size = check_picture(data, image.path)
     except FileNotFoundError:
-        return "missing"
+        return MISSING
     except (DataError, OSError, pa.ArrowInvalid) as error:
         return f"corrupt ({error})"
     if image.box and not _overlaps(image.box, size):
@@ -136,15 +149,17 @@ def _present(image: ImageFile) -> bytes:
 def _file(image: ImageFile) -> bytes:
     """Return the bytes of the image's file or cell."""
     if image.name is not None:
-        pictures = _store(image.path, Path(image.path).stat().st_mtime_ns)
+        Path(image.path).stat()  # what is missing is no broken table
+        pictures = _store(image.path, stamp_files(image.path))
         if image.name not in pictures:
             raise DataError("there is no such image")
         return pictures[image.name]
     if image.row is None:
         return Path(image.path).read_bytes()
-    group, offset = _place(image.path, image.row)
+    stamp = stamp_files(image.path)
+    group, offset = _place(image.path, stamp, image.row)
     with _reading:
-        cells = _column(image.path, group, image.column)
+        cells = _column(image.path, stamp, group, image.column)
     cell = cells[offset].as_py()
     data = cell.get("bytes") if isinstance(cell, dict) else cell
     if not data:
@@ -153,14 +168,14 @@ def _file(image: ImageFile) -> bytes:
 
 
 @functools.lru_cache(8)
-def _store(path: str, changed: int) -> Pictures:
-    """Return the images of a table ``images``, as it was written at a time."""
+def _store(path: str, stamp: str) -> Pictures:
+    """Return the images of a table ``images``, as it was written with a stamp of ``stamp_files``."""
     return Pictures(path, tables.read(tables.IMAGES, path))
 
 
-def _place(path: str, row: int) -> tuple[int, int]:
+def _place(path: str, stamp: str, row: int) -> tuple[int, int]:
     """Return row group and place in it of a row."""
-    for group, size in enumerate(_groups(path)):
+    for group, size in enumerate(_groups(path, stamp)):
         if row < size:
             return group, row
         row -= size
@@ -168,7 +183,7 @@ def _place(path: str, row: int) -> tuple[int, int]:
 
 
 @functools.lru_cache(64)
-def _groups(path: str) -> tuple[int, ...]:
+def _groups(path: str, stamp: str) -> tuple[int, ...]:
     """Return the number of rows of each row group."""
     try:
         metadata = pq.read_metadata(Path(path).absolute())  # a:b/c would be taken for a URL
@@ -178,7 +193,7 @@ def _groups(path: str) -> tuple[int, ...]:
 
 
 @functools.lru_cache(4)  # images are read in the order of their rows
-def _column(path: str, group: int, column: str) -> pa.ChunkedArray:
+def _column(path: str, stamp: str, group: int, column: str) -> pa.ChunkedArray:
     """Return one column of one row group."""
     with pq.ParquetFile(Path(path).absolute()) as file:
         if column not in file.schema_arrow.names:

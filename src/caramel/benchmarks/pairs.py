@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from caramel.benchmarks.embedded_images import check_image_type, name_cells, read_image_cells
-from caramel.benchmarks.public_files import first_holding, parquet_files
+from caramel.benchmarks.public_files import locate_files, parquet_files
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Comparisons, ImageFile
@@ -120,10 +120,10 @@ def file_rows(
     """
     listed = list(rows)
     names = [name for *_, first, second in listed for name in (first, second)]
-    folder = first_holding(image_places(release, images, folders), names) or images
+    paths = locate_files(image_places(release, images, folders), names) or [images / name for name in names]
+    files = {name: ImageFile(str(path)) for name, path in zip(names, paths, strict=True)}
     return [
-        Row(where, fields, (ImageFile(str(folder / first)), ImageFile(str(folder / second))), first)
-        for where, fields, first, second in listed
+        Row(where, fields, (files[first], files[second]), first) for where, fields, first, second in listed
     ]
 
 

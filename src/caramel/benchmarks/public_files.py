@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import filecmp
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from caramel.errors import DataError
+from caramel.errors import DataError, shown
+from caramel.storage.fields import brief
 from caramel.storage.records import parquet
 
 
@@ -40,19 +42,47 @@ def parquet_files(folder: Path, pattern: str, columns: Sequence[str], layout: st
     return files
 
 
-def image_folder(images: Path, names: Sequence[str], folders: Sequence[str]) -> Path:
-    """Return the folder, ``images`` itself or one of these below it, that holds the images.
+def locate_images(images: Path, names: Sequence[str], folders: Sequence[str]) -> list[Path]:
+    """Return the path of each named image, in ``images`` itself or in one of these folders below it.
 
-    It is the first that holds any of the images; ``images`` if none does, so that the check of the images can
-    list all that are missing.
+    Errors and missing images as in ``locate_files``.
     """
-    return first_holding([images, *(images / name for name in folders)], names) or images
+    return locate_files([images, *(images / name for name in folders)], names) or [
+        images / name for name in names
+    ]
 
 
-def first_holding(folders: Sequence[Path], names: Sequence[str]) -> Path | None:
-    """Return the first of the folders that holds any of the named files, None if none does."""
-    for some in (names[:20], names[20:]):  # nearly always the first ones tell
-        for folder in folders:
-            if any((folder / name).is_file() for name in some):
-                return folder
-    return None
+def locate_files(folders: Sequence[Path], names: Sequence[str]) -> list[Path] | None:
+    """Return the path of each named file in the first of the folders that holds it; None if none holds any.
+
+    A release may be spread over several folders, as Visual Genome is over VG_100K and VG_100K_2. A file that no folder
+    holds is sought where the first of the others lies, so that the check of the images can list it.
+
+    Raises:
+        DataError: a name stands for different files in two of the folders; the message lists all such names.
+    """
+    present = [folder for folder in dict.fromkeys(folders) if folder.is_dir()]
+    copies = {
+        name: [path for folder in present if (path := folder / name).is_file()]
+        for name in dict.fromkeys(names)
+    }
+    clashes = [
+        f"{brief(name)}: {paths[0]} and {other}"
+        for name, paths in copies.items()
+        for other in paths[1:]
+        if not _is_same(paths[0], other)
+    ]
+    if clashes:
+        raise DataError(
+            f"{len(clashes)} images have one name and different content in two folders:\n{shown(clashes)}\n"
+            f"Leave in these folders only the image that the benchmark means."
+        )
+    default = next((folder for name in copies for folder in present if folder / name in copies[name]), None)
+    if default is None:
+        return None
+    return [copies[name][0] if copies[name] else default / name for name in names]
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """Return whether two paths are one file, or files of equal content."""
+    return one.samefile(other) or filecmp.cmp(one, other, shallow=False)

@@ -90,9 +90,13 @@ def limited(task: Task, limit: int | None) -> Task:
     """
     if limit is None or limit >= len(task.rows):
         return task
-    rows = task.rows.iloc[:limit].reset_index(drop=True)
+    return select_rows(task, task.rows.iloc[:limit].reset_index(drop=True))
+
+
+def select_rows(task: Task, rows: pd.DataFrame) -> Task:
+    """Return the task of some of its rows, with the images and texts that they need; candidates stay."""
     if isinstance(task, Rankings):
-        return _limited_rankings(rows, task)
+        return _select_ranked_rows(rows, task)
     used = np.unique(rows[["image", "negative_image"]].to_numpy())
     used = used[used != ABSENT]
     moved = dict(zip(used.tolist(), range(len(used)), strict=True)) | {ABSENT: ABSENT}
@@ -100,7 +104,7 @@ def limited(task: Task, limit: int | None) -> Task:
     return Comparisons(rows.assign(**places), [task.images[i] for i in used.tolist()])
 
 
-def _limited_rankings(rows: pd.DataFrame, task: Rankings) -> Rankings:
+def _select_ranked_rows(rows: pd.DataFrame, task: Rankings) -> Rankings:
     """Return the task of some of its rows, without images, texts and pools that none of them needs."""
     # Queries of both directions may share a pool, which then holds places of texts and of images.
     keys = list(zip(rows["direction"], rows["pool"], strict=True))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from caramel.benchmarks.public_files import locate_files
 from caramel.errors import DataError
 from caramel.storage.fields import brief
 
@@ -38,9 +39,14 @@ def region(row: Mapping[str, Any], fields: Sequence[str], where: str) -> Box:
 
 
 def vg_file(images: Path, image_id: str) -> str:
-    """Return the path of an image in one of ``FOLDERS`` or in ``images`` itself; it may be missing."""
-    paths = [images / folder / f"{image_id}.jpg" for folder in (*FOLDERS, "")]
-    return str(next((path for path in paths if path.is_file()), paths[0]))
+    """Return the path of an image in one of ``FOLDERS`` or in ``images`` itself; it may be missing.
+
+    Raises:
+        DataError: two of them hold different images of that name.
+    """
+    name = f"{image_id}.jpg"
+    paths = locate_files([images / folder for folder in (*FOLDERS, "")], [name])
+    return str(paths[0] if paths else images / FOLDERS[0] / name)
 
 
 def _number(value: Any, field: str, where: str) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +16,7 @@ from caramel.blind.text_store import text_vectors
 from caramel.kinds.scorer import ScorerSpec
 from caramel.models.families.text_encoders import SentenceEncoder, load_text, missing_text
 from caramel.models.store import vector_table
+from caramel.running.last_result import keep_last, stamp_files
 from caramel.storage.keys import text_key
 
 if TYPE_CHECKING:
@@ -81,9 +81,9 @@ def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
     return vector_table([text_key(text) for text in texts], vectors)
 
 
-@functools.lru_cache(1)
+@keep_last(lambda target: stamp_files(target) + stamp_files(target.partition("?")[0]))
 def open_encoder(target: str) -> SentenceEncoder:
-    """Return the encoder on the GPU where there is one, else on the processor; the last one is kept."""
+    """Return the encoder on the GPU where there is one, else on the processor; the last one is kept while its files are as they were."""
     return load_text(
         target, device="auto", precision="fp32", name="embedding_probe", default_pooling=DEFAULT_POOLING
     )

@@ -6,7 +6,6 @@ so that a text's value does not depend on its batch.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,6 +18,7 @@ from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import identity_of, load_pretrained, load_tokenizer
 from caramel.models.loading import TEXT, explained
+from caramel.running.last_result import keep_last, stamp_files
 
 if TYPE_CHECKING:
     import torch
@@ -39,9 +39,9 @@ class Opened(NamedTuple):
     values: Callable[[Sequence[str]], Embeddings]  # texts -> (n,)
 
 
-@functools.lru_cache(1)
+@keep_last(lambda *, kind, target: stamp_files(target))
 def open_model(*, kind: str, target: str) -> Opened:
-    """Return the model on the GPU where there is one, else on the processor; the last one is kept.
+    """Return the model on the GPU where there is one, else on the processor; the last one is kept while its files are as they were.
 
     Raises:
         BackendError: it is broken, or its files do not fit together: it is tried on a text.

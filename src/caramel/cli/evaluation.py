@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -69,6 +69,13 @@ def _families() -> list[str]:
     help="Of the forward passes.",
 )
 @click.option("--limit", type=click.IntRange(1), help="Only the first instances of each benchmark.")
+@click.option(
+    "--missing",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What a missing image is: fail: an error; skip: the instances that need it have no score.",
+)
 @click.option("--dry-run", is_flag=True, help="Only say what is missing; exit with code 1 if anything is.")
 @click.option("--store", default=STORE, show_default=True, type=FOLDER, help="Folder of kept embeddings.")
 @click.option(
@@ -90,6 +97,7 @@ def evaluate(
     batch_size: int | None,
     precision: str,
     limit: int | None,
+    missing: Literal["fail", "skip"],
     dry_run: bool,
     store: Path,
     executor: str,
@@ -114,15 +122,15 @@ def evaluate(
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
     from caramel.evaluation import evaluate as library
-    from caramel.evaluation.before_scoring import missing
+    from caramel.evaluation.before_scoring import missing as find_missing
     from caramel.evaluation.results import run_files
     from caramel.release.publishing_models.registering import resolved
     from caramel.report.terminal import metrics_text
 
     models = tuple(map(resolved, models))
-    sources = _sources(benchmarks, data, images)
+    sources = _sources(benchmarks, data, images, missing)
     if dry_run:
-        lines = missing(models, sources, limit)
+        lines = find_missing(models, sources, limit)
         say("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     run_files.prepare(out, [(source.benchmark, source.data) for source in sources])
@@ -168,7 +176,9 @@ def benchmarks(name: str | None) -> None:
     )
 
 
-def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
+def _sources(
+    benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
+) -> list[Source]:
     """Return where each benchmark lies; see ``source_of``.
 
     Raises:
@@ -183,4 +193,4 @@ def _sources(benchmarks: str, data: Path, images: Path | None) -> list[Source]:
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
         BENCHMARKS.place(name)
-    return [source_of(name, data.resolve(), images.resolve() if images else None) for name in names]
+    return [source_of(name, data.resolve(), images.resolve() if images else None, missing) for name in names]

@@ -74,7 +74,8 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
       RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
     """
     from caramel.cluster_doctor import examine_cluster
-    from caramel.doctor import FAIL, examine, mend
+    from caramel.doctor.examination import examine, mend
+    from caramel.doctor.findings import FAIL
     from caramel.remote_doctor import examine_remotes, mend_remotes
 
     if cluster and remote:
@@ -118,7 +119,9 @@ def ui(port: int) -> None:
     store = tracking_uri(root)
     # Job execution would start eight more processes, for features that need a language model.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
+    # MLflow's own variables may name the registry of another program.
+    stores = ["--backend-store-uri", store, "--registry-store-uri", store]
+    command = [sys.executable, "-m", "mlflow", "ui", *stores]
     say(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
     try:
         done = subprocess.run(

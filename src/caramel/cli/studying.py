@@ -34,7 +34,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
       caramel study --dry-run
     """
     from caramel import tables
-    from caramel.doctor import mend
+    from caramel.doctor.examination import mend
     from caramel.report.study_page import claim, study_page
     from caramel.running.tracking import git_commit
     from caramel.storage.files import keep_inputs, write_atomically

@@ -99,8 +99,13 @@ def counts(shard: str, *, vocabulary: str, parser: str, made_by: Mapping[str, st
     parse = GRAPH_PARSERS[name].load(target, known)
     found: Counter[str] = Counter()
     with parquet(Path(shard), ["caption"]) as file:  # read_table takes a folder such as "a:b" for a URL
-        texts = file.read(["caption"])["caption"].to_pylist()
-    for graph in parse(texts):
+        texts = file.read(["caption"])["caption"]
+    if texts.type != pa.string() or texts.null_count:
+        raise DataError(
+            f"{shard!r} is no shard of captions: column 'caption' holds {texts.type} and {texts.null_count} empty cells, not texts "
+            f"alone. Remove its folder, and run `caramel crepe index` again."
+        )
+    for graph in parse(texts.to_pylist()):
         found.update(items_of(_part(graph, known)))
     names = sorted(found)
     return pa.table(
@@ -188,6 +193,11 @@ def _shards(corpus: Path, column: str, folder: Path, size: int) -> Iterator[Path
 
 
 def _captions(path: Path, column: str) -> Iterator[str]:
+    """Yield the captions of a corpus; empty ones are left out.
+
+    Raises:
+        DataError: it is no file of captions, or a caption is no text: as in ``optional_text``.
+    """
     if path.suffix not in SUFFIXES or not path.is_file():
         raise DataError(f"{str(path)!r} must be a file of captions: {', '.join(SUFFIXES)}.")
     if path.suffix == ".txt":

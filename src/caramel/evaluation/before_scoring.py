@@ -11,10 +11,18 @@ from tqdm import tqdm
 
 from caramel import tables
 from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.present_images import format_left_out
 from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import BackendError, CaramelError
 from caramel.evaluation.fitness import unfit
-from caramel.evaluation.located import Source, check_instances, digest_of, read_task, rejects_table
+from caramel.evaluation.located import (
+    Source,
+    check_instances,
+    digest_of,
+    read_task,
+    rejects_table,
+    select_scorable,
+)
 from caramel.kinds.benchmark import Task
 from caramel.models.families.specs import family_of, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
@@ -35,7 +43,7 @@ def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None 
             check_instances(task, source)
             found += _unfit(known, source, task)
             if any(family_of(model).looks_at_images for model in known):
-                check_images(task.images, source.benchmark)
+                check_images(select_scorable(task, source, True).images, source.benchmark)
         except CaramelError as error:
             found.append(f"benchmark {source.benchmark!r}: {error}")
     return found
@@ -88,10 +96,13 @@ def contents(
         rejects.append(rejects_table(task, source.benchmark))
         problems += _unfit(models, source, task)
         if not problems:
-            instances = digest_of(task)
             for looking in with_images:
-                keys = check_images(task.images, source.benchmark) if looking else []
-                whole = hashlib.sha256(b"".join([*keys, instances])).hexdigest()
+                part = select_scorable(task, source, looking)
+                if part.left_out is not None:
+                    line = format_left_out(part.left_out, source.benchmark, len(part.rows))
+                    tqdm.write(line, file=sys.stderr)
+                keys = check_images(part.images, source.benchmark) if looking else []
+                whole = hashlib.sha256(b"".join([*keys, digest_of(part)])).hexdigest()
                 found[source.benchmark, looking] = whole[:32]
     if problems:
         raise BackendError("\n".join(problems))

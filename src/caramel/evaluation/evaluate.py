@@ -13,7 +13,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import ConfigError
 from caramel.evaluation.before_scoring import contents, twice
-from caramel.evaluation.located import Source, keys_of, read_task
+from caramel.evaluation.located import Source, keys_of, read_task, select_scorable
 from caramel.evaluation.logged import log_run
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scores.encoding import Run, code_of
@@ -172,20 +172,21 @@ def evaluate_model(
         ``failed``: number of questions without an answer; and every metric over all instances. The tables are ``WRITTEN``.
     """
     from caramel.evaluation.results.answers import summarise_answers
-    from caramel.evaluation.scores.choices import answers
+    from caramel.evaluation.scores.choices import answers, asked_answers
     from caramel.kinds.model import Chooser
 
     source = Source(**point["source"])
     found = BENCHMARKS[source.benchmark]
-    task = read_task(source, limit)
-    keys = keys_of(task, family_of(point["model"]).looks_at_images)
+    with_images = family_of(point["model"]).looks_at_images
+    task = select_scorable(read_task(source, limit), source, with_images)
+    keys = keys_of(task, with_images)
     device = resolve_device(device)  # here: nodes of a cluster may have another one
     run = Run(point["model"], device, precision, batch, store, executor, gpus)
     model = open_model(run.model, device, precision)
     failed = 0
     if isinstance(model, Chooser):
         said = answers(task, keys, run, benchmark=source.benchmark)
-        failed = int((said["outcome"] == "failed").sum())
+        failed = int((asked_answers(said, task)["outcome"] == "failed").sum())
         tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet"))
         metrics = summarise_answers(said, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     else:
@@ -193,7 +194,7 @@ def evaluate_model(
         tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
         metrics = summarise(rows, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     tables.write(tables.METRICS, metrics, Path(scratch, "metrics.parquet"))
-    log_run(metrics, planned)
+    log_run(metrics, planned, left_out=task.left_out)
     return {**overall(metrics), "failed": failed}
 
 
@@ -212,6 +213,7 @@ def _planned(
         "precision": precision,
         "batch": batch,
         "limit": limit,
+        "missing": source.missing,
         **source.options,
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }

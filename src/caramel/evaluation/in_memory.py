@@ -18,7 +18,15 @@ from caramel import tables
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.live_models import LiveModel
-from caramel.evaluation.located import Source, check_instances, read_task, rejects_table, source_of
+from caramel.evaluation.located import (
+    Missing,
+    Source,
+    check_instances,
+    read_task,
+    rejects_table,
+    select_scorable,
+    source_of,
+)
 from caramel.evaluation.results import run_files
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scores.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
@@ -62,7 +70,12 @@ class Scores(NamedTuple):
 
 
 def loaded(
-    name: str, data: Path, images: Path | None, limit: int | None, options: Mapping[str, Any]
+    name: str,
+    data: Path,
+    images: Path | None,
+    limit: int | None,
+    options: Mapping[str, Any],
+    missing: Missing = "fail",
 ) -> LoadedBenchmark:
     """Return a benchmark, read and checked.
 
@@ -72,6 +85,7 @@ def loaded(
         images: folder of its images; None: its own.
         limit: number of instances; None: all.
         options: of its reader.
+        missing: whether a missing image is an error, or the instances that need it have no score.
 
     Raises:
         BackendError: there is no benchmark of that name.
@@ -85,9 +99,10 @@ def loaded(
             f"Benchmark {name!r} has no option {unknown[0]!r}. It has: {', '.join(known) or 'none'}."
         )
     place = source_of(name, data, images)
-    source = Source(name, place.data, place.images, options)
-    task = read_task(source, limit)
-    check_instances(task, source)
+    source = Source(name, place.data, place.images, options, missing=missing)
+    whole = read_task(source, limit)
+    check_instances(whole, source)
+    task = select_scorable(whole, source, True)
     return LoadedBenchmark(found, source, task, check_images(task.images, name))
 
 

@@ -6,18 +6,20 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from caramel import tables
 from caramel.benchmarks.image_files import content_keys
+from caramel.benchmarks.present_images import leave_out_missing
 from caramel.benchmarks.tasks import limited, rejects_of
 from caramel.errors import DataError, shown
 from caramel.kinds.benchmark import Rankings, Task
 from caramel.registry import BENCHMARKS
 from caramel.storage.fields import brief
 
+Missing = Literal["fail", "skip"]  # what a missing image is: an error, or instances without a score
 _AT_ONCE = 8192  # rows that are hashed together
 
 
@@ -31,6 +33,7 @@ class Source:
         images: folder of its images.
         options: further keyword arguments of its reader.
         dvc: DVC paths that it is read from, for the MLflow run.
+        missing: whether a missing image ends it, or the instances that need it have no score.
     """
 
     benchmark: str
@@ -38,9 +41,10 @@ class Source:
     images: str
     options: Mapping[str, Any] = field(default_factory=dict)
     dvc: tuple[str, ...] = ()
+    missing: Missing = "fail"
 
 
-def source_of(name: str, data: Path, images: Path | None) -> Source:
+def source_of(name: str, data: Path, images: Path | None, missing: Missing = "fail") -> Source:
     """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
 
     Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
@@ -48,9 +52,9 @@ def source_of(name: str, data: Path, images: Path | None) -> Source:
     """
     folder = data / name if (data / name).is_dir() else data
     if images is None:
-        return Source(name, str(folder), str(folder))
+        return Source(name, str(folder), str(folder), missing=missing)
     own = images / name
-    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images))
+    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images), missing=missing)
 
 
 def read_task(source: Source, limit: int | None = None) -> Task:
@@ -66,6 +70,11 @@ def read_task(source: Source, limit: int | None = None) -> Task:
         )
     read = BENCHMARKS[source.benchmark].read
     return limited(read(Path(source.data), Path(source.images), **source.options), limit)
+
+
+def select_scorable(task: Task, source: Source, with_images: bool) -> Task:
+    """Return the task without instances whose images are missing, where the source says so and images are looked at."""
+    return leave_out_missing(task) if with_images and source.missing == "skip" else task
 
 
 def check_instances(task: Task, source: Source) -> None:
@@ -102,4 +111,6 @@ def digest_of(task: Task) -> bytes:
             digest.update(repr(text).encode())
         for pool in task.pools:
             digest.update(repr(pool.shape).encode() + pool.tobytes())
+    if task.left_out is not None:
+        digest.update(repr([*task.left_out.rows["instance_id"]]).encode())
     return digest.digest()

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from caramel.kinds.benchmark import LeftOut
 from caramel.running import tracking
 
 _NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
@@ -18,8 +19,8 @@ _LONGEST = 250  # signs of one
 HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
 
 
-def log_run(metrics: pd.DataFrame, planned: tracking.Planned) -> None:
-    """Log the metrics, by subset, and their figure to a run.
+def log_run(metrics: pd.DataFrame, planned: tracking.Planned, *, left_out: LeftOut | None = None) -> None:
+    """Log the metrics, by subset, and their figure to a run; and how many images and instances are left out, if any.
 
     Each metric's value on its headline subset is also logged by the metric's bare name, which MLflow's pages show in a section
     of their own, without a slash in their names, and offer as columns beside the hundred others.
@@ -32,6 +33,10 @@ def log_run(metrics: pd.DataFrame, planned: tracking.Planned) -> None:
         scored = metrics.dropna(subset=["value"])
         names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
         mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)) | headline(scored))
+        if left_out is not None:
+            mlflow.log_metrics(
+                {"missing/images": left_out.missing_images, "missing/instances": len(left_out.rows)}
+            )
         if len(scored):
             mlflow.log_figure(subset_bars(metrics), "subsets.png")
 

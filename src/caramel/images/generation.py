@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import io
 import zlib
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.kinds.source import Put
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import JUDGES
+from caramel.running.last_result import keep_last, stamp_files
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.parallel import Executor, sharded_map
 from caramel.running.on_ray.trials import tune_grid
@@ -41,9 +41,9 @@ _SHARD = pa.schema(
 )
 
 
-@functools.lru_cache(maxsize=1)
+@keep_last(lambda generator, device: stamp_files(generator))
 def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
-    """Return the pipeline, loaded once per worker process."""
+    """Return the pipeline, loaded once per worker process while its files are as they were."""
     import torch
 
     torch.set_num_threads(1)  # one worker per core: the same pictures on any number of cores

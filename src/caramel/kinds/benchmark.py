@@ -59,6 +59,22 @@ class ImageFile:
         return f"{self.path}{cell}{f', box {self.box}' if self.box else ''}"
 
 
+class LeftOut(NamedTuple):
+    """Instances of a task that cannot be scored, since images of theirs are missing.
+
+    Attributes:
+        rows: columns as of the task's rows; places of images mean nothing.
+        texts_hash: of each, see ``content.hash_texts``.
+        missing_images: number of images that are missing.
+        images: number of images of the whole task.
+    """
+
+    rows: pd.DataFrame
+    texts_hash: Sequence[str]
+    missing_images: int
+    images: int
+
+
 @dataclass(frozen=True)
 class Comparisons:
     """Instances of one or two images and two or three captions.
@@ -69,10 +85,12 @@ class Comparisons:
             places in ``images`` of I0 and I1, or ``ABSENT``; caption C0, negative_caption C1 and
             caption2 P2: text, or None where the instance has none.
         images: distinct images.
+        left_out: instances without a score; None: there are none.
     """
 
     rows: pd.DataFrame
     images: Sequence[ImageFile]
+    left_out: LeftOut | None = None
 
 
 class Reject(NamedTuple):
@@ -97,6 +115,7 @@ class Rankings:
             of a class).
         pools: places of the candidates of a query; rows may share one.
         rejects: what of the files is no query, and why.
+        left_out: instances without a score; None: there are none.
     """
 
     rows: pd.DataFrame
@@ -104,6 +123,7 @@ class Rankings:
     texts: Sequence[tuple[str, ...]]
     pools: Sequence[Index]
     rejects: Sequence[Reject] = ()
+    left_out: LeftOut | None = None
 
 
 Task = Comparisons | Rankings

@@ -6,10 +6,11 @@ changed the user's stays, and the new form is put beside the project's work, to 
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from caramel.errors import ConfigError
@@ -46,7 +47,7 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
         files: what it would write into a new project; None: as it is installed.
 
     Raises:
-        ConfigError, DataError: it is no project, or a file of it is broken.
+        ConfigError, DataError: it is no project, a file of it is broken, or a folder that is written to is a link.
         ResourceError: the disk is full.
     """
     stages(root)
@@ -54,8 +55,9 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
         raise ConfigError(
             f"{root.resolve()} has no folder {CODE}/: it is no project that `caramel new` made."
         )
-    old = _kept_until_done(root)
     files = contents() if files is None else files
+    _refuse_linked_folders(root, [f"{CODE}/STAGE.txt", *sums_of(files)])
+    old = _kept_until_done(root)
     known = read_sums(old / SUMS)
     written, kept = _renewed(root, files, known)
     after = stages(root)
@@ -67,6 +69,17 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
     shutil.rmtree(root / BEFORE)
     there = tuple(name for name in sorted(dropped) if (root / name).is_file())
     return Upgraded(tuple(written), tuple(kept), there, rerun, tuple(_after(rerun, after)))
+
+
+def _refuse_linked_folders(root: Path, names: Iterable[str]) -> None:
+    """Raise a ConfigError if a folder of files that caramel writes into a project is a link: files would change elsewhere."""
+    folders = {folder for name in names for folder in PurePosixPath(name).parents}
+    for path in sorted(root / folder for folder in folders if folder.parts):
+        if path.is_symlink():
+            raise ConfigError(
+                f"{str(path)!r} is a link to {os.path.realpath(path)!r}, and an upgrade writes into this folder. Nothing was "
+                f"written. Put the folder itself there in place of the link, and run `caramel upgrade` again."
+            )
 
 
 def _kept_until_done(root: Path) -> Path:

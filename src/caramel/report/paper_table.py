@@ -105,7 +105,7 @@ def paper_table(
         for name, models in rows.items()
     ]
     first = [
-        _count_line(benchmark.name, counts, sizes),
+        _count_line(benchmark.name, counts, {column: _totals(measured, column) for column in columns}, sizes),
         *_chance_line(scores, benchmark, columns, digits),
     ]
     grid = Grid(
@@ -250,14 +250,27 @@ def _counts(measured: pd.DataFrame, column: Column) -> set[int]:
     return {int(n) for n in rows.dropna(subset=["value"])["n"]}
 
 
+def _totals(measured: pd.DataFrame, column: Column) -> int:
+    """Return the most instances that a measured figure of a column is of, those without a score among them."""
+    subset, metric = column
+    rows = measured[(measured["subset"] == subset) & (measured["metric"] == metric)].dropna(subset=["value"])
+    return int((rows["n"] + rows["unscored"]).max()) if len(rows) else 0
+
+
 def _count_line(
-    benchmark: str, counts: Mapping[Column, set[int]], sizes: Mapping[tuple[str, str], int]
+    benchmark: str,
+    counts: Mapping[Column, set[int]],
+    totals: Mapping[Column, int],
+    sizes: Mapping[tuple[str, str], int],
 ) -> Line:
-    """Return the row of what was measured: the instances of each column, and of how many where that is known."""
+    """Return the row of what was measured: the instances of each column, and of how many.
+
+    That is the size of the release where it is known, else of what was to be scored, if some of it has no score.
+    """
     cells = []
     for column, ns in counts.items():
         text = "–".join(f"{n:,}" for n in dict.fromkeys((min(ns), max(ns)))) if ns else "–"
-        size = sizes.get((benchmark, column[0]))
+        size = sizes.get((benchmark, column[0]), totals[column] or None)
         cells.append(Shown(text if size is None or ns == {size} else f"{text} of {size:,}"))
     return Line("Instances", tuple(cells))
 

@@ -31,6 +31,11 @@ def metrics_text(metrics: pd.DataFrame) -> str:
         parts.append(f"{model}\n{aligned(lines)}")
     notes = [
         "In per cent; 95 % intervals clustered on the image; ties count as misses.",
+        *(
+            ["Unscored: instances without a score, which count in no figure."]
+            if metrics["unscored"].any()
+            else []
+        ),
         *format_partial_subsets(find_partial_subsets(metrics)),
     ]
     return "\n\n".join([*parts, "\n".join(notes)])

@@ -63,6 +63,29 @@ def cache_folder(folder: Path) -> Path:
     return named
 
 
+def find_site_cache(folder: Path) -> Path:
+    """Return the folder in which DVC keeps hashes and indexes of all projects of this machine.
+
+    Raises:
+        ConfigError: DVC does not take the settings.
+    """
+    from dvc.dirs import site_cache_dir
+
+    return Path(site_cache_dir(settings(folder).get("core", {}).get("site_cache_dir"))).absolute()
+
+
+def is_writable_by_others(site_cache: Path) -> bool:
+    """Return whether other users can put files of theirs into DVC's folder of the machine, or will when DVC has made it.
+
+    DVC gives ``repo/`` in it to all users. Nobody reaches it in a folder that only its owner may enter.
+    """
+    modes = {path: path.stat().st_mode for path in (site_cache, *site_cache.parents) if path.exists()}
+    if not all(mode & 0o011 for mode in modes.values()):
+        return False
+    shared = site_cache / "repo"
+    return not shared.exists() or bool((shared.stat().st_mode | modes[site_cache]) & 0o022)
+
+
 def remotes(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the settings of each remote, the one that is used if none is named first."""
     found: dict[str, Mapping[str, Any]] = dict(config.get("remote", {}))

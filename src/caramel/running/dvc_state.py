@@ -7,6 +7,9 @@ system for a process, so nothing is left of those.
 What ``dvc.lock`` held is also in git, as of the last commit, and in DVC's run cache, which knows the outputs of
 every stage that ended on this machine. So git's version is put back, and ``dvc repro`` takes the outputs of
 stages that changed since then from the run cache instead of running them.
+
+A merge of two branches that both ran the graph stops in ``dvc.lock`` with marks of conflict, which DVC refuses as well. Git
+then holds both sides whole. This branch's is put back, and what the other side has otherwise is named.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import DataError, ResourceError
+from caramel.errors import DataError, ResourceError, shown
 from caramel.running.git_commands import read_git_file
 from caramel.storage.files import write_atomically
 
@@ -29,6 +32,8 @@ LOCK = "dvc.lock"
 RWLOCK = Path(".dvc", "tmp", "rwlock")
 BROKEN = Path(".dvc", "tmp", "dvc.lock.broken")  # where a broken lock is kept; git ignores it
 _DIGEST = re.compile(r"[0-9a-f]{32}(\.dir)?")
+_CONFLICT = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
+OTHER_SIDE = ":3"  # git's revision of a file on the other side of an unfinished merge, rebase or stash
 
 
 def read_lock(root: Path) -> dict[str, Any]:
@@ -71,8 +76,7 @@ def parse_lock(content: bytes, where: str) -> dict[str, Any]:
         lock: dict[str, Any] = COMPILED_LOCKFILE_SCHEMA(parse_yaml(content.decode(), where))
     # YAML's constructors raise what Python's own conversions do.
     except (Invalid, ParseError, ValueError, LookupError, TypeError, RecursionError) as error:
-        said = str(error) if content.strip() else "it is empty"
-        raise DataError(f"{where} is not what DVC writes: {said}.") from error
+        raise DataError(f"{where} is not what DVC writes: {_explain_broken(content, error)}.") from error
     for out in (out for stage in lock.get("stages", {}).values() for out in stage.get("outs", ())):
         files = {file["relpath"]: file.get("md5", "") for file in out.get("files", ())}
         if files and "md5" not in out:
@@ -82,6 +86,13 @@ def parse_lock(content: bytes, where: str) -> dict[str, Any]:
     return lock
 
 
+def _explain_broken(content: bytes, error: Exception) -> str:
+    """Return why a lock file cannot be parsed."""
+    if _CONFLICT.search(content):
+        return "a merge of git's stopped in it, and it holds both versions between marks of conflict"
+    return str(error) if content.strip() else "it is empty"
+
+
 def listing_hash(files: Mapping[str, str]) -> str:
     """Return DVC's hash of a folder, of path in the folder -> MD5 of all its files."""
     listing = [{"md5": digest, "relpath": name} for name, digest in sorted(files.items())]
@@ -89,13 +100,13 @@ def listing_hash(files: Mapping[str, str]) -> str:
     return hashlib.md5(text, usedforsecurity=False).hexdigest() + ".dir"
 
 
-def lock_in_git(root: Path) -> str | None:
-    """Return ``dvc.lock`` as of the last commit; None if git has none that is whole.
+def lock_in_git(root: Path, revision: str = "HEAD") -> str | None:
+    """Return ``dvc.lock`` as of a revision, the last commit; None if git has none that is whole.
 
     Raises:
         ResourceError: git fails, which does not say that it has none.
     """
-    content = read_git_file("HEAD", LOCK, root)
+    content = read_git_file(revision, LOCK, root)
     if content is None:
         return None
     with suppress(DataError):
@@ -111,14 +122,36 @@ def mend_lock(root: Path) -> str:
         ResourceError: DVC is at work in this project, or git fails.
     """
     refuse_beside(root)
-    text = lock_in_git(root)
+    text, dropped = lock_in_git(root), _describe_dropped(root)
     (root / BROKEN.parent).mkdir(parents=True, exist_ok=True)
     shutil.move(root / LOCK, root / BROKEN)  # .dvc may be a volume of its own
     done = f"{LOCK} was removed"
     if text is not None:
         write_atomically(root / LOCK, lambda temporary: temporary.write_text(text, encoding="utf-8"))
         done = f"{LOCK} is the last commit's again"
-    return f"{done}; the broken one is {BROKEN}. Run `dvc repro`: what had ended is taken from its run cache"
+    return f"{done}; the broken one is {BROKEN}.{dropped} Run `dvc repro`: what had ended is taken from its run cache"
+
+
+def _describe_dropped(root: Path) -> str:
+    """Return which results of the other side of an unfinished merge the last commit's lock lacks; nothing if there is no merge."""
+    other_side = lock_in_git(root, OTHER_SIDE)
+    if other_side is None:
+        return ""
+    stages = [_read_stages(text) for text in (lock_in_git(root) or "", other_side)]
+    dropped = [name for name, stage in stages[1].items() if stages[0].get(name) != stage]
+    if not dropped:
+        return f" The other side of the merge has the same results. `git add {LOCK}` ends the conflict."
+    return (
+        f" It lacks what the other side of the merge has of {len(dropped)} stages:\n{shown(dropped, 50)}\n"
+        f"Stages that this machine has not run are run again. `git checkout --theirs {LOCK}` takes the other side's instead, and "
+        f"lacks this one's. `git add {LOCK}` ends the conflict."
+    )
+
+
+def _read_stages(text: str) -> Mapping[str, Any]:
+    """Return the stages of a lock that git has whole; none of an empty text."""
+    stages: Mapping[str, Any] = parse_lock(text.encode(), LOCK).get("stages", {}) if text else {}
+    return stages
 
 
 def rwlock_trouble(root: Path) -> str | None:

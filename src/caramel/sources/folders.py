@@ -18,6 +18,7 @@ from caramel.errors import ConfigError, DataError, shown
 from caramel.kinds.source import Put, Source
 from caramel.sources.sugarcrepe_files import read_captions, subtype_files
 from caramel.storage.fields import LONGEST_NAME, brief, stays_inside, text_field
+from caramel.storage.near_names import NearNames
 from caramel.storage.pictures import check_picture
 from caramel.storage.records import csv_rows, json_lines, read_json
 
@@ -121,9 +122,9 @@ def _pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.DataFr
 
 def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put) -> None:
     """Hand over the images; every one is decoded once to prove that it can be."""
-    broken = []
+    broken, near_names = [], NearNames()
     for name in names:
-        found = _decoded(folder, name)
+        found = _decoded(folder, name, near_names)
         if isinstance(found, str):
             broken.append(f"{brief(name)}: {found}")
         else:
@@ -136,14 +137,14 @@ def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put)
         )
 
 
-def _decoded(folder: Path, name: str) -> tuple[bytes, int, int] | str:
+def _decoded(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, int, int] | str:
     """Return the file's bytes, width and height in pixels, or what is wrong with it."""
     if not stays_inside(name):
         return f"must name a file inside of the folder, at most {LONGEST_NAME} bytes long"
     try:
         path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
         if path is None:
-            return "missing"
+            return near_names.explain_missing(folder / name)
         data = path.read_bytes()
         return data, *check_picture(data, name)
     except DataError as error:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from published import DUAL, MATCHER, Instance, agree, drawn, listed, with_nan, write_images, write_json
 
-from caramel.benchmarks.public_files import image_folder
 from caramel.benchmarks.readers.sugarcrepe import BENCHMARK, read_sugarcrepe
 from caramel.errors import DataError
 from caramel.tables import SUBTYPES
@@ -96,10 +95,3 @@ def test_the_public_files_are_read_whole() -> None:
         "add_obj": 2062,
         "add_att": 692,
     }
-
-
-def test_the_folder_of_the_images_is_found_if_any_of_them_is_there(tmp_path: Path) -> None:
-    names = [f"{n:012}.jpg" for n in range(40)]
-    write_images(tmp_path / "val2017", {names[-1]: drawn(0, "JPEG")})
-    assert image_folder(tmp_path, names, ("val2014", "val2017")) == tmp_path / "val2017"
-    assert image_folder(tmp_path, names, ("val2014",)) == tmp_path

@@ -487,3 +487,87 @@ def test_a_reply_that_repeats_the_key_is_kept_without_it(server: ChatServer) -> 
     repeated = always(f"Your key is {KEY_VALUE}.")
     assert one(server, repeated, key=KEY_VALUE).text == f"Your key is ${KEY}."
     assert one(server, always("EMPTY"), key="EMPTY").text == "EMPTY"  # what servers without keys are given
+
+
+STRICT = "max_completion_tokens,no_temperature,no_seed"
+
+
+def refuses_classic_parameters(request: Any, number: int) -> Response:
+    """Refuse what newer models refuse, one parameter at a time, in the words of their servers."""
+    for name, message in (
+        ("max_tokens", "Unsupported parameter: 'max_tokens' is not supported with this model."),
+        ("temperature", "Unsupported value: 'temperature' does not support 0 with this model."),
+        ("seed", "[{'type': 'extra_forbidden', 'loc': ['body', 'seed']}]"),
+    ):
+        if name in request.body:
+            return refuses(400, message)
+    return says("B")
+
+
+def test_a_refused_parameter_names_the_target_that_the_server_takes(server: ChatServer) -> None:
+    server.behave = refuses_classic_parameters
+    target, targets = f"m@{server.url}", []
+    for _ in range(3):
+        model = load_chat(target, device="cpu", precision="fp32", name="m")
+        with pytest.raises(BackendError, match="refused a request") as caught:
+            asked(model, [question()])
+        target = re.findall(r"Give the model as '(.+?)'", str(caught.value))[0]
+        targets.append(target.partition("#")[2])
+    assert targets == ["max_completion_tokens", "max_completion_tokens,no_temperature", STRICT]
+    model = load_chat(target, device="cpu", precision="fp32", name="m")
+    assert asked(model, [question()]) == {0: Reply("B")}
+    assert {k: v for k, v in server.requests[-1].body.items() if k != "messages"} == {
+        "model": "m",
+        "max_completion_tokens": 4096,
+    }
+
+
+def test_the_identity_says_what_is_sent(server: ChatServer) -> None:
+    plain = load_chat(f"m@{server.url}", device="cpu", precision="fp32", name="m")
+    strict = load_chat(f"m@{server.url}/#{STRICT}", device="cpu", precision="fp32", name="m")
+    common = {"family": "chat", "url": server.url, "model": "m"}
+    assert plain.identity == {**common, "temperature": 0, "seed": 0, "max_tokens": 64}
+    assert strict.identity == {**common, "max_completion_tokens": 4096}
+
+
+@pytest.mark.parametrize("settings", ["", "no_seed,no_seed", "sk-secret", "no_seed,", "NO_SEED"])
+def test_settings_that_are_not_known_are_refused_and_not_repeated(settings: str) -> None:
+    target = f"m@http://h/v1#{settings}"
+    if not settings:
+        assert missing_chat(target)[0].startswith("nothing listens")
+        return
+    with pytest.raises(BackendError, match="max_completion_tokens, no_temperature") as caught:
+        load_chat(target, device="cpu", precision="fp32", name="m")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("parts", "text"),
+    [
+        ([{"type": "text", "text": "B"}], "B"),
+        (
+            [
+                {"type": "thinking", "thinking": []},
+                {"type": "text", "text": "It is "},
+                {"type": "text", "text": "A"},
+            ],
+            "It is A",
+        ),
+        ([{"type": "refusal", "refusal": "No."}], "No."),
+        ([], ""),
+    ],
+)
+def test_a_reply_in_parts_is_read(server: ChatServer, parts: list[dict[str, object]], text: str) -> None:
+    assert one(server, lambda request, number: says(parts)).text == text  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("parts", [["B"], [{"type": "text"}], [{"text": "B"}], [None]])
+def test_parts_that_are_no_parts_are_no_reply(server: ChatServer, parts: list[object]) -> None:
+    assert one(server, lambda request, number: says(parts), attempts=1).text is None  # type: ignore[arg-type]
+
+
+def test_a_value_that_is_too_large_is_no_refused_parameter(server: ChatServer) -> None:
+    message = "max_tokens is too large: 64. This model supports at most 32 completion tokens."
+    with pytest.raises(BackendError) as caught:
+        one(server, lambda request, number: refuses(400, message))
+    assert "#" not in str(caught.value)

@@ -227,3 +227,17 @@ def test_the_file_or_folder_of_a_spec_is_found_where_it_stands_however_it_is_spe
     assert found.path == path
     assert here(found) == text
     assert local("ViT-B-32-quickgelu:openai") == "ViT-B-32-quickgelu:openai"
+
+
+def test_a_model_whose_files_were_written_anew_is_loaded_again(folder, dual, tmp_path, monkeypatch):
+    first = open_model(f"dual:{folder}", "cpu", "fp32")
+    assert open_model(f"dual:{folder}", "cpu", "fp32") is first
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"trained further")
+    assert open_model(f"dual:{folder}", "cpu", "fp32") is not first
+    for name in ("one", "two"):
+        (tmp_path / name / "here").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path / name)
+        found = open_model("dual:here", "cpu", "fp32")
+        assert open_model("dual:here", "cpu", "fp32") is found
+        assert found is not first, "a relative path in another working folder is another model"
+        first = found

@@ -163,3 +163,41 @@ def test_a_spec_that_cannot_be_used_is_told_without_asking(spec: str, said: str)
 def test_what_is_no_spec_is_an_error(spec: str) -> None:
     with pytest.raises(BackendError, match="language model"):
         missing_language_model(spec)
+
+
+def test_a_writer_sends_what_its_settings_say_and_is_another_model(server: ChatServer) -> None:
+    server.behave = always("B")
+    target = f"m@{server.url}#content_parts,max_completion_tokens,no_temperature,no_seed"
+    model = load_chat_writer(target, at_once=1, workers=0)
+    answers(model, [ASKED._replace(schema=None)])
+    assert server.requests[0].body == {
+        "model": "m",
+        "messages": [
+            {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+            {"role": "user", "content": [{"type": "text", "text": "A?"}]},
+        ],
+        "max_completion_tokens": 64,
+    }
+    assert model.identity == {
+        "family": "chat",
+        "url": server.url,
+        "model": "m",
+        "settings": "max_completion_tokens,no_temperature,no_seed,content_parts",
+    }
+
+
+@pytest.mark.parametrize(
+    ("message", "setting"),
+    [
+        ("Unsupported parameter: 'max_tokens' is not supported with this model.", "max_completion_tokens"),
+        ("Extra inputs are not permitted: seed", "no_seed"),
+        ("body.messages.0.content: Input should be a valid list", "content_parts"),
+    ],
+)
+def test_a_parameter_that_every_request_has_is_refused_for_all(
+    server: ChatServer, message: str, setting: str
+) -> None:
+    server.behave = lambda request, number: refuses(422, message)
+    with pytest.raises(BackendError, match=f"Give the model as 'm@.*#{setting}'"):
+        answers(load_chat_writer(f"m@{server.url}", at_once=1, workers=0), [ASKED, ASKED])
+    assert len(server.requests) == 1

@@ -266,7 +266,7 @@ def test_a_cluster_on_this_machine_listens_on_loopback_alone_and_its_token_and_f
 def test_a_cluster_that_cannot_be_reached_is_named_with_what_to_do(monkeypatch, address: str) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(
-        ResourceError, match=f"RAY_ADDRESS='{address}' cannot be joined: .*Without RAY_ADDRESS"
+        ResourceError, match=f"RAY_ADDRESS='{address}' cannot be joined: .*`unset RAY_ADDRESS`"
     ):
         cluster._join(address)
 

@@ -16,7 +16,7 @@ import pandas as pd
 from caramel import tables
 from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
 from caramel.audit.files.named_columns import MEANS, SUFFIXES, completed, filled, read_named
-from caramel.benchmarks.public_files import image_folder
+from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import DataError, shown
@@ -141,9 +141,10 @@ Found = tuple[pd.DataFrame, dict[str, ImageFile]]
 def _sugarcrepe(path: Path, images: Path) -> Found:
     """Return the rows of SugarCrepe's or SugarCrepe++'s files."""
     rows = read_captions(path)
-    below = image_folder(images, list(dict.fromkeys(rows["image_id"])), FOLDERS)
-    files = _at_hand(ImageFile(str(below / name)) for name in dict.fromkeys(rows["image_id"]))
-    image = [key if (key := str(below / name)) in files else None for name in rows["image_id"]]
+    names = list(dict.fromkeys(rows["image_id"]))
+    paths = dict(zip(names, map(str, locate_images(images, names, FOLDERS)), strict=True))
+    files = _at_hand(map(ImageFile, paths.values()))
+    image = [paths[name] if paths[name] in files else None for name in rows["image_id"]]
     return rows.assign(
         type=rows["subtype"].str.partition("_")[0], image=_objects(image), negative_image=None
     ), files

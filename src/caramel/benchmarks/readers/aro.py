@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
-from caramel.benchmarks.visual_genome import region
+from caramel.benchmarks.visual_genome import FOLDERS, region
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, Comparisons, ImageFile, Index, Rankings
 from caramel.storage.fields import brief, checked_text, list_field, name_field, text_field
@@ -106,13 +106,13 @@ def _swapped(
     if not rows:
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     names = [name_field(row, "image_path", where) for where, row in rows]
-    folder = image_folder(images, names, ("images", "aro/images"))
+    files = locate_images(images, names, ("images", "aro/images", *FOLDERS))
     subsets = [subset(row, where) for where, row in rows]
     counts = Counter(subsets)
     places: dict[ImageFile, int] = {}
     instances = []
-    for number, ((where, row), name, group) in enumerate(zip(rows, names, subsets, strict=True)):
-        image = ImageFile(str(folder / name), box=region(row, BOX, where))
+    for number, ((where, row), name, file, group) in enumerate(zip(rows, names, files, subsets, strict=True)):
+        image = ImageFile(str(file), box=region(row, BOX, where))
         instances.append(
             {
                 "instance_id": f"{kind}-{number}",

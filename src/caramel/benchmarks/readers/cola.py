@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.benchmarks.pairs import file_rows, pair_task, release_folder
+from caramel.benchmarks.visual_genome import FOLDERS
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Benchmark, Comparisons
 from caramel.storage.fields import brief, checked_name, text_field
@@ -18,7 +19,8 @@ from caramel.storage.records import json_rows
 FILE = "COLA_multiobjects_matching_benchmark.json"
 LAYOUT = f"""\
   cola/{FILE}    from github.com/arijitray1993/COLA, folder data (also in cola/data)
-  cola/images/2414605.jpg …    the images that its links name, which are Visual Genome's (also in IMAGES)"""
+  cola/images/2414605.jpg …    the images that its links name, which are Visual Genome's (also in IMAGES, or
+                                 in IMAGES/VG_100K and IMAGES/VG_100K_2)"""
 FIELDS = ("image 1", "caption 1", "image 2", "caption 2")
 
 
@@ -29,7 +31,7 @@ def read_cola(data: Path, images: Path) -> Comparisons:
         DataError: it is missing or broken.
     """
     folder = release_folder(data, (FILE,), ("data",), LAYOUT)
-    rows = file_rows(_rows(folder / FILE), folder, images, ("images", "vg_gqa_images"))
+    rows = file_rows(_rows(folder / FILE), folder, images, ("images", "vg_gqa_images", *FOLDERS))
     return pair_task(rows, ("caption 1", "caption 2"), lambda n, row: f"cola-{n}", lambda row: [], folder)
 
 

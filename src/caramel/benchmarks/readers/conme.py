@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
@@ -50,8 +50,8 @@ def read_conme(data: Path, images: Path) -> Comparisons:
             )
     if not rows:
         raise DataError(f"The files in {str(data)!r} hold no row. Download them again.")
-    folder = image_folder(images, list(places), ("images", "val2017", "coco/val2017"))
-    return comparisons(rows, [ImageFile(str(folder / name)) for name in places])
+    files = locate_images(images, list(places), ("images", "val2017", "coco/val2017"))
+    return comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
 BENCHMARK = Benchmark(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
@@ -65,8 +65,8 @@ def read_mmvp(data: Path, images: Path) -> Comparisons:
             }
         )
         names += [f"{pattern}/{n}.jpg" for n in (number, number + 1)]
-    folder = image_folder(images, names, ("MLLM_VLM Images",))
-    return comparisons(rows, [ImageFile(str(folder / name)) for name in names])
+    files = locate_images(images, names, ("MLLM_VLM Images",))
+    return comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
 def _fields(row: dict[str, str], where: str) -> tuple[int, str, str]:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import first_holding, found
+from caramel.benchmarks.public_files import found, locate_files
 from caramel.benchmarks.tasks import Choice, choices
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
@@ -159,9 +159,9 @@ def _images(names: Sequence[str], path: Path, data: Path, images: Path) -> dict[
         raise DataError(f"{str(path)!r} holds no row. Download it again.")
     for left_out in range(len(PurePosixPath(distinct[0]).parts)):
         shorter = [_without(name, left_out) for name in distinct]
-        folder = first_holding([images, data], shorter)
-        if folder and len(set(shorter)) == len(shorter):
-            return {name: ImageFile(str(folder / s)) for name, s in zip(distinct, shorter, strict=True)}
+        files = locate_files([images, data], shorter) if len(set(shorter)) == len(shorter) else None
+        if files:
+            return {name: ImageFile(str(path)) for name, path in zip(distinct, files, strict=True)}
     return {name: ImageFile(str(images / name)) for name in distinct}
 
 

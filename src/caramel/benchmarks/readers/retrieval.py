@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
 from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
@@ -138,10 +138,10 @@ def _task(rows: Sequence[Captioned], path: Path, images: Path) -> Rankings:
         to_image += [
             (f"t2i/{name}-{n}", name, ["t2i"], "t2i", text, 1, [image]) for n, text in enumerate(own)
         ]
-    folder = image_folder(images, [name for name, _ in rows], FOLDERS[path.name])
+    files = locate_images(images, [name for name, _ in rows], FOLDERS[path.name])
     return Rankings(
         pd.DataFrame(to_text + to_image, columns=list(RANKING_COLUMNS)),
-        [ImageFile(str(folder / name)) for name, _ in rows],
+        [ImageFile(str(path)) for path in files],
         texts,
         [np.arange(len(texts)), np.arange(len(rows))],
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from caramel.benchmarks.public_files import first_holding, found
+from caramel.benchmarks.public_files import found, locate_files
 from caramel.benchmarks.tasks import Choice, choices
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Benchmark, Direction, ImageFile, Rankings
@@ -37,8 +37,8 @@ def read_spec(data: Path, images: Path) -> Rankings:
     release = data / "data" if (data / "data").is_dir() else data
     rows = [row for path in found(release, NAMES, LAYOUT) for row in _choices(path)]
     names = list(dict.fromkeys(name for row in rows for name in _images(row)))
-    folder = first_holding([images, images / "data", release], names) or images
-    return choices(rows, [(name, ImageFile(str(folder / name))) for name in names])
+    files = locate_files([images, images / "data", release], names) or [images / name for name in names]
+    return choices(rows, [(name, ImageFile(str(path))) for name, path in zip(names, files, strict=True)])
 
 
 def _images(row: Choice) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
 from caramel.sources.sugarcrepe_files import read_captions
@@ -26,7 +26,7 @@ def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
     rows = read_captions(data)
     names = list(dict.fromkeys(rows["image_id"]))
     place = {name: i for i, name in enumerate(names)}
-    folder = image_folder(images, names, FOLDERS)
+    files = locate_images(images, names, FOLDERS)
     return comparisons(
         [
             {
@@ -39,7 +39,7 @@ def read_sugarcrepe(data: Path, images: Path) -> Comparisons:
             }
             for row in rows.itertuples()
         ],
-        [ImageFile(str(folder / name)) for name in names],
+        [ImageFile(str(path)) for path in files],
     )
 
 

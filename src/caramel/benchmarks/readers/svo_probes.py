@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
@@ -52,8 +52,8 @@ def read_svo_probes(data: Path, images: Path) -> Comparisons:
         )
     if not rows:
         raise DataError(f"{str(path)!r} holds no row that is a negative of exactly one kind.")
-    folder = image_folder(images, list(places), ("images",))
-    return comparisons(rows, [ImageFile(str(folder / name)) for name in places])
+    files = locate_images(images, list(places), ("images",))
+    return comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
 def _truth(value: str, column: str, where: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
@@ -61,10 +61,10 @@ def read_valse(data: Path, images: Path) -> Comparisons:
         raise DataError(f"{str(data)!r} holds no valid foil: none has {VOTES} votes for its caption.")
     names = list(dict.fromkeys(str(row["image_id"]) for row in rows))
     places = {name: i for i, name in enumerate(names)}
-    folders = _folders(images, names)
+    files = _locate(images, names)
     return comparisons(
         [{**row, "image": places[str(row["image_id"])]} for row in rows],
-        [ImageFile(str(folders[_source(name)] / name)) for name in names],
+        [ImageFile(str(files[name])) for name in names],
     )
 
 
@@ -99,17 +99,16 @@ def _source(name: str) -> str:
     return next((folder for start, folder in SOURCES.items() if name.startswith(start)), SWIG)
 
 
-def _folders(images: Path, names: list[str]) -> Mapping[str, Path]:
-    """Return the folder of the images of each source."""
+def _locate(images: Path, names: list[str]) -> Mapping[str, Path]:
+    """Return name -> path of the images; each source has folders of its own."""
     by_source: dict[str, list[str]] = {}
     for name in names:
         by_source.setdefault(_source(name), []).append(name)
-    return {
-        source: image_folder(
-            images, own, (source, f"{source}/images", f"{source}/images_512", f"coco/{source}")
-        )
-        for source, own in by_source.items()
-    }
+    files: dict[str, Path] = {}
+    for source, names_of_source in by_source.items():
+        folders = (source, f"{source}/images", f"{source}/images_512", f"coco/{source}")
+        files |= zip(names_of_source, locate_images(images, names_of_source, folders), strict=True)
+    return files
 
 
 BENCHMARK = Benchmark(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.public_files import found, image_folder
+from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, Comparisons, ImageFile, Rankings
@@ -60,10 +60,10 @@ def read_controlled(data: Path, images: Path, *, file: str, folder: str, layout:
             }
         )
     _not_empty(rows, path)
-    below = image_folder(images, list(names), (folder, f"data/{folder}"))
+    files = locate_images(images, list(names), (folder, f"data/{folder}"))
     return Rankings(
         pd.DataFrame(rows, columns=list(RANKING_COLUMNS)),
-        [ImageFile(str(below / name)) for name in names],
+        [ImageFile(str(path)) for path in files],
         [(text,) for text in texts],
         pools,
     )
@@ -106,8 +106,8 @@ def read_spatial(
             }
         )
     _not_empty(rows, path)
-    below = image_folder(images, list(names), (folder, f"data/{folder}", f"coco/{folder}"))
-    return comparisons(rows, [ImageFile(str(below / name)) for name in names])
+    files = locate_images(images, list(names), (folder, f"data/{folder}", f"coco/{folder}"))
+    return comparisons(rows, [ImageFile(str(path)) for path in files])
 
 
 def _options(row: Any, where: str) -> list[str]:

@@ -83,7 +83,8 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
     """
     model = open_model(run.model, run.device, run.precision)
     assert isinstance(model, Chooser)
-    asked = list(_asked(_compared(task, benchmark)))
+    form = _choose_form(task)
+    asked = list(_asked(_compared(task, benchmark), form))
     keys = [pair_key(image_keys[each.image], each.prompt).hex() for each in asked]
     questions = {
         key: Question(each.prompt, partial(_read, task.images[each.image]))
@@ -91,13 +92,18 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
     }
     store = Store(run.store, model.identity, code_of(run.model))
     replies = ask(model, questions, store.folder / "replies")
-    hashes = dict(
+    hashes: dict[str, tuple[str, str | None]] = dict(
         zip(
             task.rows["instance_id"],
             zip(hash_texts(task), hash_images(task, image_keys), strict=True),
             strict=True,
         )
     )
+    answered = [(each, replies.get(key)) for key, each in zip(keys, asked, strict=True)]
+    if task.left_out is not None:
+        names = task.left_out.rows["instance_id"]
+        hashes |= {name: (text, None) for name, text in zip(names, task.left_out.texts_hash, strict=True)}
+        answered += [(each, None) for each in _asked(task.left_out.rows, form)]
     rows = [
         {
             "instance_id": each.instance["instance_id"],
@@ -110,13 +116,26 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
             "ways": len(each.order),
             "order": each.order,
             "wording": each.wording,
-            "outcome": each.outcome(replies.get(key)),
-            "reply": replies[key].text if key in replies else None,
-            "finish": replies[key].finish if key in replies else None,
+            "outcome": each.outcome(reply),
+            "reply": reply.text if reply else None,
+            "finish": reply.finish if reply else None,
         }
-        for key, each in zip(keys, asked, strict=True)
+        for each, reply in answered
     ]
     return tables.frame(tables.ANSWERS, rows)
+
+
+def asked_answers(answers: pd.DataFrame, task: Task) -> pd.DataFrame:
+    """Return the answers to what was asked: not those of instances whose images are missing."""
+    if task.left_out is None:
+        return answers
+    return answers[~answers["instance_id"].isin(task.left_out.rows["instance_id"])]
+
+
+def _choose_form(task: Task) -> Form:
+    """Return what is asked: which caption is false where all instances have a paraphrase, else which is true."""
+    parts = [task.rows, *([] if task.left_out is None else [task.left_out.rows])]
+    return "odd" if all("caption2" in rows and rows["caption2"].notna().all() for rows in parts) else "true"
 
 
 def askable(task: Task) -> bool:
@@ -138,9 +157,8 @@ def _compared(task: Task, benchmark: str) -> pd.DataFrame:
     return task.rows
 
 
-def _asked(rows: pd.DataFrame) -> Iterator[_Asked]:
+def _asked(rows: pd.DataFrame, form: Form) -> Iterator[_Asked]:
     """Yield all questions on all instances."""
-    form: Form = "odd" if rows["caption2"].notna().all() else "true"
     for row in rows.to_dict("records"):
         caption, negative_caption = row["caption"], row["negative_caption"]
         pools: list[tuple[Shown, int, list[str], str]]

@@ -64,6 +64,8 @@ def table(
 ) -> pd.DataFrame:
     """Return the ``similarities`` of a task's rows with these score columns, and the rule that gave them.
 
+    Instances that the task leaves out stand last, without a score.
+
     Args:
         task: what was scored.
         columns: scores of its rows.
@@ -75,9 +77,12 @@ def table(
     rows = task.rows[["instance_id", "image_id", "subsets"]].assign(
         texts_hash=hash_texts(task), images_hash=None if image_keys is None else hash_images(task, image_keys)
     )
-    return tables.frame(
-        tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark, scored_by=scored_by, **columns)
-    )
+    rows = rows.assign(scored_by=scored_by, **columns)
+    if task.left_out is not None:
+        unscored = task.left_out.rows[["instance_id", "image_id", "subsets"]]
+        unscored = unscored.assign(texts_hash=task.left_out.texts_hash, images_hash=None, scored_by=scored_by)
+        rows = pd.concat([rows, unscored], ignore_index=True)
+    return tables.frame(tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark))
 
 
 def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:

@@ -1,6 +1,7 @@
 """Multiple choice by chat endpoints of OpenAI's form (``chat_endpoint``): an image and a prompt, words back.
 
-Models that think aloud before they answer do not fit into ``MAX_TOKENS``.
+Models that think before they answer do not fit into ``MAX_TOKENS``. Where the bound is ``max_completion_tokens``
+(``chat_settings``), which counts these thoughts, it is ``MAX_COMPLETION_TOKENS``.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from caramel.errors import BackendError
 from caramel.kinds.model import Family, Identity, Question, Reply
-from caramel.models.families.chat_endpoint import Endpoint, endpoint_of, parsed
+from caramel.models.families.chat_endpoint import Endpoint, endpoint_of
 from caramel.models.families.chat_responses import Response, read_finish, text_of
+from caramel.models.families.chat_settings import COMPLETION_TOKENS, adapt_body, parsed
 from caramel.storage.pictures import ORIENTATION, open_picture, opened
 
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
+MAX_COMPLETION_TOKENS = 4096  # and what a model thinks before
 SENT = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp", "GIF": "image/gif"}
 
 
@@ -48,9 +51,15 @@ class Chat:
         return {"family": "chat", "url": self.endpoint.url, **self._parameters}
 
     @property
+    def _max_tokens(self) -> int:
+        return MAX_COMPLETION_TOKENS if COMPLETION_TOKENS in self.endpoint.settings else MAX_TOKENS
+
+    @property
     def _parameters(self) -> dict[str, Any]:
-        model = self.endpoint.model
-        return {"model": model, "temperature": TEMPERATURE, "seed": SEED, "max_tokens": MAX_TOKENS}
+        """What is sent with every question."""
+        model, bound = self.endpoint.model, self._max_tokens
+        sent = {"model": model, "temperature": TEMPERATURE, "seed": SEED, "max_tokens": bound}
+        return adapt_body(sent, self.endpoint.settings)
 
     def ask(self, questions: Sequence[Question], heard: Callable[[int, Reply], None]) -> None:
         """Ask all questions, several at once; ``heard`` is called with place and reply as they come.
@@ -84,7 +93,7 @@ class Chat:
         def body() -> dict[str, Any]:
             return {**self._parameters, "messages": [_message(question)]}
 
-        found = self.endpoint.reply(session, body, read_reply, stop)
+        found = self.endpoint.allow_tokens(self._max_tokens).reply(session, body, read_reply, stop)
         if found is None:
             return None
         reply, problem = found

@@ -20,30 +20,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
-from caramel.errors import BackendError, printable, shown_address
+from caramel.errors import BackendError, printable
 from caramel.models.families.chat_responses import LARGEST, Response, said
+from caramel.models.families.chat_settings import KEY, Settings, find_setting, format_settings, parsed
 from caramel.running.http_replies import read_body
 
 Read = TypeVar("Read")
-KEY = "CARAMEL_CHAT_KEY"
 SHOWN = 500  # characters of a server's message
 SECRET = (
     8  # characters of a key from which on it is hidden in replies; a shorter one is a word, such as EMPTY
 )
 AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
 BUSY = {429, 503}  # of which all requests wait, not only the one that was told
+REFUSING = {400, 422}  # of what a server does not take, among them a parameter that it does not know
+BYTES_PER_TOKEN = 64  # of a response at most
+SLOWEST = 4  # tokens per second
 LIMITS = ("requests", "tokens")  # of which servers say in headers how many are left, and when there are more
-_TARGET = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -80,6 +81,7 @@ class Endpoint:
         pause: seconds before the second attempt; they double with each further one.
         longest: seconds that are waited at most, whatever the server asks for with Retry-After.
         workers: requests at once.
+        settings: what it wants otherwise than most do.
         pace: of all of them together.
     """
 
@@ -93,7 +95,16 @@ class Endpoint:
     pause: float = 1.0
     longest: float = 60.0
     workers: int = 8
+    settings: Settings = frozenset()
     pace: Pace = field(default_factory=Pace, repr=False, compare=False)
+
+    def allow_tokens(self, number: int) -> Endpoint:
+        """Return the endpoint with time and bytes for replies of so many tokens."""
+        return replace(
+            self,
+            largest=max(self.largest, BYTES_PER_TOKEN * number),
+            timeout=max(self.timeout, number / SLOWEST),
+        )
 
     @contextmanager
     def session(self) -> Iterator[requests.Session]:
@@ -136,6 +147,12 @@ class Endpoint:
             if reply is not None:
                 return reply, ""
             problem = self._told(f"status {response.status}: {said(response)}")
+            if response.status in REFUSING and (setting := find_setting(said(response), self.settings)):
+                target = f"{self.model}@{self.url}#{format_settings(self.settings | {setting})}"
+                raise BackendError(
+                    f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
+                    f"Give the model as {target!r}. What is sent decides the replies and belongs to the model's identity."
+                )
             if response.status in self.alone:
                 return None, problem
             if 300 <= response.status < 500 and response.status not in AGAIN:
@@ -177,40 +194,16 @@ class Endpoint:
 
 
 def endpoint_of(target: str, *, workers: int = 8) -> Endpoint:
-    """Return the endpoint of a target ``MODEL@URL``, with the key of the environment.
+    """Return the endpoint of a target ``MODEL@URL``, perhaps with ``#SETTINGS``, with the key of the environment.
 
     Raises:
         BackendError: it is not of that form, or the key cannot stand in a header.
     """
-    model, url = parsed(target)
+    model, url, settings = parsed(target)
     key = os.environ.get(KEY, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise BackendError(f"{KEY} holds characters that cannot stand in a header of HTTP. Set it again.")
-    return Endpoint(model, url.geturl(), key or None, workers=workers)
-
-
-def parsed(target: str) -> tuple[str, SplitResult]:
-    """Return model and URL, without a slash at its end.
-
-    Raises:
-        BackendError: the target is not of the form ``MODEL@URL``.
-    """
-    found = _TARGET.fullmatch(target)
-    try:
-        url = urlsplit(found["url"].rstrip("/") if found else "")
-        valid = bool(url.hostname) and url.port != 0
-    except ValueError:  # of a port, or of brackets
-        valid = False
-    if found is None or not valid:
-        raise BackendError(
-            f"Chat model {shown_address(target)!r} must be MODEL@URL, such as gpt-4o@http://127.0.0.1:8000/v1."
-        )
-    if url.username is not None or url.query or url.fragment:
-        raise BackendError(
-            f"The URL of chat model {found['model']!r} must end with its path, and hold neither user nor "
-            f"password: give the key in {KEY}."
-        )
-    return found["model"], url
+    return Endpoint(model, url.geturl(), key or None, settings=settings, workers=workers)
 
 
 def _retry_after(value: str) -> float:

@@ -23,6 +23,8 @@ def text_of(response: Response) -> str | None:
     match response.status, json_or_none(response.content):
         case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
             return text
+        case 200, {"choices": [{"message": {"content": [*parts]}}, *_]}:
+            return _join_parts(parts)
         case 200, {"choices": [{"message": {"content": None, "refusal": str(text)}}, *_]}:
             return text
         case 200, {"choices": [{"message": {"content": None}} | {"finish_reason": "content_filter"}, *_]}:
@@ -30,6 +32,20 @@ def text_of(response: Response) -> str | None:
         case 400, {"error": {"code": "content_filter"}}:  # Azure, of the prompt: asking again is no use
             return ""
     return None
+
+
+def _join_parts(parts: list[object]) -> str | None:
+    """Return the words of a list of parts, without what is no text, such as thoughts; None if it is no such list."""
+    texts: list[str] = []
+    for part in parts:
+        match part:
+            case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
+                texts.append(text)
+            case {"type": str(form)} if form not in ("text", "refusal"):
+                continue
+            case _:
+                return None
+    return "".join(texts)
 
 
 def read_finish(response: Response) -> str:

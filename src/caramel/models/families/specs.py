@@ -27,7 +27,6 @@ Where they differ (ViT-L-14, ViT-H-14), the config must be there.
 from __future__ import annotations
 
 import difflib
-import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +35,7 @@ from caramel.errors import BackendError
 from caramel.kinds.model import Family, Model
 from caramel.models.clip.activations import OPTION
 from caramel.registry import FAMILIES
+from caramel.running.last_result import keep_last, stamp_files
 from caramel.running.on_ray.carried import Local
 from caramel.storage.files import file_hash
 
@@ -94,9 +94,16 @@ def _near(family: str) -> str:
     return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
 
 
-@functools.lru_cache(1)
+def _stamp_local_part(text: str, device: str, precision: str) -> str:
+    """Return what changes when the spec's files are written; of a name on a hub or a server, the name."""
+    target = parse_spec(text).target
+    part = _local_part(target)
+    return target if part is None else " ".join(map(stamp_files, _with_config(Path(part))))
+
+
+@keep_last(_stamp_local_part)
 def open_model(text: str, device: str, precision: str) -> Model:
-    """Return the model of a spec on its device; the last one is kept.
+    """Return the model of a spec on its device; the last one is kept while its files are as they were.
 
     Args:
         text: the spec.
@@ -108,7 +115,6 @@ def open_model(text: str, device: str, precision: str) -> Model:
     """
     from caramel.models.devices import resolve_device
 
-    open_model.cache_clear()  # before the next one is loaded: two may not fit into memory
     spec = parse_spec(text)
     load = FAMILIES[spec.family].load
     return load(spec.target, device=resolve_device(device), precision=precision, name=spec.name)
@@ -140,10 +146,13 @@ def content_of(text: str) -> str:
     part = _local_part(target)
     if part is None:
         return target
-    path = Path(part)
+    return " ".join([target, *map(file_hash, _with_config(Path(part)))])
+
+
+def _with_config(path: Path) -> list[Path]:
+    """Return a file or folder of weights, and the config beside a file, if there is one."""
     beside = path.with_name(CONFIG)
-    parts = [path, beside] if path.is_file() and beside.is_file() else [path]
-    return " ".join([target, *map(file_hash, parts)])
+    return [path, beside] if path.is_file() and beside.is_file() else [path]
 
 
 def _local_part(target: str) -> str | None:
@@ -158,8 +167,8 @@ def local(text: str) -> str | Local:
     part = _local_part(target)
     if part is None:
         return text
-    start, beside = len(text) - len(target) + target.index(part), Path(part).with_name(CONFIG)
-    around = (str(beside),) if Path(part).is_file() and beside.is_file() else ()
+    start = len(text) - len(target) + target.index(part)
+    around = tuple(map(str, _with_config(Path(part))[1:]))
     return Local(part, text[:start], text[start + len(part) :], around)
 
 

@@ -16,13 +16,12 @@ import requests
 from caramel.errors import BackendError
 from caramel.kinds.language_model import FAILED, Heard, LanguageModelKind, Request, Said, Waiting
 from caramel.kinds.model import Identity
-from caramel.models.families.chat_endpoint import Endpoint, endpoint_of, parsed
+from caramel.models.families.chat_endpoint import Endpoint, endpoint_of
 from caramel.models.families.chat_responses import Response, read_finish, text_of
+from caramel.models.families.chat_settings import adapt_body, format_settings, parsed
 from caramel.storage.records import json_or_none
 
 ALONE = frozenset((400, 413, 422))  # of what is too long for the model, or not to the server's taste
-ROOM = 64  # bytes of a response for each token that it may have
-SLOWEST = 4  # tokens per second
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,9 @@ class ChatWriter:
     @property
     def identity(self) -> Identity:
         """What determines the replies, as far as the outside can tell: two servers may mean different weights by one name."""
-        return {"family": "chat", "url": self.endpoint.url, "model": self.endpoint.model}
+        identity = {"family": "chat", "url": self.endpoint.url, "model": self.endpoint.model}
+        settings = format_settings(self.endpoint.settings)
+        return {**identity, "settings": settings} if settings else identity
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
         """Answer requests, several at once; see ``kinds.language_model``. An error ends it, but what is under way is heard."""
@@ -66,11 +67,7 @@ class ChatWriter:
     ) -> tuple[str, Said] | None:
         """Return the name of a request with its reply; None if it was stopped before."""
         begun = time.monotonic()
-        endpoint = replace(
-            self.endpoint,
-            largest=max(self.endpoint.largest, ROOM * request.max_tokens),
-            timeout=max(self.endpoint.timeout, request.max_tokens / SLOWEST),
-        )
+        endpoint = self.endpoint.allow_tokens(request.max_tokens)
         found = endpoint.reply(session, lambda: self._body(request), completion_of, stop)
         if found is None:
             return None
@@ -89,7 +86,7 @@ class ChatWriter:
         if request.schema is not None:
             schema = {"name": "answer", "strict": True, "schema": json.loads(request.schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body
+        return adapt_body(body, self.endpoint.settings)
 
 
 def completion_of(response: Response) -> Said | None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from caramel.kinds.language_model import Heard, Request, Said, Waiting
 from caramel.kinds.model import Identity
 from caramel.models.writers.causal_writer import CausalWriter, load_causal_writer
+from caramel.running.last_result import keep_last, stamp_files
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.cluster import ray_session
 from caramel.running.on_ray.workers import workers
@@ -61,7 +62,7 @@ class SpreadWriter:
         return Local(self._folder), self._at_once, [request for _, request in batch]
 
 
-@functools.lru_cache(1)
+@keep_last(lambda folder, at_once: stamp_files(folder))
 def _loaded(folder: str, at_once: int) -> CausalWriter:
     return load_causal_writer(folder, at_once=at_once)
 

@@ -19,6 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from caramel.errors import ResourceError
+from caramel.running.last_result import stamp_files
 from caramel.storage.files import file_hash, write_atomically
 
 CHUNK = 32 << 20  # bytes that are sent at a time
@@ -177,10 +178,7 @@ def chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iterator[
 
 def _hash_as_it_is(path: str) -> str:
     """Return the SHA-256 of a file or folder, hashed anew when something in it was written."""
-    whole = Path(path)
-    members = [p for p in (sorted(whole.rglob("*")) if whole.is_dir() else [whole]) if p.is_file()]
-    stats = [(str(p), s.st_ino, s.st_size, s.st_mtime_ns) for p in members for s in [p.stat()]]
-    return _hash(path, repr(stats))
+    return _hash(path, stamp_files(path))
 
 
 @functools.lru_cache(4096)

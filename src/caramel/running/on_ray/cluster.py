@@ -178,8 +178,9 @@ def _join(address: str) -> None:
         except (ConnectionError, RayError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
     raise ResourceError(
-        f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {reason}. Is it running, and is its token in "
-        f"~/.ray/auth_token (or in the file that RAY_AUTH_TOKEN_PATH names)? Without RAY_ADDRESS Ray starts on this machine."
+        f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {reason}. If it has ended, `unset RAY_ADDRESS`: Ray then "
+        f"starts on this machine. If it is to run, start its head, and have its token in ~/.ray/auth_token (or in the file that "
+        f"RAY_AUTH_TOKEN_PATH names)."
     )
 
 

@@ -1,0 +1,64 @@
+"""A benchmark some of whose images are missing: the instances that can be scored, and those that cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from caramel.arrays import Bools
+from caramel.benchmarks.content import hash_texts
+from caramel.benchmarks.tasks import select_rows
+from caramel.kinds.benchmark import ABSENT, ImageFile, LeftOut, Rankings, Task
+
+
+def leave_out_missing(task: Task) -> Task:
+    """Return the task of the instances whose images are all there; the others are its ``left_out``.
+
+    A query among images is left out if any candidate is missing: the ones that stay are as hard as they were. Where no
+    instance is complete, the task stays as it is, so that the check of the images can list what is missing.
+    """
+    present = _find_present(task.images)
+    complete = _is_complete(task, present)
+    if complete.all() or not complete.any():
+        return task
+    texts_hash = [text for text, whole in zip(hash_texts(task), complete, strict=True) if not whole]
+    left_out = LeftOut(
+        task.rows[~complete].reset_index(drop=True), texts_hash, int((~present).sum()), len(present)
+    )
+    return replace(select_rows(task, task.rows[complete].reset_index(drop=True)), left_out=left_out)
+
+
+def format_left_out(left_out: LeftOut, name: str, scored: int) -> str:
+    """Return a line on the images of a benchmark that are missing, and on what has no score for it."""
+    instances = len(left_out.rows)
+    return (
+        f"{name}: {left_out.missing_images:,} of {left_out.images:,} images are missing; {instances:,} of "
+        f"{instances + scored:,} instances have no score."
+    )
+
+
+def _find_present(images: Sequence[ImageFile]) -> Bools:
+    """Return whether the file of each image is there, (n,)."""
+    files = {path: Path(path).is_file() for path in dict.fromkeys(image.path for image in images)}
+    return np.array([files[image.path] for image in images], bool)
+
+
+def _is_complete(task: Task, present: Bools) -> Bools:
+    """Return whether all images that an instance needs are there, (n,)."""
+    if isinstance(task, Rankings):
+        pools: dict[int, bool] = {}
+        complete = []
+        columns = (task.rows[name] for name in ("direction", "query", "pool"))
+        for direction, query, pool in zip(*columns, strict=True):
+            if direction == "t2i" and pool not in pools:
+                pools[pool] = bool(present[task.pools[pool]].all())
+            complete.append(pools[pool] if direction == "t2i" else present[query])
+        return np.array(complete, bool)
+    places = task.rows[["image", "negative_image"]].to_numpy(np.int64)
+    extended = np.append(present, True)  # for ABSENT
+    assert ABSENT == -1
+    whole: Bools = extended[places].all(axis=1)
+    return whole

@@ -1,0 +1,1 @@
+"""``caramel doctor``: whether this machine and this project are fit for work."""

@@ -1,0 +1,27 @@
+"""What a finding of ``caramel doctor`` is: one line, with what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+State = Literal["ok", "warn", "FAIL"]
+OK: State = "ok"
+WARN: State = "warn"
+FAIL: State = "FAIL"
+GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line."""
+
+    state: State
+    name: str
+    text: str
+    cure: str = ""
+
+    def __str__(self) -> str:
+        """Return the line as it is printed."""
+        cure = f"  -> {self.cure}" if self.cure else ""
+        return f"{self.state:4}  {self.name:10} {self.text}{cure}"

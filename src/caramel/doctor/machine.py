@@ -1,0 +1,123 @@
+"""What ``caramel doctor`` looks at on this machine: Python and its packages, disk, memory, processors, GPUs and Ray."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+
+from caramel.config import Config
+from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
+from caramel.running.on_ray.cluster import named_cluster, unreachable
+from caramel.storage.volumes import room, trouble, volume_of
+
+
+def python() -> Finding:
+    """The Python that runs this."""
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    return Finding(OK, "python", f"{version} in {sys.prefix}")
+
+
+def packages(root: Path) -> Finding:
+    """Installed versions against ``requirements.lock``."""
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    lock = root / "requirements.lock"
+    if not lock.exists():
+        return Finding(WARN, "packages", "no requirements.lock here", "run this in the project's folder")
+    try:
+        text = re.sub(r"\\\n|--hash=\S+", "", lock.read_text(encoding="utf-8"))
+        lines = [line.partition("#")[0].strip() for line in text.splitlines()]
+        pins = [Requirement(line) for line in lines if line]
+        here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]
+    except (OSError, ValueError) as error:  # ValueError: no text, or no requirement
+        said = " ".join(str(error).split())[:200]
+        return Finding(
+            FAIL, "packages", f"requirements.lock is broken: {said}", "git checkout requirements.lock"
+        )
+    if not here:
+        return Finding(FAIL, "packages", "requirements.lock names none", "git checkout requirements.lock")
+    names = [(d.metadata["Name"], d.version) for d in metadata.distributions()]
+    installed = {canonicalize_name(name): version for name, version in names if name}
+    missing, other = [], []
+    for pin in here:
+        version = installed.get(canonicalize_name(pin.name))
+        if version is None:
+            missing.append(pin.name)
+        elif version not in pin.specifier:
+            other.append(f"{pin.name} {version} (lock: {pin.specifier})")
+    cure = "pip install -r requirements.lock"
+    if missing:
+        return Finding(FAIL, "packages", f"{len(missing)} missing: {', '.join(missing[:5])}", cure)
+    if other:
+        return Finding(WARN, "packages", f"{len(other)} differ from the lock: {', '.join(other[:5])}", cure)
+    return Finding(OK, "packages", f"all {len(here)} as in requirements.lock")
+
+
+def disk(root: Path) -> Finding:
+    """Free space on each volume that data, cache, results and runs go to, and whether it can be written."""
+    written = [root / name for name in (".", "data", "work", "mlruns", ".dvc")]
+    stuck = [said for path in written if (said := trouble(path))]
+    if stuck:
+        return Finding(FAIL, "disk", " ".join(dict.fromkeys(stuck)))
+    free = {volume_of(path): shutil.disk_usage(volume_of(path)).free / GIB for path in written}
+    least = min(free, key=lambda volume: free[volume])
+    text = f"{free[least]:.0f} GiB free" + (
+        f" on {least}, the fullest of {len(free)}" if len(free) > 1 else ""
+    )
+    cure = room(least) or "make room there"
+    if free[least] < 2:
+        return Finding(FAIL, "disk", text, cure)
+    if free[least] < 10:
+        return Finding(WARN, "disk", text, f"enough for the small profiles; {cure}")
+    return Finding(OK, "disk", text)
+
+
+def memory() -> Finding:
+    """Memory of this machine."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / GIB
+    if total < 6:
+        return Finding(
+            WARN, "memory", f"{total:.0f} GiB", "use `caramel profile NAME --set run.executor=inline`"
+        )
+    return Finding(OK, "memory", f"{total:.0f} GiB")
+
+
+def cores() -> Finding:
+    """Processors that this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Finding(OK, "cores", str(usable))
+
+
+def gpu(config: Config | None) -> Finding:
+    """GPUs that torch can use."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return Finding(FAIL, "gpu", f"torch cannot be imported: {error}", "pip install -r requirements.lock")
+    if torch.cuda.is_available():
+        names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        return Finding(OK, "gpu", names)
+    if config is not None and config.run.device == "cuda":
+        cure = "run this where there is one, or set run.device to auto"
+        return Finding(FAIL, "gpu", "none, but run.device is cuda", cure)
+    return Finding(OK, "gpu", "none: models are trained on the processor")
+
+
+def ray(config: Config | None) -> Finding:
+    """Ray, and the cluster that RAY_ADDRESS names."""
+    if find_spec("ray") is None:
+        inline = config is not None and config.run.executor == "inline"
+        return Finding(WARN if inline else FAIL, "ray", "not installed", "pip install -r requirements.lock")
+    address = named_cluster()
+    if not address:
+        return Finding(OK, "ray", "this machine (RAY_ADDRESS names no other)")
+    if said := unreachable(address):
+        cure = "unset it, or start the cluster"
+        return Finding(FAIL, "ray", f"RAY_ADDRESS={address!r} cannot be reached: {said}", cure)
+    return Finding(OK, "ray", f"cluster at {address}")

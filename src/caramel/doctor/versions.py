@@ -1,0 +1,177 @@
+"""What ``caramel doctor`` looks at of a project's versions: git, DVC with its lock, and the store of tracked runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from caramel.doctor.findings import FAIL, OK, WARN, Finding
+from caramel.errors import CaramelError, DataError, ResourceError, shown_address
+from caramel.running import dvc_cache, dvc_settings, dvc_state
+from caramel.running.tracking import git_commit
+from caramel.running.tracking_server import named_server, require_server
+from caramel.running.tracking_store import DATABASE, counted_runs, database_uri
+
+ABSENT = ("deleted", "not in cache")  # what `dvc status` calls an output that is not in the project
+SLOW = 8.0  # seconds that DVC may take before its finding is given up
+
+
+def dvc_repository(root: Path) -> Finding:
+    """The DVC repository and its remote."""
+    if not (root / ".dvc").is_dir():
+        return Finding(
+            FAIL, "dvc", "no DVC repository here", "run this in the project's folder, or `dvc init`"
+        )
+    if trouble := dvc_state.rwlock_trouble(root):
+        return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
+    if found := dvc_cache.broken(root, whole=False):
+        text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
+        return Finding(FAIL, "dvc", text, "caramel doctor --fix")
+    try:
+        remotes = list(dvc_settings.remotes(dvc_settings.settings(root)))
+        careless = dvc_settings.unverified(root)
+    except CaramelError as error:
+        return Finding(FAIL, "dvc", str(error))
+    if careless:
+        text = (
+            f"what is pulled from {', '.join(careless)} is not checked: DVC takes damaged objects for whole"
+        )
+        return Finding(FAIL, "dvc", text, "caramel doctor --fix, and commit .dvc/config")
+    if not remotes:
+        return Finding(
+            WARN, "dvc", "no remote: data can be rebuilt, not pulled", "dvc remote add -d NAME URL"
+        )
+    return Finding(OK, "dvc", f"remote {', '.join(remotes)}; `caramel doctor --remote` tests it")
+
+
+def check_site_cache(root: Path) -> Finding:
+    """Whether other users can write where DVC keeps pickles, which run code when they are read."""
+    try:
+        folder = dvc_settings.find_site_cache(root)
+    except CaramelError as error:
+        return Finding(FAIL, "site cache", str(error))
+    if dvc_settings.is_writable_by_others(folder):
+        text = f"other users of this machine can write into {str(folder)!r}, and what DVC reads there can run code"
+        cure = "no matter if you are alone here; else set DVC_SITE_CACHE_DIR, see docs/security.md"
+        return Finding(WARN, "site cache", text, cure)
+    return Finding(OK, "site cache", f"{str(folder)!r}: no other user can write there")
+
+
+def check_git(root: Path) -> Finding:
+    """Whether git knows the commit, which tracked runs and pins name."""
+    try:
+        commit = git_commit(root)
+    except ResourceError as error:
+        return Finding(FAIL, "git", str(error))
+    if commit == "unknown":
+        return Finding(WARN, "git", "no commit: runs and pins name no code", "git init, and commit")
+    return Finding(OK, "git", f"commit {commit[:12]}{', and changed files' * commit.endswith('-dirty')}")
+
+
+def start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
+    """Start DVC's own check of the lock, which takes seconds, most of them imports.
+
+    It is ``dvc status``: ``dvc repro --dry`` fails where no output has been made, as in a fresh clone.
+    """
+    if not (root / "dvc.lock").exists():
+        return None
+    return subprocess.Popen(
+        [sys.executable, "-m", "dvc", "status", "--json"],
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def lock_trouble(root: Path) -> str:
+    """Return why DVC would refuse ``dvc.lock``, nothing if it is missing or whole.
+
+    Raises:
+        ResourceError: the system does not let it be read; that is not mended by another one.
+    """
+    try:
+        dvc_state.read_lock(root)
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
+    """Whether ``dvc.lock`` is what the sources and params would make, and whether its outputs are in the project."""
+    try:
+        if status is None:
+            in_git = dvc_state.lock_in_git(root) is not None
+            said, cure = (
+                ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
+            )
+            return Finding(WARN, "dvc.lock", f"missing: {said}", cure)
+        if broken := lock_trouble(root):
+            return Finding(FAIL, "dvc.lock", broken, "caramel doctor --fix, then dvc repro")
+        output, errors = status.communicate(timeout=SLOW)
+        changes = json.loads(output) if status.returncode == 0 else {}
+    except ResourceError as error:
+        return Finding(FAIL, "dvc.lock", str(error))
+    except subprocess.TimeoutExpired:
+        return Finding(WARN, "dvc.lock", f"not known: DVC took over {SLOW:.0f} s", "dvc status")
+    if "Unable to acquire lock" in errors:
+        return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
+    if status.returncode:
+        lines = [line.strip() for line in errors.splitlines() if line.strip()]
+        text = " ".join(lines)[:300] or "DVC failed"
+        return Finding(
+            FAIL, "dvc.lock", f"not known: {text}", "dvc status, and git diff dvc.yaml params.yaml"
+        )
+    outputs = [
+        out["path"]
+        for stage in dvc_state.read_lock(root).get("stages", {}).values()
+        for out in stage.get("outs", ())
+    ]
+    stale = [stage for stage, entries in changes.items() if _is_stale(entries, outputs)]
+    absent = [stage for stage, entries in changes.items() if _lacks_outputs(entries)]
+    text = f"{len(stale)} stages to run, from {stale[0]!r} on" if stale else "current"
+    if absent:
+        text += f"; outputs of {len(absent)} stages are not here"
+    if stale or absent:
+        cure = "dvc repro" if stale else "dvc repro; or dvc pull, where there is a remote"
+        return Finding(WARN, "dvc.lock", text, cure)
+    return Finding(OK, "dvc.lock", "current")
+
+
+def _is_stale(entries: list[str | dict[str, dict[str, object]]], outputs: list[str]) -> bool:
+    """Return whether a stage differs from the lock by more than outputs that are not here, its own or of stages before."""
+    for entry in entries:
+        if isinstance(entry, str):  # "changed command"
+            return True
+        for path, change in (item for changed in entry.values() for item in changed.items()):
+            is_output = any(Path(path).is_relative_to(o) or Path(o).is_relative_to(path) for o in outputs)
+            if not (is_output and change in ABSENT):
+                return True
+    return False
+
+
+def _lacks_outputs(entries: list[str | dict[str, dict[str, object]]]) -> bool:
+    """Return whether an output of a stage is not in the project."""
+    outputs = [entry.get("changed outs", {}) for entry in entries if not isinstance(entry, str)]
+    return any(change in ABSENT for changed in outputs for change in changed.values())
+
+
+def runs(root: Path) -> Finding:
+    """The store of tracked runs, or the server they go to."""
+    try:
+        require_server()
+        if address := named_server():
+            return Finding(OK, "mlflow", f"the server at {shown_address(address)} answers")
+        database = root.resolve() / "mlruns" / DATABASE
+        database_uri(database)
+    except CaramelError as error:
+        return Finding(FAIL, "mlflow", str(error))
+    if not database.exists():
+        return Finding(OK, "mlflow", "no runs yet; the store is made by the first")
+    try:
+        count, running = counted_runs(database)
+    except CaramelError as error:
+        return Finding(FAIL, "mlflow", str(error))
+    return Finding(OK, "mlflow", f"{count} runs, {running} of them running")

@@ -1,0 +1,60 @@
+"""The last result of a slow function, such as a loaded model: given again while what it was read from is as it was.
+
+A process may live longer than a checkpoint's content, the working folder or a key in the environment: a notebook that
+trains and scores in turn, a worker, a test. ``functools.lru_cache`` knows the arguments alone, and would give the model of
+the first content for ever.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_READ = ("CARAMEL_", "HF_")  # variables that loaders read: keys, folders, whether the hub may be asked
+
+
+class LastResult(Generic[P, T]):
+    """A function that keeps its last result; it is dropped before the next one is made, since two may not fit into memory."""
+
+    def __init__(self, function: Callable[P, T], stamp: Callable[P, str]) -> None:
+        self._function, self._stamp = function, stamp
+        self._last: tuple[object, T] | None = None
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the last result if arguments, stamp and variables are those that it was made with; else a new one."""
+        variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_READ))
+        key = (args, sorted(kwargs.items()), self._stamp(*args, **kwargs), variables)
+        if self._last is None or self._last[0] != key:
+            self._last = None
+            self._last = key, self._function(*args, **kwargs)
+        return self._last[1]
+
+    def cache_clear(self) -> None:
+        """Drop the last result."""
+        self._last = None
+
+
+def keep_last(stamp: Callable[P, str]) -> Callable[[Callable[P, T]], LastResult[P, T]]:
+    """Have a function keep its last result.
+
+    Args:
+        stamp: arguments of the function -> a text that changes when what it reads does, as of ``stamp_files``.
+    """
+    return lambda function: LastResult(function, stamp)
+
+
+def stamp_files(path: str | Path) -> str:
+    """Return what changes when a file, or one in a folder, is written or replaced; no content is read.
+
+    It holds the absolute path, and the number, size and time in nanoseconds of each file. What is not there, such as a
+    name on a hub, is stamped with its path alone.
+    """
+    whole = Path(path).absolute()
+    members = sorted(whole.rglob("*")) if whole.is_dir() else [whole]
+    stats = [(str(p), s.st_ino, s.st_size, s.st_mtime_ns) for p in members if p.is_file() for s in [p.stat()]]
+    return repr((str(whole), stats))
