@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 import sysconfig
 import venv
 from pathlib import Path
@@ -121,3 +122,38 @@ def test_another_error_of_a_start_stays_what_it_is(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(starting, "init_ray", fail)
     with pytest.raises(FileNotFoundError):
         starting._init_here(tmp_path, {}, 30)
+
+
+RETRIED = """
+import gc
+import psutil
+import ray
+from ray._private import services
+from caramel.running.on_ray.starting import local_ray
+
+look, tries = services.get_node, []
+
+def kill_first_raylet(address, node):
+    tries.append(address)
+    if len(set(tries)) > 1:
+        return look(address, node)
+    for child in psutil.Process().children():
+        if child.name() == "raylet":
+            child.kill()
+    return look(address, "f" * 56)
+
+services.get_node = kill_first_raylet
+gc.disable()
+with local_ray(num_cpus=1):
+    heads = {one.address for one in gc.get_objects() if type(one).__name__ == "GcsClient"}
+    print(heads == {ray.get_runtime_context().gcs_address}, ray.get(ray.remote(lambda: "works").remote(), timeout=120))
+"""
+
+
+@pytest.mark.slow
+def test_no_client_of_a_failed_starts_head_is_left(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RETRIED], capture_output=True, text=True, cwd=tmp_path, timeout=300
+    )
+    assert "its raylet has ended." in done.stderr
+    assert done.stdout == "True works\n", done.stderr

@@ -6,6 +6,7 @@ its Python agents needs more than 15 seconds, which no setting changes: only ano
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import re
@@ -114,6 +115,9 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
     """
     from ray._private import services
 
+    # Clients of a failed start's head stand in cycles of references. One that asks a head that is gone ends the process
+    # when it has had no answer for ``gcs_rpc_server_reconnect_timeout_s``.
+    gc.collect()
     look, until = services.get_node, time.monotonic() + seconds
 
     def get_node(address: str, node: str) -> Any:
