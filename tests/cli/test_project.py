@@ -236,7 +236,12 @@ def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_no
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     process = subprocess.Popen(
-        [CARAMEL, "ui", "--port", str(port)], cwd=tmp_path, env=environment, stdout=-3, stderr=-3
+        [CARAMEL, "ui", "--port", str(port)],
+        cwd=tmp_path,
+        env=environment,
+        stdout=-3,
+        stderr=-3,
+        start_new_session=True,
     )
     try:
         limit = time.monotonic() + 120
@@ -251,7 +256,7 @@ def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_no
         runs = _ask(port, "runs/search", {"experiment_ids": ["1"]})["runs"]
         assert [run["info"]["run_name"] for run in runs] == ["first"]
     finally:
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         process.wait(30)
     assert not find_stray_stores(tmp_path, tmp_path / "mlruns")
     assert not (tmp_path / "other.db").exists()
