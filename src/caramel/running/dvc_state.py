@@ -122,7 +122,8 @@ def mend_lock(root: Path) -> str:
         ResourceError: DVC is at work in this project, or git fails.
     """
     refuse_beside(root)
-    text, dropped = lock_in_git(root), _describe_dropped(root)
+    text = lock_in_git(root)
+    dropped = _describe_dropped(root, text or "")
     (root / BROKEN.parent).mkdir(parents=True, exist_ok=True)
     shutil.move(root / LOCK, root / BROKEN)  # .dvc may be a volume of its own
     done = f"{LOCK} was removed"
@@ -132,12 +133,12 @@ def mend_lock(root: Path) -> str:
     return f"{done}; the broken one is {BROKEN}.{dropped} Run `dvc repro`: what had ended is taken from its run cache"
 
 
-def _describe_dropped(root: Path) -> str:
-    """Return which results of the other side of an unfinished merge the last commit's lock lacks; nothing if there is no merge."""
+def _describe_dropped(root: Path, last: str) -> str:
+    """Return which results of the other side of an unfinished merge ``last``, the last commit's lock, lacks; nothing if there is no merge."""
     other_side = lock_in_git(root, OTHER_SIDE)
     if other_side is None:
         return ""
-    stages = [_read_stages(text) for text in (lock_in_git(root) or "", other_side)]
+    stages = [_read_stages(text) for text in (last, other_side)]
     dropped = [name for name, stage in stages[1].items() if stages[0].get(name) != stage]
     if not dropped:
         return f" The other side of the merge has the same results. `git add {LOCK}` ends the conflict."

@@ -53,16 +53,17 @@ def session_folder() -> Iterator[Path]:
             f"Another process has held the lock {str(private / 'lock')!r} for {LOCK_WAIT:g} s; `fuser` names it. End it, or "
             f"set RAY_TMPDIR to another folder."
         ) from None
-    held = os.open(
-        private, os.O_RDONLY | os.O_DIRECTORY
-    )  # as long as it is open, no new folder has its number
+    # As long as it is open, no new folder has its number.
+    held = os.open(private, os.O_RDONLY | os.O_DIRECTORY)
     try:
         yield folder
     finally:
-        _remove(folder)
-        lock.release()
-        _remove_replacement(private, folder, held)
-        os.close(held)
+        try:
+            _remove(folder)
+            lock.release()
+            _remove_replacement(private, folder, held)
+        finally:
+            os.close(held)
 
 
 def clear_session_folder(folder: Path) -> None:
