@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from small_releases import write_sugarcrepe
 
 from caramel import cli
 
@@ -24,19 +25,16 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     """Return a function that runs a command beside data/sugarcrepe and images/: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
-    Path("data/sugarcrepe").mkdir(parents=True)
     Path("images").mkdir()
     colours = ("red", "blue", "green", "black")
-    for subtype in ("replace_att", "swap_att"):
-        rows = {
-            str(n): {
-                "filename": f"{n % 8:012}.jpg",
-                "caption": f"A {colours[n % 4]} car and a {colours[(n + 1) % 4]} cup number {n}.",
-                "negative_caption": f"A {colours[(n + 2) % 4]} car and a {colours[n % 4]} cup number {n}.",
-            }
-            for n in range(16)
-        }
-        Path("data/sugarcrepe", f"{subtype}.json").write_text(json.dumps(rows))
+    pairs = [
+        (
+            f"A {colours[n % 4]} car and a {colours[(n + 1) % 4]} cup number {n}.",
+            f"A {colours[(n + 2) % 4]} car and a {colours[n % 4]} cup number {n}.",
+        )
+        for n in range(16)
+    ]
+    write_sugarcrepe(Path("data/sugarcrepe"), dict.fromkeys(("replace_att", "swap_att"), pairs), 8)
     for n in range(8):
         pixels = np.random.default_rng(n).integers(0, 255, (48, 64, 3), dtype=np.uint8)
         file = io.BytesIO()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from small_releases import write_sugarcrepe
 
 from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
@@ -45,17 +46,11 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -> S
     """A SugarCrepe of two subtypes, 12 instances each over 6 images."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DVC_ROOT", raising=False)
-    for subtype in ("replace_obj", "swap_att"):
-        rows = {
-            str(n): {
-                "filename": f"{n % 6:012}.jpg",
-                "caption": f"{subtype} {n // 2}",
-                "negative_caption": f"not {subtype} {n}",
-            }
-            for n in range(12)
-        }
-        Path("data").mkdir(exist_ok=True)
-        Path("data", f"{subtype}.json").write_text(json.dumps(rows))
+    captions = {
+        subtype: [(f"{subtype} {n // 2}", f"not {subtype} {n}") for n in range(12)]
+        for subtype in ("replace_obj", "swap_att")
+    }
+    write_sugarcrepe(Path("data"), captions, 6)
     Path("images").mkdir()
     for n in range(6):
         Path("images", f"{n:012}.jpg").write_bytes(jpeg(n))

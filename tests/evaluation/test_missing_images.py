@@ -1,6 +1,5 @@
 """A benchmark some of whose images are missing: an error, or by choice a score of what is there, which says so."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ import pandas as pd
 import pytest
 from chat_server import ChatServer, always, picture
 from commands import run_command
+from small_releases import write_sugarcrepe
 
 import caramel
 from caramel.benchmarks.present_images import leave_out_missing
@@ -23,18 +23,9 @@ N, MISSING = 24, 3  # instances, and the image that is missing, of eight
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with a small SugarCrepe, of whose eight images one is missing: two or three instances of each subtype lack theirs."""
-    (tmp_path / "data/sugarcrepe").mkdir(parents=True)
     (tmp_path / "images").mkdir()
-    for subtype in ("replace_att", "swap_att"):
-        rows = {
-            str(n): {
-                "filename": f"{n % 8:012}.jpg",
-                "caption": f"A red car number {n}.",
-                "negative_caption": f"A blue car number {n}.",
-            }
-            for n in range(N // 2)
-        }
-        (tmp_path / f"data/sugarcrepe/{subtype}.json").write_text(json.dumps(rows))
+    pairs = [(f"A red car number {n}.", f"A blue car number {n}.") for n in range(N // 2)]
+    write_sugarcrepe(tmp_path / "data/sugarcrepe", dict.fromkeys(("replace_att", "swap_att"), pairs), 8)
     for n in range(8):
         if n != MISSING:
             (tmp_path / f"images/{n:012}.jpg").write_bytes(picture("red", (8 + n, 8), "JPEG"))

@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +145,18 @@ def put(path: Path, data: Any) -> None:
             writer = csv.DictWriter(file, list(data[0]))
             writer.writeheader()
             writer.writerows(data)
+
+
+def write_sugarcrepe(folder: Path, captions: Mapping[str, Sequence[tuple[str, str]]], images: int) -> None:
+    """Write a file for each subtype, of (caption, negative caption); rows take turns at so many images, 000000000000.jpg on."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for subtype, pairs in captions.items():
+        rows = {
+            str(n): {
+                "filename": f"{n % images:012}.jpg",
+                "caption": caption,
+                "negative_caption": negative,
+            }
+            for n, (caption, negative) in enumerate(pairs)
+        }
+        (folder / f"{subtype}.json").write_text(json.dumps(rows))
