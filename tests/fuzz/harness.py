@@ -206,7 +206,7 @@ def _forget() -> None:
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "caramel":
             for value in list(vars(module).values()):
-                if callable(getattr(value, "cache_clear", None)):
+                if not isinstance(value, type) and callable(getattr(value, "cache_clear", None)):
                     value.cache_clear()
 
 

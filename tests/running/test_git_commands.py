@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from remote_projects import run
+from remote_projects import QUIET, run
 
 from caramel.errors import ResourceError
 from caramel.release.versions_apart import _code
@@ -152,6 +152,8 @@ def test_no_repository_and_no_commit_are_unknown_and_no_failure(tmp_path: Path) 
 def test_a_repository_of_another_owner_is_an_error_with_its_cure(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for name, value in QUIET.items():  # a machine may trust all folders
+        monkeypatch.setenv(name, value)
     monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
     for read in (git_commit, lambda root: read_git_file("HEAD", "dvc.lock", root), list_changed_files):
         with pytest.raises(ResourceError, match=r"`git config --global --add safe.directory /\S+repository`"):
