@@ -39,7 +39,9 @@ def explain_bad_path(path: str) -> str | None:
         return "a part of it begins with a dot, as names of settings do"
     if parts[-1].casefold() == _STAGES:
         return "DVC takes commands from a file of that name, in any folder"
-    if any(part[-1] in ". " or _DEVICE.fullmatch(part) or _SHORT.search(part) for part in parts):
+    if any(part != part.strip() for part in parts):
+        return "a part of it begins or ends with a space, which is lost where names are listed or written by hand"
+    if any(part.endswith(".") or _DEVICE.fullmatch(part) or _SHORT.search(part) for part in parts):
         return "a part of it names something else on Windows"
     return None
 
