@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from caramel import tables
+from caramel.blind.planted import planted_control
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config import Config
 from caramel.running.stages import run
@@ -13,10 +15,12 @@ OUT = Path("data/scores")
 
 
 def scores(config: Config) -> None:
-    """Score every negative against its positive; write the scores and the blind accuracies."""
+    """Score every negative against its positive; write the scores, the blind accuracies and the positive control."""
     pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet", ["pair_id", "image_id", "caption"])
     negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", SCORED)
     write_scores(pairs, negatives, OUT, **config.scores.model_dump())
+    planted = planted_control(pairs, negatives, **config.scores.model_dump())
+    (OUT / "planted.json").write_text(json.dumps(planted, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

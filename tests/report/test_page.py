@@ -22,6 +22,7 @@ from caramel.report import figures
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
 from caramel.report.sections.attacker_sections import _found
+from caramel.report.sections.data_sections import blind_section
 from caramel.report.sections.model_rows import MAIN
 from caramel.running.stages import skip
 from caramel.study.plans import Registration
@@ -436,6 +437,13 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
     assert "curves_generator" in report.plots
 
 
+def test_a_blind_scorer_that_misses_the_planted_shortcut_is_marked(data: Path) -> None:
+    (_, table) = blind_section(data, exempt=["add"])
+    row = dict(zip(table.head, table.rows[-1], strict=True))
+    assert row["Subset"].text == "a planted shortcut"
+    assert {name: row[name].mark for name in ("ngram", "casing")} == {"ngram": "", "casing": "bad"}
+
+
 @pytest.mark.parametrize("folder", ["finetune", "finetune/searched.csv"])
 def test_the_reason_in_a_folder_that_was_not_filled_is_shown(data: Path, folder: str) -> None:
     for name in ("curves", "searched"):
@@ -462,6 +470,7 @@ def _drop_key(path: Path) -> None:
         ("refine/blind.json", lambda p: p.unlink(), "refine/blind.json is missing. Run `dvc repro`"),
         ("refine/blind.json", lambda p: put(p, {}), "holds no scorer"),
         ("scores/blind.json", _drop_key, "scores/blind.json lacks the key 'ngram.all.ci_low'"),
+        ("scores/planted.json", lambda p: p.unlink(), "scores/planted.json is missing. Run `dvc repro`"),
         ("synthesize/settings.json", lambda p: put(p, {"grid": []}), "lacks the key 'chosen'"),
         ("validate_captions/summary.json", lambda p: put(p, {}), "the gate has checked nothing"),
         ("validate_captions/summary.json", lambda p: put(p, {"pairs": {}}), "lacks the key 'findings'"),
