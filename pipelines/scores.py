@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from caramel import tables
-from caramel.blind.planted import planted_control
+from caramel.blind.positive_control import compute_positive_control
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config import Config
 from caramel.running.stages import run
@@ -19,8 +19,8 @@ def scores(config: Config) -> None:
     pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet", ["pair_id", "image_id", "caption"])
     negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", SCORED)
     write_scores(pairs, negatives, OUT, **config.scores.model_dump())
-    planted = planted_control(pairs, negatives, **config.scores.model_dump())
-    (OUT / "planted.json").write_text(json.dumps(planted, indent=2) + "\n", encoding="utf-8")
+    control = compute_positive_control(pairs, negatives, **config.scores.model_dump())
+    (OUT / "positive_control.json").write_text(json.dumps(control, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

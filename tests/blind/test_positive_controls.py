@@ -10,7 +10,7 @@ import pytest
 import small_language_models as small
 from teaching import TEACHERS
 
-from caramel.blind.planted import MARK, PLANTED, planted_control
+from caramel.blind.positive_control import MARK, PLANTED, compute_positive_control
 from caramel.blind.scorer_specs import all_scorers, scorer
 from caramel.statistics import share_interval, variance_factor
 
@@ -45,9 +45,9 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def test_the_control_is_of_so_many_rows_at_most_of_all_types(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("caramel.blind.planted.ROWS", 30)
+    monkeypatch.setattr("caramel.blind.positive_control.ROWS", 30)
     pairs, negatives = tables()
-    found = planted_control(pairs, negatives, scorers=["length", "probe"], folds=FOLDS, seed=3)
+    found = compute_positive_control(pairs, negatives, scorers=["length", "probe"], folds=FOLDS, seed=3)
     assert {name: list(figures) for name, figures in found.items()} == {
         "length": [PLANTED],
         "probe": [PLANTED],

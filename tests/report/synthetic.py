@@ -177,7 +177,9 @@ def _blind(data: Path, rng: np.random.Generator) -> None:
         name: {"accuracy": 1.0, "ci_low": low.get(name, 0.97), "ci_high": 1.0, "n": 400, "ties": 0}
         for name in found
     }
-    put(data / "scores/planted.json", {name: {"planted": figure} for name, figure in planted.items()})
+    put(
+        data / "scores/positive_control.json", {name: {"planted": figure} for name, figure in planted.items()}
+    )
 
 
 def _gates(data: Path) -> None:

@@ -470,7 +470,11 @@ def _drop_key(path: Path) -> None:
         ("refine/blind.json", lambda p: p.unlink(), "refine/blind.json is missing. Run `dvc repro`"),
         ("refine/blind.json", lambda p: put(p, {}), "holds no scorer"),
         ("scores/blind.json", _drop_key, "scores/blind.json lacks the key 'ngram.all.ci_low'"),
-        ("scores/planted.json", lambda p: p.unlink(), "scores/planted.json is missing. Run `dvc repro`"),
+        (
+            "scores/positive_control.json",
+            lambda p: p.unlink(),
+            "scores/positive_control.json is missing. Run `dvc repro`",
+        ),
         ("synthesize/settings.json", lambda p: put(p, {"grid": []}), "lacks the key 'chosen'"),
         ("validate_captions/summary.json", lambda p: put(p, {}), "the gate has checked nothing"),
         ("validate_captions/summary.json", lambda p: put(p, {"pairs": {}}), "lacks the key 'findings'"),

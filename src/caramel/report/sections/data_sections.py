@@ -146,11 +146,9 @@ def blind_section(data: Path, exempt: Sequence[str]) -> list[Block]:
             new = found.loc[scorer] if scorer in found.index else None
             cells.append(_blind_cell(old, new, is_exempt))
         rows.append(cells)
-    planted = blind_frame(data / "scores/planted.json").set_index("scorer")
-    control = [
-        _control_cell(planted.loc[name]) if name in planted.index else Cell(MISSING) for name in scorers
-    ]
-    rows.append([Cell("a planted shortcut", "positive control"), *control])
+    control = blind_frame(data / "scores/positive_control.json").set_index("scorer")
+    cells = [_control_cell(control.loc[name]) if name in control.index else Cell(MISSING) for name in scorers]
+    rows.append([Cell("a planted shortcut", "positive control"), *cells])
     note = (
         "Per cent; chance is 50 and a tie counts half. Small: 95 % interval after refinement. Coloured: "
         "surely better than chance. Last row: some negatives as they were written, all with the same odd end; of a scorer that "
@@ -176,10 +174,10 @@ def _blind_cell(old: float, new: pd.Series | None, is_exempt: bool) -> Cell:
     return Cell(text, interval(low, high), "muted" if is_exempt else "bad" if low > 0.5 else "")
 
 
-def _control_cell(found: pd.Series) -> Cell:
+def _control_cell(figures: pd.Series) -> Cell:
     """Return what a scorer finds of the planted shortcut, marked where it is not shown to be above chance."""
-    low, high = float(found["ci_low"]), float(found["ci_high"])
-    return Cell(percent(float(found["accuracy"])), interval(low, high), "" if low > 0.5 else "bad")
+    low, high = float(figures["ci_low"]), float(figures["ci_high"])
+    return Cell(percent(float(figures["accuracy"])), interval(low, high), "" if low > 0.5 else "bad")
 
 
 def blind_frame(path: Path) -> pd.DataFrame:

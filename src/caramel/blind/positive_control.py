@@ -19,7 +19,7 @@ ROWS = 400  # that are copied, at most
 PLANTED = "planted"  # the subset of the figures
 
 
-def planted_control(
+def compute_positive_control(
     pairs: pd.DataFrame, negatives: pd.DataFrame, *, scorers: Sequence[str], folds: int, seed: int
 ) -> Accuracies:
     """Return what each scorer finds in a copy of some rows whose negatives all end alike: scorer -> ``planted`` -> figures.
@@ -33,10 +33,10 @@ def planted_control(
         BackendError, DataError: as of ``score_pairs``.
     """
     order = np.argsort(stable_keys(negatives["negative_id"], seed), kind="stable")[:ROWS]
-    some = negatives.iloc[order].reset_index(drop=True)
-    marked = some.assign(
-        type=PLANTED, subtype=PLANTED, negative_caption=some["negative_caption"].str.rstrip(" .") + MARK
+    sample = negatives.iloc[order].reset_index(drop=True)
+    marked = sample.assign(
+        type=PLANTED, subtype=PLANTED, negative_caption=sample["negative_caption"].str.rstrip(" .") + MARK
     )
     scores = score_pairs(pairs, marked, scorers=scorers, folds=folds, seed=seed)
-    found = blind_accuracy(scores, marked, pairs=pairs, folds=folds)
-    return {name: {PLANTED: figures[PLANTED]} for name, figures in found.items()}
+    accuracies = blind_accuracy(scores, marked, pairs=pairs, folds=folds)
+    return {name: {PLANTED: figures[PLANTED]} for name, figures in accuracies.items()}
