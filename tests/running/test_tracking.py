@@ -1,4 +1,5 @@
 import sqlite3
+import os
 import subprocess
 import sys
 from contextlib import closing, suppress
@@ -272,21 +273,35 @@ def test_a_run_of_data_that_dvc_does_not_track_needs_no_lock_file_of_dvc(project
     assert len(runs(project)) == 1
 
 
-def test_the_password_of_the_git_remote_is_not_in_a_tracked_run(tmp_path: Path) -> None:
-    """In a process of its own: MLflow keeps in memory which repository its first run had."""
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    url = "https://me:ghp_planted@git.example/x.git"
-    subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", url], check=True)
-    author = ("-c", "user.name=a", "-c", "user.email=a@b.c")
-    commit = ["git", "-C", str(tmp_path), *author, "commit", "-q", "--allow-empty", "-m", "x"]
-    subprocess.run(commit, check=True)
-    script = tmp_path / "stage.py"
+def tracked_in_a_repository(root: Path) -> bytes:
+    """Run a stage that tracks a run, as a process of its own, in a repository of one commit; return what was tracked."""
+    author = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "core.fsmonitor=false")
+    subprocess.run(["git", "-C", str(root), *author, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
+    script = root / "stage.py"
     script.write_text(
         "from caramel.running import tracking\n"
         "with tracking.run('n', key='k', params={'a': 1}, root='.'):\n    pass\n"
     )
-    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True, timeout=300)
-    files = [path for path in (tmp_path / "mlruns").rglob("*") if path.is_file()]
-    content = b"".join(path.read_bytes() for path in files)
+    environment = os.environ | {"DVC_STAGE": "stage"}
+    subprocess.run([sys.executable, str(script)], cwd=root, env=environment, check=True, timeout=300)
+    return b"".join(path.read_bytes() for path in (root / "mlruns").rglob("*") if path.is_file())
+
+
+def test_the_password_of_the_git_remote_is_not_in_a_tracked_run(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
+    url = "https://me:ghp_planted@git.example/x.git"
+    subprocess.run(["git", "-C", str(tmp_path), "remote", "add", "origin", url], check=True)
+    content = tracked_in_a_repository(tmp_path)
     assert b"https://git.example/x.git" in content
     assert b"ghp_planted" not in content
+
+
+def test_a_tracked_run_has_the_commit_and_runs_no_program_that_the_repository_names(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    with (root / ".git" / "config").open("a") as stream:
+        stream.write(f"[core]\n\tfsmonitor = touch {tmp_path}/ran\n")
+    content = tracked_in_a_repository(root)
+    head = subprocess.run(["git", "-C", str(root), "rev-parse", "HEAD"], capture_output=True, check=True)
+    assert content.count(head.stdout.strip()) >= 2  # git.commit, and mlflow.source.git.commit
+    assert not (tmp_path / "ran").exists()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
-from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
 from caramel.running.dvc_state import read_lock
 from caramel.running.git_commands import list_changed_files, query_git
 from caramel.running.tracking_calls import again, clearly, impatient, one_run, require_id
@@ -122,7 +122,6 @@ def plan(
     uri = tracking_uri(root)
     with clearly(lambda error: _meant(error, name, uri, root)):
         from mlflow.entities import Param, RunTag
-        from mlflow.tracking.context.registry import resolve_tags
 
         commit = git_commit(workspace)
         known = {KEY: key, "git.commit": commit, **(tags or {})}
@@ -136,10 +135,10 @@ def plan(
             experiment = again(lambda: _experiment(client))
 
             def create() -> None:
-                client.create_run(experiment, tags={**resolve_tags({"mlflow.runName": name}), KEY: key})
+                client.create_run(experiment, tags={**_context_tags(name, workspace), KEY: key})
 
             if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
-                known.setdefault(PARENT, _parent(client, experiment, stage, known))
+                known.setdefault(PARENT, _parent(client, experiment, stage, known, workspace))
             run_id = one_run(client, experiment, KEY, key, create)
             client.log_batch(
                 run_id,
@@ -182,20 +181,39 @@ def _experiment(client: mlflow.MlflowClient) -> str:
     return str(found.experiment_id)
 
 
-def _parent(client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str]) -> str:
+def _parent(
+    client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str], workspace: Path
+) -> str:
     """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
-    from mlflow.tracking.context.registry import resolve_tags
-
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
-    tags = resolve_tags({"mlflow.runName": f"{stage} of {name}" if name else f"{stage} at {short}"})
+    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}", workspace)
     told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
     found = one_run(
         client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
     )
     client.set_terminated(found)  # it does nothing itself, and ends with the last of its runs that begins
     return found
+
+
+def _context_tags(name: str, workspace: Path) -> dict[str, str]:
+    """Return the tags that MLflow gives a new run: its name, user, program, commit and the repository's address.
+
+    MLflow asks git for the last two, which would run programs that the repository's own settings name.
+    """
+    from mlflow.tracking.context.git_context import GitRunContext
+    from mlflow.tracking.context.registry import resolve_tags
+    from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_GIT_REPO_URL
+
+    questions = {
+        MLFLOW_GIT_COMMIT: ("rev-parse", "--verify", "--quiet", "HEAD"),
+        MLFLOW_GIT_REPO_URL: ("config", "--get", "remote.origin.url"),
+    }
+    answers = {tag: query_git(*words, folder=workspace) for tag, words in questions.items()}
+    known = {tag: shown_address(answer.decode().strip()) for tag, answer in answers.items() if answer}
+    tags: dict[str, str] = resolve_tags({"mlflow.runName": name, **known}, ignore=[GitRunContext])
+    return tags
 
 
 def _input(path: str, digest: str, commit: str) -> Any:
