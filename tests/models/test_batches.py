@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from caramel.errors import BackendError, DataError, ResourceError
-from caramel.models.batches import LARGEST, in_batches
+from caramel.models.batches import LARGEST, LEAST, in_batches, in_batches_by_length
 
 
 class Machine:
@@ -131,3 +131,27 @@ def test_a_token_without_a_row_is_that_error_on_a_gpu_too() -> None:
 def test_an_index_error_of_our_own_is_not_put_down_to_the_files() -> None:
     with pytest.raises(IndexError, match="list index out of range"):
         run([1], lambda batch: [][batch[0]])
+
+
+@pytest.mark.parametrize(("count", "batch"), [(1, 4), (7, 4), (40, 32)])
+def test_a_short_batch_is_filled_up_with_its_last_item_where_that_is_asked(count, batch) -> None:
+    machine = Machine()
+    rows = in_batches(range(count), list, machine, batch=batch, device="cpu", fill=True)
+    assert rows[:, 0].tolist() == list(range(count))
+    assert min(machine.tried) >= LEAST
+    assert all(set(part[batch:]) <= {part[min(batch, len(part)) - 1]} for part in machine.done)
+
+
+def test_a_batch_that_does_not_fit_is_not_filled_up_any_more() -> None:
+    machine = Machine(room=4)
+    rows = in_batches(range(6), list, machine, batch=8, device="cpu", fill=True)
+    assert rows[:, 0].tolist() == list(range(6))
+    assert machine.tried == [LEAST, 3, 3]
+
+
+def test_items_of_a_batch_have_one_length() -> None:
+    machine, items = Machine(), list(range(30))
+    lengths = [1 + item % 3 for item in items]
+    rows = in_batches_by_length(items, lengths, list, machine, batch=4, device="cpu")
+    assert rows[:, 0].tolist() == items
+    assert all(len({lengths[item] for item in part}) == 1 for part in machine.done)

@@ -1,5 +1,5 @@
-import sqlite3
 import os
+import sqlite3
 import subprocess
 import sys
 from contextlib import closing, suppress

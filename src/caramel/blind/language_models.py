@@ -1,7 +1,7 @@
 """Blind scorers that are language models: plausibility, grammar, likelihood.
 
 Nothing is learned on the data set, so folds, groups and seed mean nothing to them. Every distinct text is
-scored once, in batches of like length, in single precision; texts that are equal to the tokenizer have
+scored once, in batches of one length, in single precision; texts that are equal to the tokenizer have
 equal scores, bit for bit, so that they tie. What was scored is kept (``text_store``).
 
     vera       plausibility by Vera (Liu et al. 2023): the calibrated sigmoid of a layer on T5's encoder. As its

@@ -13,7 +13,7 @@ import numpy as np
 
 from caramel.errors import BackendError
 from caramel.kinds.model import Embeddings, Identity
-from caramel.models.batches import in_batches
+from caramel.models.batches import in_batches_by_length
 from caramel.models.devices import resolve_device
 from caramel.models.families.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.families.transformers_files import identity_of, load_pretrained, load_tokenizer
@@ -196,7 +196,12 @@ def _open_masked(target: str, device: str) -> Opened:
         own = dict(zip(rows, found["special_tokens_mask"], strict=True))
         distinct = sorted(own, key=lambda row: (len(row), row))
         items = [(row, at) for row in distinct for at, special in enumerate(own[row]) if not special]
-        logs = in_batches(items, masked, guessed, batch=None, device=device) if items else np.zeros(0)
+        lengths = [len(row) for row, _ in items]
+        logs = (
+            in_batches_by_length(items, lengths, masked, guessed, batch=None, device=device)
+            if items
+            else np.zeros(0)
+        )
         return _means(rows, [row for row, _ in items], logs)
 
     return Opened(_identity("masked_lm", model, tokenizer, device, length), values)

@@ -79,6 +79,9 @@ def same_alone_and_together(clip_folder, files) -> None:
     model = encoder(clip_folder)
     texts = [f"A {size} {thing} left of a {other}." for size in ("red", "big", "blue") for thing in ("car", "cup", "house")
              for other in ("tree", "dog", "lamp")]  # fmt: skip
+    texts = [
+        " ".join([text, *["cat"] * (number % 23)]) for number, text in enumerate(texts)
+    ]  # of many lengths
     for encode, items in ((model.encode_texts, texts), (model.encode_images, [*files.values()][:20])):
         whole = encode(items, 64)
         assert len(whole) > 16

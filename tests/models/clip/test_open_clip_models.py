@@ -552,16 +552,14 @@ def roberta(tmp_path):
     return model, clip
 
 
-def test_a_tower_of_transformers_gets_all_of_its_tokens_sorted_by_those_that_count(roberta) -> None:
+def test_a_tower_of_transformers_gets_all_of_its_tokens(roberta) -> None:
     model, folder = roberta
     encoder = load(folder)
     seen = []
     encoder._clip.model.text.register_forward_pre_hook(lambda _, args: seen.append(args[0].clone()))
     vectors = encoder.encode_texts([*TEXTS, TEXTS[0]], 1)
     assert [tokens.shape[1] for tokens in seen] == [20] * len(TEXTS)
-    lengths = [int((tokens != 1).sum()) for tokens in seen]
-    assert lengths == sorted(lengths)
-    assert lengths[0] < lengths[-1]
+    assert len({int((tokens != 1).sum()) for tokens in seen}) > 1
     with torch.inference_mode():
         theirs = model.encode_text(encoder._clip.tokenize(TEXTS), normalize=True).numpy()
     assert np.allclose(vectors[:-1], theirs, atol=1e-6)

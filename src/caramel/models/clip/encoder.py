@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.kinds.model import Embeddings, Identity
-from caramel.models.batches import in_batches
-from caramel.models.clip.trimming import text_vectors
+from caramel.models.batches import in_batches, in_batches_by_length
+from caramel.models.clip.trimming import text_lengths, text_vectors
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.identities import versions, weights_hash
 from caramel.running.on_ray.parallel import threaded
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     import torch
 
     from caramel.models.clip.assembly import Clip
-
-# Products of fewer rows for each thread take other routines on a processor, which round otherwise: a vector's last bits would
-# depend on what is encoded with it, and so on what a store holds already. Seen below 4 rows, of a ResNet below 16.
-LEAST, OF_A_THREAD = 16, 4
 
 
 def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
@@ -101,47 +97,45 @@ class ClipEncoder:
             self._embed_pixels,
             batch=batch,
             device=self._device,
+            fill=True,
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of like length.
+        """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of their length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
         """
+        import torch
+
         if not len(texts):
             return self._nothing()
         tokens, place = np.unique(tokenize(self._clip, texts), axis=0, return_inverse=True)
-        order = np.argsort((tokens != self._clip.padding).sum(1), kind="stable")
-        rows = in_batches(
-            order.tolist(),
-            lambda places: tokens[places],
+        rows = in_batches_by_length(
+            range(len(tokens)),
+            text_lengths(self._clip.model, torch.from_numpy(tokens)).tolist(),
+            lambda places: tokens[list(places)],
             self._embed_tokens,
             batch=batch,
             device=self._device,
         )
-        return rows[np.argsort(order, kind="stable")][place.reshape(-1)]
+        return rows[place.reshape(-1)]
 
     def _nothing(self) -> Embeddings:
         return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
 
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
         with self._inference():
-            ready = normalised(self._clip, self._filled(pixels))
+            ready = normalised(self._clip, self._moved(pixels))
             vectors: torch.Tensor = self._clip.model.encode_image(ready, normalize=True)
-            return vectors[: len(pixels)]
+            return vectors
 
     def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
         with self._inference():
-            return encode_text(self._clip, self._filled(tokens))[: len(tokens)]
+            return encode_text(self._clip, self._moved(tokens))
 
-    def _filled(self, batch: npt.NDArray[Any]) -> torch.Tensor:
-        """Return a batch on the device; on a processor its last item is repeated up to a least number of rows."""
+    def _moved(self, batch: npt.NDArray[Any]) -> torch.Tensor:
         import torch
 
-        least = max(LEAST, OF_A_THREAD * torch.get_num_threads())
-        short = least - len(batch) if self._device == "cpu" else 0
-        if short > 0:
-            batch = np.concatenate([batch, np.repeat(batch[-1:], short, axis=0)])
         return torch.from_numpy(batch).to(self._device)
 
     @contextmanager

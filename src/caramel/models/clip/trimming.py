@@ -89,9 +89,20 @@ def _projected(tower: Any, x: torch.Tensor) -> torch.Tensor:
 
 def needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
     """Return after how many columns the batch is cut; None where the end tokens do not say it."""
-    if not pools_at_the_end(model):
-        return None
-    return int(_end(_causal_tower(model), tokens).max()) + 1
+    return int(text_lengths(model, tokens).max()) if pools_at_the_end(model) else None
+
+
+def text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    """Return how many columns of each text count (n,), at most all; a batch is cut after those of its longest text."""
+    import torch
+
+    tower = _causal_tower(model)
+    if tower is None:
+        return torch.full((len(tokens),), tokens.shape[1])
+    if getattr(tower, "cls_emb", None) is None:
+        return _end(tower, tokens) + 1
+    columns = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
+    return ((tokens != tower.pad_id) * columns).amax(1)
 
 
 def _causal_tower(model: Any) -> Any:

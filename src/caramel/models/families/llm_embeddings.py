@@ -89,7 +89,7 @@ class LastToken:
         return in_batches(images, self._shown, self._forward, batch=batch, device=self._device)
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); captions share batches with those of like length."""
+        """Return unit vectors, shape (n, d); captions share batches with those of one length."""
         rows = tokens(self._tokenizer, texts, self._length)
         return distinct_rows(rows, self._padded, self._forward, batch=batch, device=self._device)
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.kinds.model import Family, Floats, Identity, Index
-from caramel.models.batches import in_batches
+from caramel.models.batches import in_batches, in_batches_by_length
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.families.matching_architectures import ARCHITECTURES, encode_token, text_config
 from caramel.models.families.text_cleaning import clean_texts, cleaning_of
@@ -117,11 +117,16 @@ class MatchingHead:
     def _matched(
         self, images: Mapping[int, bytes], pairs: Sequence[_Pair], batch: int | None
     ) -> dict[_Pair, float]:
-        """Return the scores of pairs of these images; batches hold texts of like length."""
+        """Return the scores of pairs of these images; batches hold texts of one length."""
         places = dict(zip(images, self._places(list(images.values()), batch), strict=True))
         pairs = sorted(pairs, key=lambda pair: (len(pair.text), pair))
-        found = in_batches(
-            pairs, lambda some: self._inputs(some, places), self._scores, batch=batch, device=self._device
+        found = in_batches_by_length(
+            pairs,
+            [len(pair.text) for pair in pairs],
+            lambda some: self._inputs(some, places),
+            self._scores,
+            batch=batch,
+            device=self._device,
         )
         return dict(zip(pairs, found.tolist(), strict=True))
 

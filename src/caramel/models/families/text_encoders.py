@@ -102,7 +102,7 @@ class SentenceEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); texts share batches with those of like length.
+        """Return unit vectors, shape (n, d); texts share batches with those of one length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
         """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from caramel.kinds.model import Embeddings, Identity
-from caramel.models.batches import in_batches
+from caramel.models.batches import in_batches, in_batches_by_length
 from caramel.models.devices import autocast, resolve_device, resolve_precision
 from caramel.models.families.clip_conventions import crop_as_clip, find_end_token, pool_at_end
 from caramel.models.families.text_cleaning import clean_texts, cleaning_of
@@ -98,10 +98,11 @@ class TransformersDual:
             self._embed_images,
             batch=batch,
             device=self._device,
+            fill=True,
         )
 
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d); captions share batches with those of like length.
+        """Return unit vectors, shape (n, d); captions share batches with those of their length.
 
         Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
         """
@@ -198,11 +199,13 @@ def distinct_rows(
 ) -> Embeddings:
     """Return what ``forward`` gives for each row of tokens, computed once for rows that are equal.
 
-    Batches hold rows of like length. Arguments as of ``in_batches``.
+    Batches hold rows of one length. Arguments as of ``in_batches``.
     """
     distinct = sorted(set(rows), key=lambda row: (len(row), row))
     place = {row: i for i, row in enumerate(distinct)}
-    found = in_batches(distinct, prepare, forward, batch=batch, device=device)
+    found = in_batches_by_length(
+        distinct, [*map(len, distinct)], prepare, forward, batch=batch, device=device
+    )
     return found[np.array([place[row] for row in rows], np.int64)]
 
 
