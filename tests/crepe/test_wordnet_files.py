@@ -59,6 +59,7 @@ def test_a_plural_is_looked_up_by_its_singular_and_its_foils_are_plurals(words: 
         ("glasses", "glasses"),  # "(plural) …": they are no plural of the material
         ("gas", "gas"),  # and no plural of the nerve agent
         ("glass", "glass"),
+        ("fries", "fries"),  # the first "fry" is a painter, and a proper name has no plural
     ],
 )
 def test_a_plural_is_its_singular_before_it_is_a_word_of_its_own(
@@ -73,6 +74,8 @@ def test_men_are_persons_and_shoes_are_no_situation(words: WordNet) -> None:
     assert not words.covers("obj", "situation", "shoes")
     assert words.covers("obj", "spectacles", "glasses")
     assert not words.covers("obj", "glass", "glasses")
+    assert words.covers("obj", "french fries", "fries")
+    assert not words.covers("obj", "person", "fries")
 
 
 def test_files_that_are_missing_or_of_another_version_are_named(tmp_path: Path) -> None:

@@ -92,6 +92,9 @@ SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
     "spectacles": ("n", ["glasses", "spectacles"], []),
     "vapour": ("n", ["gas"], []),
     "nerve agent": ("n", ["ga"], []),
+    "painter": ("n", ["Roger_Fry", "Fry"], [("@i", "person")]),
+    "young": ("n", ["fry", "young"], [("@", "animal")]),
+    "french fries": ("n", ["french_fries", "fries"], []),
     "colour": ("n", ["colour"], [("~", "chromatic"), ("~", "achromatic")]),
     "chromatic": ("n", ["chromatic_colour"], [("@", "colour"), ("~", "red_n")]),
     "achromatic": ("n", ["achromatic_colour"], [("@", "colour"), ("~", "black_n"), ("~", "ivory_n")]),
@@ -138,7 +141,7 @@ def wordnet(folder: Path) -> Path:
                 text += f"{places[name]:08d} 05 {pos} {len(words):02x} {said} {len(pointers):03d} {ends} "
                 text += f"| {GLOSSES.get(name, 'a gloss')}  \n"
                 for word in words:
-                    index.setdefault(word.partition("(")[0], []).append(f"{places[name]:08d}")
+                    index.setdefault(word.partition("(")[0].lower(), []).append(f"{places[name]:08d}")
             lines = [
                 f"{word} {kind} {len(at)} 1 @ {len(at)} {TAGGED.get(word, 0)} {' '.join(at)}  \n"
                 for word, at in sorted(index.items())

@@ -25,6 +25,7 @@ ENDINGS = {"s": "", "ses": "s", "xes": "x", "zes": "z", "ches": "ch", "shes": "s
 SENSES = 1  # of a word that count, the most frequent first: what is meant is not known
 _PLURAL = re.compile(r"\s*\([^)]*\bplural\b")  # "(plural) …", "(used in the plural) …"
 ANTONYM, HYPERNYM, HYPONYM, SIMILAR = "!", "@", "~", "&"
+INSTANCE = "@i"  # of a class: the pointer of a proper name
 
 
 class Synset(NamedTuple):
@@ -114,8 +115,9 @@ class Part:
         """Return the singular of a plural, and any other word as it is.
 
         The singular comes first, as in morphy(7WN): "men" are no work force and "shoes" no situation, though both have such
-        an entry. A plural stays where WordNet notes that its first sense is one ("glasses", "pants"), or where more of its
-        senses than of the singular's are found in texts ("gas" is no plural of the symbol "Ga").
+        an entry. A plural stays where WordNet notes that its first sense is one ("glasses", "pants"), where more of its
+        senses than of the singular's are found in texts ("gas" is no plural of the symbol "Ga"), or where the singular is
+        first a proper name, which has no plural ("fries", and Roger Fry).
         """
         if self._irregular is None:
             return word
@@ -130,7 +132,9 @@ class Part:
         entry = self.entries.get(word)
         if entry is None:
             return False
-        return self.synset(entry.places[0]).plural or entry.tagged > self.entries[singular].tagged
+        other = self.entries[singular]
+        named = any(kind == INSTANCE for kind, *_ in self.synset(other.places[0]).pointers)
+        return self.synset(entry.places[0]).plural or entry.tagged > other.tagged or named
 
     @cached_property
     def plurals(self) -> dict[str, str]:

@@ -61,6 +61,7 @@ BENCHMARK = Benchmark(
     confirmed=(
         "test.json: README.md of github.com/Top34051/colorswap; Parquet: the columns that public code reads "
         "from stanfordnlp/colorswap; metrics: the paper, and vlm_eval.py of that repository. The data set is "
-        "gated: its files were not at hand"
+        "gated: its files were not at hand, but captions and names of images in the authors' results, vlm_results of "
+        "that repository"
     ),
 )

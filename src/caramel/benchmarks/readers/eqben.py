@@ -78,6 +78,7 @@ BENCHMARK = Benchmark(
     confirmed=(
         "fields, sub-datasets and arrays: EqBen_Mini in dataset.py of github.com/linzhiqiu/t2v_metrics, and "
         "public code that reads the subset of 10 %; metrics: src/eqben/eqben_acc.py of github.com/Wangt-CN/EqBen. "
-        "The annotation of the full set (private_info_global.json) could not be confirmed and is not read"
+        "The annotation of the full set (private_info_global.json) could not be confirmed and is not read; "
+        "the other two files were not at hand"
     ),
 )

@@ -100,6 +100,6 @@ BENCHMARK = Benchmark(
     reader=read_mmvp,
     metrics=("t2i",),
     confirmed="tsb0601/MMVP: scripts/evaluate_vlm.py, README.md; the file list of "
-    "huggingface.co/datasets/MMVP/MMVP_VLM (folders of the images)",
+    "huggingface.co/datasets/MMVP/MMVP_VLM (folders of the images); Questions.csv itself was not at hand",
     macro=PATTERNS.__contains__,
 )

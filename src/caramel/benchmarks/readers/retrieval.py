@@ -161,8 +161,9 @@ COCO = Benchmark(
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_coco.json and captions_val2017.json (fields; the first five captions), and "
     "LAION-AI/CLIP_benchmark: clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); "
-    "coco_karpathy_test.json as published, all 25,010 captions of which are read in tests, and 79 images of "
-    "captions_val2017.json",
+    "coco_karpathy_test.json as published, all 25,010 captions of which are read in tests; captions_val2017.json: all 79 "
+    "images and 395 captions of a shortened one (Obmutescence/COCO-MINI) in tests, and the first 53 images and the last "
+    "captions of the whole one, as copied in ruizewang/evaluate. dataset_coco.json itself was not at hand",
 )
 FLICKR30K = Benchmark(
     name="flickr30k_retrieval",
@@ -171,5 +172,5 @@ FLICKR30K = Benchmark(
     metrics=("recall@1", "recall@5", "recall@10"),
     confirmed="public loaders of dataset_flickr30k.json (fields), and LAION-AI/CLIP_benchmark: "
     "clip_benchmark/metrics/zeroshot_retrieval.py (recall, any true caption); the published file itself was not "
-    "at hand",
+    "at hand, but the first images of Flickr8K's in the same form (XinyuLyu/cc, dataset_flickr8k.json)",
 )

@@ -75,5 +75,6 @@ BENCHMARK = Benchmark(
     reader=read_svo_probes,
     metrics=("image_accuracy",),
     confirmed="google-deepmind/svo_probes: README.md (columns) and probing_image_text_models.ipynb (which "
-    "rows count); the release has no images, so the names of their files are ours",
+    "rows count); the release has no images, so the names of their files are ours. "
+    "svo_probes.csv itself was not at hand",
 )

@@ -143,8 +143,10 @@ BENCHMARK = Benchmark(
     reader=read_vl_checklist,
     metrics=("accuracy",),
     confirmed="om-ai-lab/VL-CheckList: vl_checklist/data_loader.py, vl_checklist/evaluate.py (task itc), "
-    "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and rows of data/Attribute/vg/size.json, "
-    "data/Relation/swig_action.json and data/Object/Location/hake_location/hake_obj_margin.json; "
+    "vl_checklist/corpus.json, corpus/v1, DATASETS.md, and of eight of the 56 files in data the first rows: "
+    "Attribute/vg/size.json and state.json, Attribute/vaw/action.json, Relation/swig_action.json and vg/spatial.json, "
+    "Object/Location/hake_location/hake_obj_margin.json and vg_location/vg_obj_margin.json, "
+    "Object/Size/swig_size/swig_tool/swig_tool_small.json; "
     "configs (rows of a file) and radar.py (means)",
     means=_means(),
 )

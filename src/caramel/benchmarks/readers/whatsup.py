@@ -30,7 +30,11 @@ LAYOUT = """\
       from the Google Drive folder linked in github.com/amitakamath/whatsup_vlms
   IMAGES/{folder}/…
       {where}"""
-CONFIRMED = "amitakamath/whatsup_vlms: dataset_zoo/aro_datasets.py ({}), README.md"
+CONFIRMED = "amitakamath/whatsup_vlms: dataset_zoo/aro_datasets.py ({}), README.md; "
+SEEN = (  # of the controlled parts
+    "of the file, as copied in zdxdsw/skewed_relations_T2I, data/whatsup_vlms, the rows at the beginning and at the end "
+    "({} characters)"
+)
 
 
 def read_controlled(data: Path, images: Path, *, file: str, folder: str, layout: str) -> Rankings:
@@ -148,13 +152,14 @@ def _not_empty(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def _benchmark(name: str, layout: str, read: Callable[..., Any], metric: str, seen: str) -> Benchmark:
-    return Benchmark(name, layout, partial(read, layout=layout), (metric,), CONFIRMED.format(seen))
+    return Benchmark(name, layout, partial(read, layout=layout), (metric,), seen)
 
 
-def _controlled(name: str, file: str, folder: str) -> Benchmark:
+def _controlled(name: str, file: str, folder: str, read_of_it: str) -> Benchmark:
     layout = LAYOUT.format(name=name, file=file, folder=folder, where="from there as well")
     read = partial(read_controlled, file=file, folder=folder)
-    return _benchmark(name, layout, read, "recall@1", "Controlled_Images")
+    seen = CONFIRMED.format("Controlled_Images") + SEEN.format(read_of_it)
+    return _benchmark(name, layout, read, "recall@1", seen)
 
 
 def _spatial(
@@ -162,6 +167,7 @@ def _spatial(
 ) -> Benchmark:
     layout = LAYOUT.format(name=name, file=file, folder=folder, where=where)
     read = partial(read_spatial, file=file, folder=folder, digits=digits, prepositions=prepositions)
+    seen = f"{CONFIRMED.format(seen)}the file itself was not at hand"
     return _benchmark(name, layout, read, "accuracy", seen)
 
 
@@ -169,8 +175,12 @@ _COCO = ("val2017", "COCO 2017, validation", 12, "COCO_QA")
 _GQA = ("vg_images", "from there as well", 0, "VG_QA")
 _COCO_WORDS = ("left of", "right of", "above", "below")
 _GQA_WORDS = ("left of", "right of", "front of", "behind", "top")
-WHATSUP_A = _controlled("whatsup_a", "controlled_images_dataset.json", "controlled_images")
-WHATSUP_B = _controlled("whatsup_b", "controlled_clevr_dataset.json", "controlled_clevr")
+WHATSUP_A = _controlled(
+    "whatsup_a", "controlled_images_dataset.json", "controlled_images", "20,371 of its 88,371"
+)
+WHATSUP_B = _controlled(
+    "whatsup_b", "controlled_clevr_dataset.json", "controlled_clevr", "19,032 of its 86,532"
+)
 COCO_SPATIAL_ONE = _spatial("coco_spatial_one", "coco_qa_one_obj.json", (), *_COCO)
 COCO_SPATIAL_TWO = _spatial("coco_spatial_two", "coco_qa_two_obj.json", _COCO_WORDS, *_COCO)
 GQA_SPATIAL_ONE = _spatial("gqa_spatial_one", "vg_qa_one_obj.json", (), *_GQA)

@@ -67,6 +67,8 @@ BENCHMARK = Benchmark(
         "Parquet: the features in the data set's card at huggingface.co/datasets/facebook/winoground; "
         "examples.jsonl: its former loading script winoground.py, and dataset/dataset.py of "
         "github.com/ajd12342/why-winoground-hard; metrics: the card's example and dataset.py of "
-        "github.com/linzhiqiu/t2v_metrics. The data set is gated: its files were not at hand"
+        "github.com/linzhiqiu/t2v_metrics. The data set is gated: its files were not at hand, but a table of its captions "
+        "and tags (zhuxiangru/Winoground-T2I, data/template/original_winoground_dataset.txt), whose first 121 rows and "
+        "last 33 of 400 have the fields and values that are read"
     ),
 )
