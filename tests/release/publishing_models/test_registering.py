@@ -6,6 +6,7 @@ import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,9 +21,11 @@ from caramel.config import load
 from caramel.errors import BackendError, CaramelError, DataError
 from caramel.models.clip.checkpoints import CONFIG
 from caramel.models.families.specs import content_of, open_model, parse_spec
+from caramel.release.publishing_models import registering
 from caramel.release.publishing_models.registering import register, resolved
 from caramel.running import tracking
 from caramel.running.installed import requirement
+from caramel.storage.files import file_hash
 from caramel.training.tracked_trials import Trials
 
 TEXTS = ["a red box", "a green cup"]
@@ -161,3 +164,29 @@ def test_what_is_not_there_is_named(project: Path) -> None:
     with pytest.raises(BackendError, match=r"models:/none/1.*cannot be had"):
         resolved("models:/none/1")
     assert resolved("open_clip:data/base") == "open_clip:data/base"
+
+
+def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
+    clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+    from mlflow.entities.model_registry import ModelVersion, ModelVersionTag
+
+    root, mine = tmp_path / "project", tmp_path / "mine"
+    root.mkdir()
+    mine.mkdir()
+    (mine / "letter.txt").touch()
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("CARAMEL_TRACKING_URI", "http://127.0.0.1:9")
+    tags = [ModelVersionTag(registering.CONTENT, file_hash(clip_folder))]
+    version = ModelVersion("tuned", "1/../../../../mine", 0, tags=tags)
+    client = SimpleNamespace(get_model_version=lambda *_: version)
+    monkeypatch.setattr(registering, "open_client", lambda _: client)
+
+    def download(_: str, dst_path: str, **where: str) -> None:
+        shutil.copytree(clip_folder, Path(dst_path, "checkpoint"))
+
+    monkeypatch.setattr(mlflow.artifacts, "download_artifacts", download)
+    with pytest.raises(BackendError, match="its server says that it is version"):
+        resolved("models:/tuned/1")
+    assert [path.name for path in mine.iterdir()] == ["letter.txt"]

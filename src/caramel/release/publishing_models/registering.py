@@ -24,6 +24,7 @@ from caramel.running.installed import requirement
 from caramel.running.tracking import opened_store
 from caramel.running.tracking_store import held, open_client, store_root, tracking_uri
 from caramel.running.work_folder import WORK
+from caramel.storage.fields import brief
 from caramel.storage.files import empty_folder, file_hash
 
 if TYPE_CHECKING:
@@ -127,6 +128,10 @@ def resolved(spec: str) -> str:
             if mark == "@"
             else client.get_model_version(name, which)
         )
+        if not str(version.version).isdecimal():  # it becomes the name of a folder that may be replaced
+            raise BackendError(
+                f"Model {spec!r}: its server says that it is version {brief(version.version)}, which is none."
+            )
         # At a place of its own: what was scored before is found again.
         place = root / WORK / "registered" / f"{name}-{version.version}"
         folder = _whole(place, version.tags)
