@@ -23,7 +23,7 @@ from caramel.running.tracking_calls import again, clearly, impatient, one_run, r
 from caramel.running.tracking_server import NAME, meaning
 from caramel.running.tracking_store import (
     EXPERIMENT,
-    explain_foreign_store,
+    explain_broken_store,
     held,
     open_client,
     store_root,
@@ -278,7 +278,7 @@ def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | 
         return None
     if said := blamed(error, [root / "mlruns"]):
         return ResourceError(f"Run {name!r} cannot be tracked: {said}")
-    return explain_foreign_store(error, root / "mlruns")
+    return explain_broken_store(error, root / "mlruns")
 
 
 def _at_once(plan: Callable[Asked, Planned]) -> Callable[Asked, AbstractContextManager[ActiveRun]]:
