@@ -16,8 +16,10 @@ from caramel.release.pin import locked_outs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
 
 ROOT = Path(__file__).parents[1]
-# A figure of a result: a number with decimals, or one before a per cent sign.
-FIGURE = re.compile(r"\d+\.\d+(?![\w.])|\d+ ?%")
+# A figure of a result: a number with decimals, one before a per cent sign, or a count of a whole ("two of 47").
+FIGURE = re.compile(r"\d+\.\d+(?![\w.])|\d+ ?%|\bof \d+\b")
+# What calls a comparison confirmatory whatever the plan says.
+REGISTERED = re.compile(r"named beforehand|pre-?registered|named in advance")
 
 
 def load_tool() -> ModuleType:
@@ -79,6 +81,23 @@ def test_no_figure_of_a_run_stands_outside_of_the_blocks() -> None:
     planted = shows.replace("The world is small", "Images raise Group by 3.8 points. The world is small")
     assert len(figures_by_hand(planted)) == 1
     assert len(figures_by_hand("Text alone tells 49 % of it.")) == 1
+    assert len(figures_by_hand("Of the others two of 47 outlive the correction.")) == 1
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.stem
+)
+def test_no_page_calls_the_claim_confirmatory_whatever_its_plan_says(page: Path) -> None:
+    assert REGISTERED.findall(page.read_text(encoding="utf-8")) == []
+
+
+def test_negative_texts_are_said_to_bring_nothing_only_beside_the_settings_that_were_tried() -> None:
+    for page in ("results.md", "methods.md"):
+        text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+        said = re.search(r"bring nothing", text)
+        assert said is not None
+        assert "one learning rate" in text[max(said.start() - 300, 0) : said.end() + 300]
+        assert "says nothing about other settings" in text[said.start() : said.end() + 400]
 
 
 def test_a_block_that_nothing_makes_is_an_error() -> None:
