@@ -109,4 +109,8 @@ def test_a_table_of_the_report_is_markdown_with_the_smaller_line_of_a_cell_behin
     table = TableBlock("T", ("Model", "Group"), [[Cell("a|b"), Cell("50.0", "[40, 60]")]], note="Per cent.")
     wanted = "| Model | Group |\n| --- | --- |\n| a\\|b | 50.0 [40, 60] |\n\nPer cent."
     assert tool.format_table(table) == wanted
+    marked = TableBlock(
+        "T", ("A",), [[Cell("1.0", "[0, 2]", "up")], [Cell("2.0", mark="muted")]], note="Coloured: shown."
+    )
+    assert tool.format_table(marked) == "| A |\n| --- |\n| **1.0** [0, 2] |\n| 2.0 |\n\nBold: shown."
     assert tool.format_blocks([NoteBlock("A note."), table]) == f"A note.\n\n**T**\n\n{wanted}"
