@@ -143,8 +143,10 @@ def made(config: Config) -> str:
         (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
         platform.processor() or platform.machine(),
     )  # fmt: skip
+    commit = git_commit(ROOT)
+    changed = " with changed files" if commit.endswith("-dirty") else ""
     return (
-        f"Written by `make figures` at commit {git_commit(ROOT)[:12]} from a run of profile `{config.profile}` on "
+        f"Written by `make figures` at commit {commit[:12]}{changed} from a run of profile `{config.profile}` on "
         f"{os.cpu_count()} cores of {model}."
     )
 

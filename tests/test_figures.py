@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from caramel.profile import read_profile
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
 
@@ -52,6 +53,16 @@ def test_the_pages_hold_the_figures_that_the_command_wrote(page: str, kept: dict
     text = (ROOT / page).read_text(encoding="utf-8")
     assert tool.BLOCK.search(text)
     assert tool.fill(text, kept["blocks"]) == text
+
+
+def test_figures_of_changed_files_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, config = read_profile("default", {}, ROOT)
+    for commit, said in (
+        (f"{'ab' * 20}-dirty", "abababababab with changed files from"),
+        ("ab" * 20, "abababababab from"),
+    ):
+        monkeypatch.setattr(tool, "git_commit", lambda root, commit=commit: commit)
+        assert said in tool.made(config)
 
 
 def test_an_edited_figure_is_seen(kept: dict[str, Any]) -> None:
