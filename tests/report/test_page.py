@@ -249,7 +249,9 @@ def test_differences_are_coloured_after_holm_over_the_table_without_the_claim(da
         rows.loc[shown, "p"] = p
         rows.to_csv(data / "evaluate/differences.csv", index=False)
         assert len(marked(build(data).html, "differences", "up", "down")) == coloured
-    assert f"{6 * len(MAIN) - 1} comparisons" in Page(build(data).html).sections["differences"]
+    section = Page(build(data).html).sections["differences"]
+    assert f"{6 * len(MAIN) - 1} comparisons" in section
+    assert "in the claim and this table is up to 10 %" in section
 
 
 def test_without_the_contrasts_models_there_is_no_claim(data: Path) -> None:

@@ -256,3 +256,8 @@ def test_simulated_models_that_are_alike_are_rarely_told_apart(simulation: Modul
     ]
     for result in results:
         assert not result.missed, str(result)
+
+
+def test_of_simulated_comparisons_of_equal_models_few_claim_anything(simulation: ModuleType) -> None:
+    result = simulation.whole_comparisons(np.random.default_rng(0), 20)
+    assert not result.missed, str(result)
