@@ -99,6 +99,8 @@ def test_a_study_draws_no_scenes_whose_figures_an_earlier_study_has_published() 
     drawn = {seeds(config, cell)["scenes.seed"] for cell in cells(config.study.draws)}
     assert len(drawn) == len(config.study.draws)
     assert not drawn & STUDIED
+    assert config.report.plan is not None
+    assert {*read_plan(ROOT / config.report.plan).used_seeds} >= STUDIED
 
 
 def test_the_default_run_repeats_scenes_whose_figures_were_known_and_a_study_does_not() -> None:
