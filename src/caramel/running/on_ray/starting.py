@@ -23,6 +23,7 @@ import psutil
 
 from caramel.errors import ResourceError
 from caramel.running.on_ray.temporary import clear_session_folder, format_removed, session_folder
+from caramel.storage.volumes import trouble
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
 LOOK = 2  # seconds between looks at whether they run
@@ -97,21 +98,33 @@ def local_ray(**options: Any) -> Iterator[None]:
     Raises:
         ResourceError: Ray does not start, or its folder is not private.
     """
-    import ray
-
     with session_folder() as folder:
         start_patiently(partial(_init_here, folder, options), partial(_clean_up, folder))
         try:
             yield
         finally:
-            ray.shutdown()
+            _shut_down()
+
+
+def _shut_down() -> None:
+    """Call ``ray.shutdown``; where it fails since its folder cannot be written, end the rest, so that it is not tried at exit again."""
+    import ray
+    from ray._private import worker
+
+    try:
+        ray.shutdown()
+    except OSError:
+        if (node := worker._global_node) is not None:
+            node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
+            worker._global_node = None
+        raise
 
 
 def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
     """Call ``init_ray`` for a cluster on this machine; raise SlowStartError as soon as its raylet has ended.
 
     Raises:
-        ResourceError: the folder was removed meanwhile.
+        ResourceError: the folder was removed meanwhile, or its volume is full or read-only.
     """
     from ray._private import services
 
@@ -138,9 +151,11 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
             seconds, address="local", _temp_dir=str(folder), **{**options, "runtime_env": environment or None}
         )
     except Exception as error:
-        if folder.exists():
-            raise
-        raise ResourceError(format_removed(str(folder))) from error
+        if not folder.exists():
+            raise ResourceError(format_removed(str(folder))) from error
+        if reason := trouble(folder):
+            raise ResourceError(f"Ray did not start on this machine: {reason}") from error
+        raise
     finally:
         services.get_node = look
 
@@ -196,7 +211,5 @@ def _raise_if_slow(error: Exception) -> None:
 
 def _clean_up(folder: Path) -> None:
     """End what a failed start left: Ray's processes, and its files in the session's folder."""
-    import ray
-
-    ray.shutdown()
+    _shut_down()
     clear_session_folder(folder)
