@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from caramel.doctor import versions
+from caramel.doctor import local_status, versions
 from caramel.doctor.findings import FAIL
 
 
@@ -75,3 +75,12 @@ def test_no_server_that_the_graph_names_is_asked(
 def test_an_answer_of_dvc_that_is_none_is_a_failure(project: Path) -> None:
     other = subprocess.Popen([sys.executable, "-c", ""], stdout=-1, stderr=-1, text=True)
     assert versions.dvc_lock(project, other).state == FAIL
+
+
+def test_settings_that_are_a_folder_are_named_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / ".dvc" / "config").mkdir(parents=True)
+    command = [sys.executable, "-P", "-m", local_status.__name__]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert ".dvc/config" in done.stderr
+    assert "Traceback" not in done.stderr

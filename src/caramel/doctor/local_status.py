@@ -31,11 +31,15 @@ def main() -> int:
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
-    with suppress(DvcException), Repo() as repo:  # what is broken DVC says itself, below
-        if found := sorted({*find_addresses(repo.index.stages)}):
-            print(", ".join(found), file=sys.stderr)
-            return ELSEWHERE
-    return int(dvc(["status", "--json"]))
+    try:
+        with suppress(DvcException), Repo() as repo:  # what is broken DVC says itself, below
+            if found := sorted({*find_addresses(repo.index.stages)}):
+                print(", ".join(found), file=sys.stderr)
+                return ELSEWHERE
+        return int(dvc(["status", "--json"]))
+    except OSError as error:  # such as settings that are a folder
+        print(error, file=sys.stderr)
+        return 1
 
 
 if __name__ == "__main__":

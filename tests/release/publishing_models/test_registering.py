@@ -16,6 +16,7 @@ import released_projects
 import small_releases
 from commands import run_command
 from PIL import Image
+from tracking_servers import impostor, send_body
 
 from caramel.config import load
 from caramel.errors import BackendError, CaramelError, DataError
@@ -190,3 +191,14 @@ def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
     with pytest.raises(BackendError, match="its server says that it is version"):
         resolved("models:/tuned/1")
     assert [path.name for path in mine.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("body", [b'{"model_version": {"name": true}}', b'{"model_version": 1}', b"\\x89PNG"])
+def test_a_reply_that_is_none_of_a_registry_is_told(
+    body: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with impostor(lambda handler: send_body(handler, body, Content_Type="application/json")) as url:
+        monkeypatch.setenv("CARAMEL_TRACKING_URI", url)
+        with pytest.raises(BackendError, match=r"models:/tuned/1.*cannot be had"):
+            resolved("models:/tuned/1")

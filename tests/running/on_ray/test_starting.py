@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,31 @@ def test_workers_with_variables_start_where_the_path_to_python_has_spaces_and_si
         [environment / "bin/python", "-c", PROGRAM], capture_output=True, text=True, cwd=tmp_path, timeout=300
     )
     assert done.stdout == "started\n", done.stderr
+
+
+IMPORTING = """
+import ray
+from caramel.running.on_ray.starting import local_ray
+
+@ray.remote
+def where():
+    import colorsys
+    return colorsys.__file__
+
+with local_ray(num_cpus=1):
+    print(ray.get(where.remote(), timeout=120))
+"""
+
+
+def test_a_worker_takes_no_module_of_the_working_folder_for_that_of_a_library(tmp_path: Path) -> None:
+    scripts, project = tmp_path / "pipelines", tmp_path / "project"
+    for folder in (scripts, project):
+        folder.mkdir()
+    (scripts / "stage.py").write_text(IMPORTING)
+    (project / "colorsys.py").touch()
+    command = [sys.executable, scripts / "stage.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=project, timeout=300)
+    assert done.stdout == f"{colorsys.__file__}\n", done.stderr
 
 
 @pytest.mark.parametrize(

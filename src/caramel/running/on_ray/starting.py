@@ -194,7 +194,8 @@ def init_ray(seconds: int, **options: Any) -> None:
     waits = {"raylet_start_wait_time_s": LOOK, "gcs_rpc_server_reconnect_timeout_s": 2 * max(WAITS)}
     ray._raylet.Config.initialize(json.dumps(waits))
     try:
-        ray.init(log_to_driver=False, logging_level="error", include_dashboard=False, **options)
+        quiet = {"log_to_driver": False, "logging_level": "error", "include_dashboard": False}
+        ray.init(job_config=_make_job_config(), **quiet, **options)
     except (ConnectionError, RayError, RuntimeError) as error:
         _raise_if_slow(error)
         raise
@@ -202,6 +203,22 @@ def init_ray(seconds: int, **options: Any) -> None:
         if type(error) is Exception:  # Ray raises it bare when one of its processes does not start
             _raise_if_slow(error)
         raise
+
+
+def _make_job_config() -> Any:
+    """Return settings of a job whose workers look for modules in no folder where this process does not.
+
+    Ray itself has them look in the working folder first, and would take a project's own ``torch.py`` for PyTorch.
+    """
+    from ray.job_config import JobConfig
+
+    class Config(JobConfig):  # type: ignore[misc]
+        def _serialize(self) -> bytes:
+            known = [str(Path(folder).resolve()) for folder in sys.path]
+            self._py_driver_sys_path = [folder for folder in self._py_driver_sys_path if folder in known]
+            return bytes(super()._serialize())
+
+    return Config()
 
 
 def _raise_if_slow(error: Exception) -> None:
