@@ -37,8 +37,8 @@ def main() -> int:
                 print(", ".join(found), file=sys.stderr)
                 return ELSEWHERE
         return int(dvc(["status", "--json"]))
-    except OSError as error:  # such as settings that are a folder
-        print(error, file=sys.stderr)
+    except Exception as error:  # DVC's own readers raise many kinds of files that are none of its: settings that are a folder …
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
 
 
