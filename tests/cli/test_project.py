@@ -196,9 +196,13 @@ def test_ui_says_so_if_the_port_is_taken(call: Call) -> None:
     assert f"Port {port} on 127.0.0.1 cannot be used" in err
 
 
-def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
-    call: Call, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("address", [None, "postgresql+psycopg2://me:planted@h/db"])
+def test_ui_listens_on_this_machine_only_starts_no_jobs_and_shows_no_password_in_its_command(
+    address: str | None, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("psycopg2")
+    if address:
+        monkeypatch.setenv("CARAMEL_TRACKING_URI", address)
     Path("mlruns").mkdir()
     with closing(sqlite3.connect("mlruns/mlflow.db")) as store:
         store.execute("CREATE TABLE runs (status TEXT)")
@@ -212,8 +216,14 @@ def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
     assert call("ui", "--port", "5099")[0] == 0
     command = " ".join(seen["command"])
     assert "--host 127.0.0.1 --port 5099 --workers 1" in command
-    assert f"sqlite+pysqlite:///{Path('mlruns/mlflow.db').resolve()}" in command
-    assert {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}.items() <= dict(seen["env"]).items()
+    assert "planted" not in command
+    environment = dict(seen["env"])
+    assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
+    store = address or f"sqlite+pysqlite:///{Path('mlruns/mlflow.db').resolve()}?timeout=60"
+    assert (environment["MLFLOW_BACKEND_STORE_URI"], environment["MLFLOW_REGISTRY_STORE_URI"]) == (
+        store,
+        store,
+    )
 
 
 @pytest.mark.timeout(200)

@@ -119,9 +119,10 @@ def ui(port: int) -> None:
     store = tracking_uri(root)
     # Job execution would start eight more processes, for features that need a language model.
     environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    # MLflow's own variables may name the registry of another program.
-    stores = ["--backend-store-uri", store, "--registry-store-uri", store]
-    command = [sys.executable, "-m", "mlflow", "ui", *stores]
+    # Of MLflow's own variables that of the registry may be another program's. Every user can read a command: of a database its
+    # address may hold a password.
+    environment |= {f"MLFLOW_{kind}_STORE_URI": store for kind in ("BACKEND", "REGISTRY")}
+    command = [sys.executable, "-m", "mlflow", "ui"]
     say(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
     try:
         done = subprocess.run(
