@@ -37,7 +37,7 @@ def main() -> int:
                 print(", ".join(found), file=sys.stderr)
                 return ELSEWHERE
         return int(dvc(["status", "--json"]))
-    except Exception as error:  # DVC's own readers raise many kinds of files that are none of its: settings that are a folder …
+    except Exception as error:  # noqa: BLE001 - DVC's readers raise many kinds of settings and repositories that are none
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
 
