@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from scripts import load_script
 
 from caramel.profile import read_profile
 from caramel.release.pin import locked_outs
@@ -24,13 +23,7 @@ REGISTERED = re.compile(r"named beforehand|pre-?registered|named in advance")
 
 
 def load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("figures_of_docs", ROOT / "docs" / "figures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "docs" / "figures.py", "figures_of_docs")
 
 
 tool = load_tool()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from scripts import load_script
 from synthetic import write_all
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "methods.py"
@@ -15,13 +14,7 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "methods.py"
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tables_of_methods", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SCRIPT, "tables_of_methods")
 
 
 @pytest.fixture(scope="module")
