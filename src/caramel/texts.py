@@ -36,6 +36,16 @@ def is_of_word(character: str) -> bool:
     return character.isalnum() or (character != "" and unicodedata.category(character)[0] == "M")
 
 
+def spelled_class(text: str) -> str:
+    """Return what a class ``[…]`` of the characters of this text's words holds, with apostrophes and hyphens."""
+    return rf"\w{_marks_of(text)}'’-"
+
+
+def spelled_word(text: str) -> re.Pattern[str]:
+    """Return the pattern of a word of this text with its apostrophes and hyphens, where these begin or end it, too."""
+    return re.compile(f"[{spelled_class(text)}]+")
+
+
 @cache
 def _token_pattern(marks: str) -> re.Pattern[str]:
     word = rf"\w[\w{marks}]*"

@@ -109,6 +109,14 @@ def test_articles_and_the_first_letter_agree_after_an_edit(text, edit, result):
     assert apply(text, [edit]) == result
 
 
+def test_an_accent_that_is_a_character_of_its_own_belongs_to_its_word():
+    assert scan("A man\u0303ana by a cre\u0300me-car.") == []
+    assert "cafe\u0301" in sentence("A cat in a cafe\u0301.", ()).said
+    assert apply("A pin\u0303a cat.", [Edit(8, 11, "owl")]) == "A pin\u0303a owl."
+    said_of = sentence("A cat with pan\u0303 red car.", ())
+    assert said_of.text[said_of.phrase_start(said_of.nouns[-1]) :] == "red car."
+
+
 def test_scanning_knows_plurals_synonyms_and_compounds():
     assert [(f.word, f.plural) for f in scan("Two knives, sheep and TVs")] == [
         ("knife", True),

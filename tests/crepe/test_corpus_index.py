@@ -56,6 +56,11 @@ def test_a_phrase_is_read_in_one_normal_form() -> None:
     assert other == SceneGraph((Node("caf\u00e9"),))
 
 
+def test_a_word_with_vowel_signs_is_one_word_and_no_other_of_the_same_letters() -> None:
+    parser = phrase_parser("", frozenset({("obj", "लड़का")}))
+    assert parser(["एक लड़का", "एक लड़की"]) == [SceneGraph((Node("लड़का"),)), SceneGraph(())]
+
+
 def test_a_plural_that_is_a_word_itself_is_that_word_and_any_other_is_its_singular() -> None:
     known: set[Atom] = {("obj", word) for word in ("dog", "tree", "trees", "y")}
     (graph,) = phrase_parser("", frozenset(known))(["two dogs by the trees and a tree"])

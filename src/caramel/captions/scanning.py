@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from caramel.captions import words
+from caramel.texts import spelled_class, spelled_word
 
 Kind = Literal["noun", "attribute", "relation"]
-_WORD = re.compile(r"[\w'’-]+")
 
 
 class Found(NamedTuple):
@@ -61,7 +61,7 @@ class Sentence:
     def phrase_start(self, noun: Found) -> int:
         """Return where the noun's phrase starts: its attributes and determiner come before it."""
         start = noun.start
-        for word in reversed(list(_WORD.finditer(self.text[: noun.start]))):
+        for word in reversed(list(spelled_word(self.text).finditer(self.text[: noun.start]))):
             if self.text[word.end() : start].strip():
                 break
             if word.group().lower() in words.DETERMINERS:
@@ -96,17 +96,20 @@ def plurals() -> frozenset[str]:
 
 
 @functools.cache
-def _pattern() -> re.Pattern[str]:
+def _pattern(characters: str) -> re.Pattern[str]:
+    """Return the pattern of the words of the lists, where these characters do not make them parts of others."""
     longest_first = sorted(_lexicon(), key=lambda form: (-len(form), form))
-    return re.compile(rf"(?<![\w'’-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w'’-])", re.IGNORECASE)
+    return re.compile(
+        rf"(?<![{characters}])(?:{'|'.join(map(re.escape, longest_first))})(?![{characters}])", re.IGNORECASE
+    )
 
 
 def scan(text: str) -> list[Found]:
     """Return the known words of a text, from left to right, none overlapping."""
     found = []
-    for match in _pattern().finditer(text):
+    for match in _pattern(spelled_class(text)).finditer(text):
         kind, word, group, plural = _lexicon()[match.group().lower()]
-        behind = _WORD.match(text[match.end() :].lstrip(" "))
+        behind = spelled_word(text).match(text[match.end() :].lstrip(" "))
         if kind == "attribute" and (behind is None or not _may_be_noun(behind.group().lower())):
             continue
         found.append(Found(match.start(), match.end(), kind, word, group, plural))
@@ -131,7 +134,9 @@ def sentence(text: str, captions: Iterable[str]) -> Sentence:
     """Return a caption with its known words; ``captions`` are all captions of its image."""
     said: set[str] = set()
     for caption in (text, *captions):
-        said |= {word.lower() for word in _WORD.findall(caption)} | {f.word for f in scan(caption)}
+        said |= {word.lower() for word in spelled_word(caption).findall(caption)} | {
+            f.word for f in scan(caption)
+        }
     found = _heads(text, scan(text))
     nouns, attributes, relations = (
         tuple(f for f in found if f.kind == kind) for kind in ("noun", "attribute", "relation")
@@ -144,7 +149,7 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     for start, end, new in sorted(edits, reverse=True):
         before, old = text[:start], text[start:end]
         new = new[:1].upper() + new[1:] if old[:1].isupper() and not before.strip() else new
-        if match := re.search(r"(?<![\w'’-])[Aa]n? $", before):
+        if match := re.search(rf"(?<![{spelled_class(before)}])[Aa]n? $", before):
             right = words.article(new)
             right = right.capitalize() if before[match.start()] == "A" else right
             before = f"{before[: match.start()]}{right} "

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from caramel.captions.words import DETERMINERS, plural
 from caramel.errors import ConfigError
 from caramel.kinds.scene_graph import Atom, AtomKind, Edge, GraphParserKind, Node, SceneGraph
+from caramel.texts import spelled_class
 
-_TOKEN = re.compile(r"[\w'’-]+|[,.;:!?()]")
 _IDLE = DETERMINERS | {"very", "and", ","}  # between attributes of one object
 _VERBS = frozenset(("is", "are", "was", "were", "that", "which", "there", "being"))
 _INNER = DETERMINERS | _VERBS  # say nothing between an object and a relation
@@ -95,7 +95,8 @@ def phrase_parser(target: str, atoms: frozenset[Atom]) -> PhraseParser:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(unicodedata.normalize("NFC", text.lower()))
+    text = unicodedata.normalize("NFC", text.lower())
+    return re.findall(f"[{spelled_class(text)}]+|[,.;:!?()]", text)
 
 
 PHRASES = GraphParserKind("phrases", phrase_parser, lambda target: {})
