@@ -187,7 +187,8 @@ def compare(
         seed: of the resamples.
 
     Returns:
-        A row per benchmark, subset and metric: the columns of ``comparison.csv``.
+        A row per benchmark, subset and metric: the columns of ``comparison.csv``. ``.attrs["notes"]`` says where it is
+        not known whether both sides were asked the same.
 
     Raises:
         DataError: a frame is no table of similarities or holds several models, or the two sides did not score the

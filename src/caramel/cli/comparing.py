@@ -131,7 +131,7 @@ def table(
         ]
         keep_inputs([out], read)
     similarities = run_files.scored(runs)
-    run_files.check_releases(runs)
+    notes = run_files.check_releases(runs, benchmark)
     text = paper_table(
         similarities,
         BENCHMARKS[benchmark],
@@ -144,7 +144,10 @@ def table(
         further=run_files.unscored(runs),
         seeds=seeds,
         intervals=intervals,
+        notes=notes,
     )
+    for note in notes if style == "csv" else ():  # the other styles have it below the table
+        say(f"Note: {note}", err=True)
     if out is None:
         say(text)
         return

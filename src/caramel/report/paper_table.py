@@ -46,6 +46,7 @@ def paper_table(
     further: pd.DataFrame | None = None,
     seeds: bool = False,
     intervals: bool = False,
+    notes: Sequence[str] = (),
 ) -> str:
     """Return the table, in per cent.
 
@@ -69,6 +70,7 @@ def paper_table(
         seeds: whether models labelled ``name-1``, ``name-2`` … are training seeds of ``name``: one row with mean ±
             standard deviation. A name alone cannot say so: ViT-B-16 and ViT-B-32 are two models.
         intervals: whether 95 % intervals are shown, of models with one seed.
+        notes: further ones, below the table.
 
     Raises:
         DataError: nothing was measured, a metric or subset is not known, or the models scored different
@@ -111,14 +113,15 @@ def paper_table(
     grid = Grid(
         tuple(columns),
         (tuple(first), tuple(lines), tuple(_published_lines(known, columns))),
-        tuple(
-            _notes(
+        (
+            *_notes(
                 rows,
                 known,
                 left_out,
                 [c[0] for c in columns if c[0] in {*left_for_size["subset"]}],
                 intervals,
-            )
+            ),
+            *notes,
         ),
     )
     return rendered(grid, style)

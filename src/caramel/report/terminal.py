@@ -77,6 +77,7 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
         "In per cent. *: significant at 5 % after Holm's correction. Detectable: the smallest difference that",
         "these instances would have shown in four of five samples.",
         *format_partial_subsets(find_partial_subsets(rows)),
+        *(f"Note: {note}" for note in rows.attrs.get("notes", [])),
     ]
     return "\n".join([aligned(lines), "", *notes])
 

@@ -14,6 +14,7 @@ from caramel.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
+from caramel.evaluation.results.same_contents import note_unknown_contents
 from caramel.evaluation.results.summary import aligned, subset_masks, variant_of
 from caramel.kinds.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
@@ -56,7 +57,7 @@ def compare(
 ) -> pd.DataFrame:
     """Return model a against model b, per benchmark, subset and metric; see ``COMPARISON_COLUMNS``.
 
-    Benchmarks and metrics by which no instance was scored by all runs are left out.
+    ``.attrs["notes"]`` says where it is not known whether both were asked the same. Benchmarks and metrics by which no instance was scored by all runs are left out.
 
     The p-value is that of the sign-flip test of whole images (``statistics.sign_flip_p``), which is exact
     however few instances the two disagree on; the more rows are corrected for, the more flips are drawn. With several seeds of a side it is the greater of this, on hits averaged
@@ -84,6 +85,8 @@ def compare(
         raise DataError(
             f"No instance was scored by all runs on any metric of benchmark {names}. Score them with models that can do it."
         )
+    runs = [rows.assign(model=str(number)) for number, rows in enumerate((*a, *b))]  # names may be equal
+    found.attrs["notes"] = note_unknown_contents(runs)
     return found
 
 

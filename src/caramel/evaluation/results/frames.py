@@ -11,6 +11,7 @@ from caramel.errors import ConfigError, DataError, shown
 from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.other_files import scored
 from caramel.evaluation.results.published_files import judged_models
+from caramel.evaluation.results.same_contents import note_unknown_contents
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
 from caramel.storage.handed_frames import FRAME, named_only
@@ -38,7 +39,7 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
         found = summarise(
             rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, bootstrap=bootstrap, seed=seed
         )
-        found.attrs["notes"] = []
+        found.attrs["notes"] = note_unknown_contents([rows])
         return found
     if name is None:
         raise ConfigError(
@@ -56,7 +57,7 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
     )
     parts = judged_models([of], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
     found = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
-    found.attrs["notes"] = list(of.notes)
+    found.attrs["notes"] = [*of.notes, *note_unknown_contents([of.rows.assign(benchmark=name)])]
     return found
 
 

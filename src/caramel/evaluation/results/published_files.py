@@ -13,7 +13,8 @@ from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results import released_answers
 from caramel.evaluation.results.other_files import Scored, read_others
-from caramel.evaluation.results.summary import check_contents, judge
+from caramel.evaluation.results.same_contents import check_contents, note_unknown_contents
+from caramel.evaluation.results.summary import judge
 from caramel.kinds.benchmark import Benchmark
 from caramel.storage.records import parquet
 
@@ -59,6 +60,8 @@ def metrics_of(
         answers, lacking = released_answers.joined(chosen, benchmark.name)
         said.append(answers)
         notes += lacking
+    described = [found.rows.assign(benchmark=benchmark.name) for found in scored]
+    notes += note_unknown_contents([*described, *said])
     parts = [
         summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed) for rows in said
     ]

@@ -19,7 +19,7 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.content import TEXTS_HASH, hash_captions
 from caramel.errors import DataError, shown
-from caramel.evaluation.results.summary import check_contents
+from caramel.evaluation.results.same_contents import check_contents
 from caramel.storage.fields import optional_text, text_field
 
 WORDING = "best_describes"  # "Which caption best describes the image?"

@@ -10,8 +10,8 @@ import pandas as pd
 from caramel import tables
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
-from caramel.evaluation.results.published_files import ANSWERS, SIMILARITIES, read_runs
-from caramel.evaluation.results.summary import check_contents
+from caramel.evaluation.results.published_files import ANSWERS, SIMILARITIES, read_runs, run_file
+from caramel.evaluation.results.same_contents import check_contents, note_unknown_contents
 from caramel.registry import BENCHMARKS
 from caramel.storage.files import keep_inputs, write_csv
 from caramel.storage.targets import remove_file
@@ -99,18 +99,29 @@ def unscored(runs: Sequence[Path]) -> pd.DataFrame | None:
     return pd.concat(parts, ignore_index=True) if parts else None
 
 
-def check_releases(runs: Sequence[Path]) -> None:
-    """Raise unless instances of one name ask the same in all runs, of scores and of answers.
+def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
+    """Raise unless instances of one name ask the same in all runs, of scores and of answers; return notes on what cannot be told.
+
+    Args:
+        runs: folders or files.
+        benchmark: that the notes are on.
 
     Raises:
         DataError: a file is broken, or the runs are of different releases; see ``check_contents``.
     """
-    columns = ["benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
-    check_contents(
-        [
-            tables.read(table, run / name, columns)
-            for run in runs
-            for name, table in SCORED.items()
-            if table is not tables.REJECTS and (run / name).exists()
-        ]
-    )
+    columns = ["model", "benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
+    parts, alone = [], []
+    for run in runs:
+        files = {SIMILARITIES: run_file(str(run)), ANSWERS: run / ANSWERS}
+        found = [tables.read(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
+        parts += found
+        if not found:
+            alone.append(str(run))
+    check_contents(parts)
+    notes = note_unknown_contents([part[part["benchmark"] == benchmark] for part in parts])
+    if alone and len(runs) > 1:
+        notes.append(
+            f"Metrics alone, without their instances: {', '.join(alone)}. Whether these are of the same release of the "
+            f"benchmark as the others cannot be told."
+        )
+    return notes

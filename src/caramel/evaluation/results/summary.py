@@ -14,9 +14,9 @@ import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Floats
-from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
+from caramel.evaluation.results.same_contents import check_contents
 from caramel.kinds.benchmark import Benchmark
 from caramel.statistics import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
 
@@ -148,34 +148,6 @@ def aligned(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
         )
     check_contents([others, found])
     return found
-
-
-def check_contents(parts: Sequence[pd.DataFrame]) -> None:
-    """Raise unless instances of one name ask the same in all parts: the same texts, and images where these are known.
-
-    Args:
-        parts: instance_id, benchmark and, where it is known what they hold, the hashes of table ``similarities``.
-
-    Raises:
-        DataError: they are of different releases; the message says how many, and names some.
-    """
-    key = ["benchmark", "instance_id"]
-    for column, what in ((TEXTS_HASH, "texts"), (IMAGES_HASH, "images")):
-        known = [part[[*key, column]].dropna() for part in parts if column in part.columns]
-        if not known:
-            continue
-        distinct = pd.concat(known, ignore_index=True).drop_duplicates()
-        odd = distinct[distinct.duplicated(key)].drop_duplicates(key)
-        if len(odd):
-            count = len(distinct.drop_duplicates(key))
-            names = [
-                f"{name!r} of {benchmark}"
-                for benchmark, name in zip(odd["benchmark"], odd["instance_id"], strict=True)
-            ]
-            raise DataError(
-                f"{len(odd)} of {count} instances have the same id and other {what}:\n{shown(names)}\n"
-                f"They are of different releases, whose figures are not of the same questions. Score all models on one."
-            )
 
 
 def _described(rows: pd.DataFrame) -> list[tuple[str, str, list[str]]]:
