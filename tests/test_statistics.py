@@ -6,7 +6,11 @@ from scipy.stats import binomtest
 
 from caramel.statistics import (
     EXHAUSTIVE,
+    FLIPS,
+    LEAST_GUESS_P,
+    above_chance_p,
     cluster_counts,
+    format_p,
     fraction_intervals,
     holm,
     means,
@@ -166,3 +170,21 @@ def test_one_seed_has_a_mean_and_no_spread() -> None:
     mean, sd, low, high, n = over_seeds(np.array([0.5]))
     assert (mean, n) == (0.5, 1)
     assert np.isnan([sd, low, high]).all()
+
+
+def test_a_p_that_draws_could_not_make_smaller_is_a_bound() -> None:
+    clear = np.ones((60, 1))
+    (least,) = sign_flip_p(clear, 0)
+    assert least == 1 / (FLIPS + 1)
+    assert format_p(least, ".2g") == format_p(round(least, 6), ".2g") == "≤ 0.0001"
+    (of_more,) = sign_flip_p(clear, 0, flips=2 * FLIPS)
+    assert format_p(of_more, ".4f") == "≤ 0.0001"
+    (of_guesses,) = above_chance_p(clear[:, None] * [[-1], [1]], np.random.default_rng(0), factor=1.0)
+    assert format_p(of_guesses, ".4f", least=LEAST_GUESS_P) == "≤ 0.0005"
+    assert format_p(30 * least, ".4f", uncorrected=least) == "≤ 0.0030"
+
+
+def test_any_other_p_is_the_number_itself() -> None:
+    assert format_p(2 / (FLIPS + 1), ".2g", equals="= ") == "= 0.0002"
+    assert format_p(0.0010, ".4f", least=LEAST_GUESS_P) == "0.0010"
+    assert format_p(0.003, ".4f", uncorrected=0.0015) == "0.0030"

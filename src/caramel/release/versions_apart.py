@@ -17,6 +17,7 @@ from caramel.release.pin_file import Pin
 from caramel.release.pinned_tables import rows_of
 from caramel.release.rescoring import scoring
 from caramel.running.git_commands import query_git
+from caramel.statistics import format_p
 from caramel.storage.plain_yaml import flat
 
 RESULTS = "data/evaluate/similarities.parquet"
@@ -31,6 +32,7 @@ SHOWN = [
     "difference",
     "ci_low",
     "ci_high",
+    "p",
     "p_holm",
 ]
 
@@ -235,7 +237,7 @@ def told(found: Apart) -> str:
     lines += [
         f"  {row['metric']} of {row['model']} on {row['benchmark']}: {row['value_b']:.4f} -> {row['value_a']:.4f} "
         f"({row['difference']:+.4f}, {row['ci_low']:+.4f} to {row['ci_high']:+.4f}, "
-        f"p by Holm over {row['tests']} figures {row['p_holm']:.3g})"
+        f"p by Holm over {row['tests']} figures {format_p(row['p_holm'], '.3g', uncorrected=row['p'])})"
         for row in found.metrics
         if row["subset"] == "all"
     ]

@@ -19,6 +19,7 @@ from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, ranked
 from caramel.report.sections.statistics_section import statistics_blocks
 from caramel.report.sections.task_sections import tasks_section
+from caramel.statistics import LEAST_GUESS_P, format_p
 from caramel.storage.files import write_csv, write_text
 
 PAGE, STATISTICS = "audit.html", "statistics.csv"  # written by ``write_page``
@@ -148,7 +149,7 @@ def _cards(audit: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [
         (
             f"{percent(micro)} %",
-            f"best blind attacker (chance 50); 95 % interval {percent(low)}–{percent(high)}, p\u00a0{p:.4f}",
+            f"best blind attacker (chance 50); 95 % interval {percent(low)}–{percent(high)}, p\u00a0{format_p(p, '.4f', least=LEAST_GUESS_P)}",
         ),
         (f"{percent(macro)} %", "the same, mean over the subtypes"),
         (f"{percent(alone)} %", f"best single scorer: {single}"),

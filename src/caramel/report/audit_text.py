@@ -11,6 +11,7 @@ from caramel.audit.holes import hole_of, holes, learned_from
 from caramel.audit.image_attackers.image_attack import FEWEST
 from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
 from caramel.report.terminal import aligned, in_line
+from caramel.statistics import LEAST_GUESS_P, format_p
 
 
 def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:
@@ -29,7 +30,7 @@ def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, besi
         overall, parts = figures[name]["overall"], figures[name]["by_subtype"]
         shares = [overall["micro"], overall["macro"], *(parts[s]["accuracy"] for s in subtypes)]
         interval = f"{percent(overall['ci_low'])}–{percent(overall['ci_high'])}"
-        tail = [interval, f"{overall['p_value']:.4f}", str(overall["ties"])]
+        tail = [interval, format_p(overall["p_value"], ".4f", least=LEAST_GUESS_P), str(overall["ties"])]
         lines.append([name, *map(percent, shares), *tail])
     if beside:
         shown = [beside.get(key) for key in ("all", "macro", *subtypes)]
@@ -106,7 +107,7 @@ def _images(found: ImageShortcuts) -> list[str]:
     return [
         *(
             f"Images alone tell the true one by {name} on {percent(told['micro'])} % [{percent(told['ci_low'])}, "
-            f"{percent(told['ci_high'])}] of {len(found.rows)} rows, p {told['p_value']:.4f}"
+            f"{percent(told['ci_high'])}] of {len(found.rows)} rows, p {format_p(told['p_value'], '.4f', least=LEAST_GUESS_P)}"
             for name, told in overall.items()
         ),
         f"  the most telling feature is {first['feature']} ({percent(first['accuracy'])} %)",

@@ -23,6 +23,7 @@ from caramel.report.blocks import (
     percent,
 )
 from caramel.report.inputs import number, value
+from caramel.statistics import LEAST_GUESS_P, format_p
 
 BEST = "best_blind_attacker"
 WHERE = Path("audit.json")  # named in errors
@@ -68,7 +69,7 @@ def _scorer_row(name: str, figures: Mapping[str, Any], subtypes: Sequence[str]) 
         cells.append(share_cell(figures["by_subtype"][subtype], "accuracy", "") if there else Cell(MISSING))
     p, ties = number(overall, "p_value", where=WHERE), number(overall, "ties", where=WHERE)
     title = Cell(name.replace("_", " "), "all scorers together", "best") if name == BEST else Cell(name)
-    return [title, *cells, Cell(f"{p:.4f}"), Cell(count(ties))]
+    return [title, *cells, Cell(format_p(p, ".4f", least=LEAST_GUESS_P)), Cell(count(ties))]
 
 
 def share_cell(figures: Mapping[str, Any], key: str, prefix: str, chance: float = 0.5) -> Cell:
@@ -186,7 +187,7 @@ def images_section(found: Mapping[str, Any]) -> list[Block]:
             Cell(name),
             Cell(subset),
             Cell(percent(row["accuracy"]), interval(row["ci_low"], row["ci_high"])),
-            Cell(f"{row['p_value']:.4f}"),
+            Cell(format_p(row["p_value"], ".4f", least=LEAST_GUESS_P)),
             Cell(count(row["n"])),
         ]
         for name, figures in attackers.items()
@@ -196,7 +197,7 @@ def images_section(found: Mapping[str, Any]) -> list[Block]:
         [
             Cell(str(row["feature"]).replace("_", " ")),
             Cell(percent(row["accuracy"]), interval(row["ci_low"], row["ci_high"])),
-            Cell(f"{row['p_value']:.4f}"),
+            Cell(format_p(row["p_value"], ".4f", least=LEAST_GUESS_P)),
             Cell(str(row["more_in"])),
         ]
         for row in value(found, "features", where=WHERE)

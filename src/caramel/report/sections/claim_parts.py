@@ -16,6 +16,7 @@ from caramel.evaluation.results.standardised import INTERACTION, STANDARDISED_CO
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, interval, percent, signed
 from caramel.report.inputs import Skipped, read_csv
 from caramel.report.sections.model_rows import FORM, SOURCE_FORM, keyed, read_differences, read_variants
+from caramel.statistics import format_p
 
 FORM_TITLES = {FORM: "Drawn positives", SOURCE_FORM: "Positives of the source"}
 METRIC_TITLES = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
@@ -165,7 +166,7 @@ def _form_cells(rows: pd.DataFrame, contrast: Mapping[str, str]) -> tuple[Cell, 
     """Return difference and p of a comparison in one form."""
     found = _find_comparison(rows, contrast)
     between = interval(found["ci_low"], found["ci_high"], difference=True)
-    p = MISSING if math.isnan(found["p"]) else f"{found['p']:.2g}"
+    p = MISSING if math.isnan(found["p"]) else format_p(found["p"], ".2g")
     return Cell(signed(found["difference"]), between), Cell(p)
 
 

@@ -18,7 +18,7 @@ from caramel.report.sections.claim_parts import (
     select_comparison,
 )
 from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
-from caramel.statistics import holm
+from caramel.statistics import format_p, holm
 from caramel.study.plans import Registration
 
 
@@ -112,7 +112,7 @@ def claim_section(data: Path, contrast: Mapping[str, str], registration: Registr
     found = claim_of(data, contrast)
     text = (
         f"{verdict(found)} of this run's models: {found['variant']} over {found['against']}, "
-        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, p = {found['p']:.3g}. "
+        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, p {format_p(found['p'], '.3g', equals='= ')}. "
         "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
         "have one seed each here. `caramel study` counts all of them."
     )
