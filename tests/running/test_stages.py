@@ -102,6 +102,25 @@ def test_rays_folder_for_temporary_files_is_looked_at_where_ray_is_used(
     stages.run(demo)
 
 
+def test_a_cluster_that_does_not_answer_is_named_before_a_stage_begins(
+    workspace, capsys, monkeypatch
+) -> None:
+    begun: list[str] = []
+
+    def begins(config: Config) -> None:
+        begun.append("work")
+
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    said = stopped(capsys, begins)
+    assert "RAY_ADDRESS='127.0.0.1:1' cannot be joined" in said
+    assert "`unset RAY_ADDRESS`" in said
+    assert begun == []
+    params = workspace / "params.yaml"
+    params.write_text(params.read_text().replace("executor: ray", "executor: inline"))
+    stages.run(begins)
+    assert begun == ["work"]
+
+
 def test_a_volume_that_fills_while_a_stage_runs_is_named_with_the_file(workspace, capsys, mount) -> None:
     place = mount(workspace / "work", 20)
 

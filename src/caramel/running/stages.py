@@ -23,7 +23,7 @@ from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable, shown_address
 from caramel.names import check_names
-from caramel.running.on_ray.cluster import named_cluster, one_session
+from caramel.running.on_ray.cluster import named_cluster, one_session, require_cluster
 from caramel.running.on_ray.temporary import temporary_root
 from caramel.running.own_code import require_listed
 from caramel.running.quiet import be_quiet
@@ -81,6 +81,8 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         check_names(config)
         require(places(config))
         require_server()
+        if config.run.executor == "ray":
+            require_cluster()  # also where this stage has no use for it: a later one would say so after hours
     except CaramelError as error:
         _stop(error)
     try:

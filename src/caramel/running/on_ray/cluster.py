@@ -159,6 +159,12 @@ def _did_not_start(error: Exception) -> str:
     )
 
 
+def require_cluster() -> None:
+    """Raise a ResourceError if ``RAY_ADDRESS`` names a cluster and nothing answers there."""
+    if (address := named_cluster()) and (reason := unreachable(address)):
+        raise _not_joined(address, reason)
+
+
 def _join(address: str) -> None:
     """Join the cluster at an address.
 
@@ -177,7 +183,11 @@ def _join(address: str) -> None:
             return
         except (ConnectionError, RayError, ValueError, RuntimeError) as error:
             reason = str(error).partition("\n")[0]
-    raise ResourceError(
+    raise _not_joined(address, reason)
+
+
+def _not_joined(address: str, reason: str) -> ResourceError:
+    return ResourceError(
         f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {reason}. If it has ended, `unset RAY_ADDRESS`: Ray then "
         f"starts on this machine. If it is to run, start its head, and have its token in ~/.ray/auth_token (or in the file that "
         f"RAY_AUTH_TOKEN_PATH names)."
