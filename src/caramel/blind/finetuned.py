@@ -158,7 +158,14 @@ class _Judge:
 
         self.model.eval()
         with torch.inference_mode():
-            return distinct_rows(self.rows(texts), self.padded, self.forward, batch=None, device=self.device)
+            return distinct_rows(
+                self.rows(texts),
+                self.padded,
+                self.forward,
+                batch=None,
+                device=self.device,
+                name=str(self.tokenizer.name_or_path),
+            )
 
 
 def _train(judge: _Judge, true: Sequence[str], false: Sequence[str]) -> None:

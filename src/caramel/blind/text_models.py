@@ -159,6 +159,7 @@ def _row_by_row(
             passed,
             batch=None,
             device=device,
+            name=str(tokenizer.name_or_path),
         )
 
     return Opened(_identity(kind, model, tokenizer, device, length), values)
@@ -198,7 +199,7 @@ def _open_masked(target: str, device: str) -> Opened:
         items = [(row, at) for row in distinct for at, special in enumerate(own[row]) if not special]
         lengths = [len(row) for row, _ in items]
         logs = (
-            in_batches_by_length(items, lengths, masked, guessed, batch=None, device=device)
+            in_batches_by_length(items, lengths, masked, guessed, batch=None, device=device, name=target)
             if items
             else np.zeros(0)
         )

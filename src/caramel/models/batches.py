@@ -32,6 +32,7 @@ def in_batches(
     batch: int | None,
     device: str,
     fill: bool = False,
+    name: str = "",
 ) -> npt.NDArray[np.float32]:
     """Return the rows that ``forward`` gives for all items, in their order, as float32.
 
@@ -47,6 +48,7 @@ def in_batches(
         device: cpu, cuda or cuda:N.
         fill: whether a short batch is filled up on a processor, with its last item, so that a row's last bits do not depend on
             how many items share its batch.
+        name: of the model, for messages.
 
     Raises:
         ResourceError: not even one item fits.
@@ -64,7 +66,7 @@ def in_batches(
             following: Future[Ready] | None = None
             if stop < len(items):
                 following = ahead.submit(prepare, _filled(items[stop : stop + size], least))
-            rows = _rows(forward, ready)
+            rows = _rows(forward, ready, name)
             if rows is not None:
                 out.append(rows[: stop - start])
                 start = stop
@@ -93,6 +95,7 @@ def in_batches_by_length(
     *,
     batch: int | None,
     device: str,
+    name: str = "",
 ) -> npt.NDArray[np.float32]:
     """Return what ``in_batches`` does; the items of a batch have one length.
 
@@ -101,14 +104,16 @@ def in_batches_by_length(
     Args:
         items: at least one.
         lengths: of each item.
-        prepare, forward, batch, device: as of ``in_batches``.
+        prepare, forward, batch, device, name: as of ``in_batches``.
     """
     of_length: dict[int, list[int]] = {}
     for index, length in enumerate(lengths):
         of_length.setdefault(length, []).append(index)
     order = [of_length[length] for length in sorted(of_length)]
     parts = [
-        in_batches([items[i] for i in group], prepare, forward, batch=batch, device=device, fill=True)
+        in_batches(
+            [items[i] for i in group], prepare, forward, batch=batch, device=device, fill=True, name=name
+        )
         for group in order
     ]
     rows = np.empty((len(items), *parts[0].shape[1:]), np.float32)
@@ -129,7 +134,9 @@ def _filled(items: Sequence[Item], least: int) -> Sequence[Item]:
     return [*items, *[items[-1]] * short] if short > 0 else items
 
 
-def _rows(forward: Callable[[Ready], torch.Tensor], ready: Ready) -> npt.NDArray[np.float32] | None:
+def _rows(
+    forward: Callable[[Ready], torch.Tensor], ready: Ready, name: str
+) -> npt.NDArray[np.float32] | None:
     """Return the rows, or None where they did not fit; what the pass held is free again after that."""
     try:
         rows: npt.NDArray[np.float32] = forward(ready).float().cpu().numpy()
@@ -137,7 +144,8 @@ def _rows(forward: Callable[[Ready], torch.Tensor], ready: Ready) -> npt.NDArray
     except (IndexError, RuntimeError) as error:  # torch.OutOfMemoryError is one, the CPU allocator has no own
         if any(text in str(error) for text in NO_ROW):
             raise BackendError(
-                "The model has no row for a token of its tokenizer: its files do not fit together. Fetch all of them again."
+                f"{f'Model {name!r}' if name else 'The model'} has no row for a token of its tokenizer: its files do not fit "
+                f"together. Fetch all of them again."
             ) from error
         if not out_of_memory(error):
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from small_transformers import TEXT, VISION, clip_tokenizer, saved
 
 from caramel.errors import BackendError
-from caramel.models.families.dual import load_dual
+from caramel.models.families.dual import load_dual, missing_dual
 
 NEW = ("<new1>", "<new2>")
 CAPTIONS = [
@@ -103,6 +104,9 @@ def test_an_end_token_that_no_text_has_is_refused_with_what_to_state(stated: Any
         BackendError, match=rf'states {stated} as eos_token_id .*"eos_token_id": {end_of(tokenizer)}'
     ):
         vectors_of(folder)
+    (said,) = missing_dual(str(folder))
+    assert re.search(rf'states {stated} as eos_token_id .*"eos_token_id": {end_of(tokenizer)}', said)
+    assert repr(str(folder)) in said
 
 
 def test_a_config_that_says_nothing_is_refused_where_the_tokenizer_ends_in_another_token(
@@ -127,7 +131,9 @@ def test_an_old_config_is_refused_where_the_vocabulary_goes_on_after_the_end_tok
     folder = write(tmp_path / "clip", tokenizer, eos_token_id=2)
     with pytest.raises(BackendError, match=rf'27 tokens of the vocabulary are above.*"eos_token_id": {end}'):
         vectors_of(folder)
+    assert "27 tokens of the vocabulary are above" in missing_dual(str(folder))[0]
     stated = write(tmp_path / "stated", tokenizer, eos_token_id=end)
+    assert missing_dual(str(stated)) == []
     np.testing.assert_allclose(vectors_of(stated), of_transformers(stated), atol=1e-5)
 
 
@@ -160,3 +166,4 @@ def test_a_tokenizer_that_ends_no_text_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(BackendError, match="its tokenizer ends no text with an end token"):
         vectors_of(folder)
+    assert "its tokenizer ends no text with an end token" in missing_dual(str(folder))[0]

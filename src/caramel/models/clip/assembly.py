@@ -41,7 +41,9 @@ class Clip:
     padding: int = 0  # id of the tokens that fill a row
 
 
-class _Tokenizer(NamedTuple):
+class Tokenizer(NamedTuple):
+    """How a model's texts become tokens."""
+
     tokenize: Callable[[list[str]], torch.Tensor]
     content: str | None
     padding: int
@@ -94,9 +96,7 @@ def assemble(model: Any, config: Mapping[str, Any], vocabulary: Path | None) -> 
             image = step(image)
         return image
 
-    text = config["model_cfg"].get("text_cfg", {})
-    tokenizer = _tokenizer(text, vocabulary)
-    _check_pooling(text, tokenizer)
+    tokenizer = build_tokenizer(config, vocabulary)
     mean, std = tuple(preprocess.mean), tuple(preprocess.std)
     return Clip(model, tokenizer.tokenize, to_pixels, mean, std, config, tokenizer.content, tokenizer.padding)
 
@@ -108,7 +108,15 @@ def _check_size(size: Any) -> None:
         raise BackendError(f"The model's image size is {size!r}: it must be from 1 to {LARGEST_SIDE} pixels.")
 
 
-def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
+def build_tokenizer(config: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
+    """Return the tokenizer that a config names; arguments and errors as of ``assemble``, but for the preprocessing."""
+    text = config["model_cfg"].get("text_cfg", {})
+    tokenizer = _tokenizer(text, vocabulary)
+    _check_pooling(text, tokenizer)
+    return tokenizer
+
+
+def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
     """Return the tokenizer of a text config."""
     from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH, SimpleTokenizer
 
@@ -128,7 +136,7 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
                 f"{str(vocabulary)!r} has {own.vocab_size} tokens, and the config of the model states "
                 f"{text.get('vocab_size', ENTRIES)}: it is broken, or of another model. Make or fetch it again."
             )
-        return _Tokenizer(own, file_hash(vocabulary), 0, own.vocab_size - 1)
+        return Tokenizer(own, file_hash(vocabulary), 0, own.vocab_size - 1)
     if text.get("hf_tokenizer_name"):
         return _of_transformers(tokenizer_source(text, vocabulary), length, options, text)
     with explained(f"tokenizer_kwargs {options!r}"):
@@ -138,7 +146,7 @@ def _tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> _Tokenizer:
             f"The config states {text['vocab_size']} tokens, open_clip's own vocabulary has "
             f"{default.vocab_size}: the model has a vocabulary of its own, and {vocabulary} is missing."
         )
-    return _Tokenizer(default, None, 0, default.vocab_size - 1)
+    return Tokenizer(default, None, 0, default.vocab_size - 1)
 
 
 def _check_vocabulary(path: Path) -> None:
@@ -166,7 +174,7 @@ def tokenizer_source(text: Mapping[str, Any], vocabulary: Path | None) -> str:
 
 def _of_transformers(
     source: str, length: int, options: Mapping[str, Any], text: Mapping[str, Any]
-) -> _Tokenizer:
+) -> Tokenizer:
     """Return a tokenizer of transformers with open_clip's cleaning and context length."""
     from open_clip.tokenizer import HFTokenizer
 
@@ -185,10 +193,10 @@ def _of_transformers(
             ) from error
     inner = found.tokenizer
     padding = 0 if inner.pad_token_id is None else inner.pad_token_id
-    return _Tokenizer(found, _content(inner), padding, max(inner.get_vocab().values()))
+    return Tokenizer(found, _content(inner), padding, max(inner.get_vocab().values()))
 
 
-def _check_pooling(text: Mapping[str, Any], tokenizer: _Tokenizer) -> None:
+def _check_pooling(text: Mapping[str, Any], tokenizer: Tokenizer) -> None:
     """Raise a BackendError if texts would be pooled where nothing says that they should be.
 
     By default open_clip pools at the highest token of a text. That is the end token, unless the vocabulary goes on

@@ -117,6 +117,7 @@ class ClipEncoder:
             self._embed_tokens,
             batch=batch,
             device=self._device,
+            name=self.name,
         )
         return rows[place.reshape(-1)]
 

@@ -13,7 +13,7 @@ from typing import Any
 from caramel.errors import BackendError
 from caramel.kinds.model import Family
 from caramel.models.clip.activations import of_repo, quick_gelu_option
-from caramel.models.clip.assembly import Clip, assemble, has_own_vocabulary, tokenizer_source
+from caramel.models.clip.assembly import Clip, assemble, build_tokenizer, has_own_vocabulary, tokenizer_source
 from caramel.models.clip.checkpoints import (
     CONFIG,
     VOCABULARY,
@@ -62,6 +62,14 @@ def missing_open_clip(target: str) -> list[str]:
             if found.repo is not None:
                 hub_file(found.repo, found.files, fetch=False)
         _check_text_tower(config, folder)
+        text, vocabulary = (
+            config["model_cfg"]["text_cfg"],
+            folder / VOCABULARY if folder is not None else None,
+        )
+        if not text.get("hf_tokenizer_name") or Path(tokenizer_source(text, vocabulary)).is_dir():
+            build_tokenizer(
+                config, vocabulary
+            )  # whether it contradicts the config; one of the hub would be fetched
     except BackendError as error:
         return [str(error)]
     return []

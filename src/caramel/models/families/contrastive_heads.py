@@ -155,6 +155,7 @@ class ContrastiveProjections:
             lambda inputs: self._unit(self._parts.text, {k: v.to(self._device) for k, v in inputs.items()}),
             batch=batch,
             device=self._device,
+            name=self.name,
         )
 
     def _unit(self, project: Any, inputs: Any) -> torch.Tensor:

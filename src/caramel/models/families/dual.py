@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from caramel.errors import BackendError
 from caramel.kinds.model import DualEncoder, Family
+from caramel.models.families.clip_conventions import find_end_token
 from caramel.models.families.llm_embeddings import TYPES, load_last_token, missing_last_token
 from caramel.models.families.transformers_dual import load_towers
 from caramel.models.families.transformers_files import (
     MODEL_TYPES,
     check_type,
+    load_tokenizer,
     missing_transformers,
     model_type,
 )
+from caramel.models.loading import explained
 
 ALL = (*MODEL_TYPES["dual"], *TYPES)
 
@@ -33,7 +37,24 @@ def missing_dual(target: str) -> list[str]:
     typed = Path(target).is_dir() and all(
         line.startswith("no weights") for line in found
     )  # config.json is right
-    return (missing_last_token(target) if typed and model_type(target) in TYPES else []) or found
+    if typed and model_type(target) in TYPES:
+        found = missing_last_token(target) or found
+    if not found and typed and model_type(target) == "clip":
+        found = _contradictions(target)
+    return found
+
+
+def _contradictions(target: str) -> list[str]:
+    """Return what config and tokenizer of a folder of CLIP say otherwise of the token at which a text is pooled."""
+    from transformers import AutoConfig
+
+    try:
+        with explained(target):
+            config = AutoConfig.from_pretrained(target, trust_remote_code=False)
+            find_end_token(config, load_tokenizer(target), target)
+    except BackendError as error:
+        return [str(error)]
+    return []
 
 
 DUAL = Family(

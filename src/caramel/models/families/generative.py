@@ -156,6 +156,7 @@ class GenerativeMatcher:
             self._forward,
             batch=batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"]),
             device=self._device,
+            name=self.name,
         )
         return rows.astype(np.float64)
 

@@ -91,7 +91,9 @@ class LastToken:
     def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
         """Return unit vectors, shape (n, d); captions share batches with those of one length."""
         rows = tokens(self._tokenizer, texts, self._length)
-        return distinct_rows(rows, self._padded, self._forward, batch=batch, device=self._device)
+        return distinct_rows(
+            rows, self._padded, self._forward, batch=batch, device=self._device, name=self.name
+        )
 
     def _padded(self, rows: Sequence[tuple[int, ...]]) -> dict[str, torch.Tensor]:
         """Return rows of tokens, filled up on the right, where under a causal mask no token looks."""

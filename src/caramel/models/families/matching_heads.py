@@ -127,6 +127,7 @@ class MatchingHead:
             self._scores,
             batch=batch,
             device=self._device,
+            name=self.name,
         )
         return dict(zip(pairs, found.tolist(), strict=True))
 

@@ -115,6 +115,7 @@ class SentenceEncoder:
             self._embed,
             batch=batch,
             device=self._device,
+            name=self.name,
         )
 
     def _embed(self, inputs: Inputs) -> torch.Tensor:

@@ -114,6 +114,7 @@ class TransformersDual:
             self._embed_texts,
             batch=batch,
             device=self._device,
+            name=self.name,
         )
 
     def _embed_images(self, inputs: Inputs) -> torch.Tensor:
@@ -195,7 +196,13 @@ def padded(
 
 
 def distinct_rows(
-    rows: Sequence[tuple[int, ...]], prepare: Any, forward: Any, *, batch: int | None, device: str
+    rows: Sequence[tuple[int, ...]],
+    prepare: Any,
+    forward: Any,
+    *,
+    batch: int | None,
+    device: str,
+    name: str,
 ) -> Embeddings:
     """Return what ``forward`` gives for each row of tokens, computed once for rows that are equal.
 
@@ -204,7 +211,7 @@ def distinct_rows(
     distinct = sorted(set(rows), key=lambda row: (len(row), row))
     place = {row: i for i, row in enumerate(distinct)}
     found = in_batches_by_length(
-        distinct, [*map(len, distinct)], prepare, forward, batch=batch, device=device
+        distinct, [*map(len, distinct)], prepare, forward, batch=batch, device=device, name=name
     )
     return found[np.array([place[row] for row in rows], np.int64)]
 
