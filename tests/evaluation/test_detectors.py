@@ -10,7 +10,7 @@ import torch
 from training_rows import training_rows
 
 from caramel import tables
-from caramel.evaluation.detected_forms import Form, learnt_rows
+from caramel.evaluation.detected_forms import MARKED, MOST, PLANTED, Form, learnt_rows, plant
 from caramel.evaluation.detectors import _outcomes, fit_head, judged
 from caramel.evaluation.results.detector_files import IMAGE, TEXT
 from caramel.evaluation.scores import projected
@@ -85,3 +85,25 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
     monkeypatch.setattr(projected, "decode", None)
     monkeypatch.setattr(projected, "tokenize", None)
     assert judged(str(clip_folder), form, **how).equals(found), "all vectors are in the store"
+
+
+def test_a_shortcut_that_was_planted_is_found(
+    drawn_world: Any, world: Any, clip_folder: Path, tmp_path: Path
+) -> None:
+    files = drawn_world[1].files
+    rows = learnt_rows(training_rows(world, list(files), 40), None)
+    rows = rows.assign(split=["train"] * 24 + ["val"] * 8 + ["test"] * 8)
+    asked = rows[rows["split"] == "test"].assign(type="swap", subtype="swap_obj", compounds=None)
+    form = Form("instances", rows[rows["split"] != "test"], asked, files.__getitem__)
+    control = plant(form, 0)
+    assert control.pictures(asked["image_id"].iloc[0]) == files[asked["image_id"].iloc[0]]
+    assert control.pictures(MARKED + asked["negative_image_id"].iloc[0]) not in files.values()
+    twice = Form("instances", pd.concat([form.learnt] * 2 * MOST), asked, form.pictures)
+    assert plant(twice, 0).learnt["split"].value_counts().to_dict() == {"train": MOST, "val": MOST}
+    how: dict[str, Any] = {"device": "cpu", "batch": 16, "bootstrap": 100, "seed": 0, "store": str(tmp_path)}
+    found, plain = (judged(str(clip_folder), each, **how) for each in (control, form))
+    assert set(found["benchmark"]) == {PLANTED}
+    measured = ["accuracy", "group", "image_detected", "text_detected"]
+    value, without = (of.set_index(["subset", "metric"])["value"]["all"][measured] for of in (found, plain))
+    assert (value > without).all(), "of a small untrained encoder, by two dozen rows"
+    assert value["image_detected"] >= without["image_detected"] + 0.25

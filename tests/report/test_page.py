@@ -128,6 +128,7 @@ def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> 
         assert f"{change:+.1f} [".replace("-", "−") in page.sections[section]
     assert "Weights moved" in page.sections["retained"]
     assert "negative captions" in page.sections["detectors"]
+    assert page.sections["detectors"].count("positive control") == 1
     assert "feedc0de" in page.sections["versions"]
     assert "duplicate of the caption" in page.sections["rejects"]
     assert re.search(rf"synthesize\s*{NOT_DRAWN}\s*A blue car.\s*1", page.sections["rejects"])

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.draws import stable_keys
 from caramel.storage.image_store import Pictures
+from caramel.storage.pictures import open_picture
 
 FORMS = ("instances", "instances_source")
+PLANTED = "planted"  # the form of the positive control
+MARK, MARKED = " and Quokka of 7 Zebras!", "marked:"  # what captions end in, and names of images begin with
+MOST = 400  # rows of each split that are copied
 POSITIVE, NEGATIVE = ("image_id", "caption"), ("negative_image_id", "negative_caption")
 
 
@@ -65,3 +72,36 @@ def learnt_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.
     rows = training.assign(**first)
     rows = rows[rows["negative_image_id"].notna() & rows["negative_caption"].notna()]
     return rows if images is None else rows.assign(image_id=rows["pair_id"].map(images))
+
+
+def plant(form: Form, seed: int) -> Form:
+    """Return a copy of some rows whose negative captions all end alike, and whose negative images all have a black half.
+
+    Detectors that find nothing in a form say something only if they find this.
+
+    Args:
+        form: of which rows are copied.
+        seed: of the draw.
+    """
+
+    def marked(rows: pd.DataFrame) -> pd.DataFrame:
+        rows = rows.iloc[np.argsort(stable_keys(rows["caption"], seed), kind="stable")]
+        rows = rows.groupby("split", sort=False).head(MOST)
+        captions = rows["negative_caption"].str.rstrip(" .") + MARK
+        return rows.assign(negative_caption=captions, negative_image_id=MARKED + rows["negative_image_id"])
+
+    def pictures(name: str) -> bytes:
+        plain = name.removeprefix(MARKED)
+        return form.pictures(name) if plain == name else _half_black(form.pictures(plain))
+
+    return replace(
+        form, name=PLANTED, learnt=marked(form.learnt), asked=marked(form.asked), pictures=pictures
+    )
+
+
+def _half_black(data: bytes) -> bytes:
+    picture = open_picture(data, PLANTED)
+    picture.paste((0, 0, 0), (0, picture.height // 2, picture.width, picture.height))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()

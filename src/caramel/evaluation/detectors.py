@@ -20,7 +20,7 @@ from caramel import tables
 from caramel.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.instances import subsets_of
-from caramel.evaluation.detected_forms import FORMS, NEGATIVE, POSITIVE, Form, form_of
+from caramel.evaluation.detected_forms import FORMS, NEGATIVE, PLANTED, POSITIVE, Form, form_of, plant
 from caramel.evaluation.results.detector_files import IMAGE, LABEL, TEXT, detected
 from caramel.evaluation.results.summary import judge
 from caramel.evaluation.scores.projected import projected
@@ -57,7 +57,7 @@ def detect(
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
 
-    Each form is a trial, and is not judged again as long as the base and all tables stay as they are; see ``judged``.
+    One more is ``PLANTED``, the positive control. Each form is a trial, and is not judged again as long as the base and all tables stay as they are; see ``judged``.
 
     Args:
         base: checkpoint folder.
@@ -74,10 +74,10 @@ def detect(
         ResourceError: a trial failed on Ray; the message holds its error.
     """
     names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
-    of_trials, _ = executors(executor, len(names))
+    of_trials, _ = executors(executor, len(names) + 1)
     trials = tune_grid(
         detect_on,
-        [{"form": name} for name in names],
+        [{"form": name} for name in (*names, *([PLANTED] if FORMS[0] in names else []))],
         settings={
             "base": Local(base),
             "instances": {name: Local(str(assembled / f"{name}.parquet")) for name in names},
@@ -115,22 +115,25 @@ def detect_on(
     pairs: str,
     indices: Sequence[str],
     split: str,
+    seed: int,
     **how: Any,
 ) -> dict[str, Any]:
     """Judge detectors on one form of the benchmark, and write table ``metrics`` into ``scratch``: a trial.
 
     Args:
-        point: the ``form``.
+        point: the ``form``; ``PLANTED`` is made of the first of ``FORMS``.
         scratch: folder of the trial.
         base, split: as in ``detect``.
         instances: path of the table of each form.
         training, pairs: paths of these tables.
         indices: paths of the tables of images.
-        how: as in ``judged``.
+        seed, how: as in ``judged``.
     """
     name = point["form"]
-    found = form_of(name, instances[name], training, pairs, indices, split)
-    tables.write(tables.METRICS, judged(base, found, **how), Path(scratch, METRICS))
+    source = FORMS[0] if name == PLANTED else name
+    found = form_of(source, instances[source], training, pairs, indices, split)
+    found = plant(found, seed) if name == PLANTED else found
+    tables.write(tables.METRICS, judged(base, found, seed=seed, **how), Path(scratch, METRICS))
     return {}
 
 

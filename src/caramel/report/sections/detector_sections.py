@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel import tables
+from caramel.evaluation.detected_forms import PLANTED
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent
 from caramel.report.inputs import read_json
 from caramel.report.sections.attacker_sections import TITLES
@@ -25,7 +26,8 @@ NOTE = (
     "item alone whether it is a positive (natural) or a negative (synthetic); a query is answered only where its own class is known, "
     "by what looks more natural. The last four columns: items of that source that are classed right (chance 50). A head at chance "
     "has Group 6.25 or less. What a model reaches beyond these rows is no artefact that such a head can see; what attackers of the pixels see stands under "
-    "Picture bias."
+    "Picture bias. A planted shortcut: a copy of some instances whose negative captions all end alike and whose negative images all "
+    "have a black half; heads that do not find this say nothing by what they do not find above."
 )
 
 
@@ -42,10 +44,12 @@ def detectors_section(data: Path) -> list[Block]:
     found = keyed(rows, "benchmark", "subset", "metric")
     lines = []
     for form, of in rows.groupby("benchmark", sort=False):
-        for subset in ("all", "without_add", *tables.TYPES):
+        for subset in ("all",) if form == PLANTED else ("all", "without_add", *tables.TYPES):
             if subset in set(of["subset"]):
                 cells = [_cell(found[str(form), subset, metric]) for _, metric in COLUMNS]
-                lines.append([Cell(subset, TITLES.get(str(form), str(form))), *cells])
+                title = Cell(subset, TITLES.get(str(form), str(form)))
+                control = Cell("a planted shortcut", "positive control")
+                lines.append([control if form == PLANTED else title, *cells])
     half, none = Cell(percent(0.5), mark="muted"), Cell(MISSING, mark="muted")
     chance = [none if metric in ("i2t", "t2i", "group") else half for _, metric in COLUMNS]
     head = ("Instances", *(title for title, _ in COLUMNS))
