@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -170,7 +171,7 @@ def release(out: Path, seed: int) -> None:
 
     rejects: list[object] = []
     data = out / "data"
-    made = {"seed": seed, "reject": rejects.append}
+    made: dict[str, Any] = {"seed": seed, "reject": rejects.append}
     print(systematicity.make(regions, words, seen, data / "crepe_systematicity", name="world", **made))
     rules = CropRules(area=0)
     every = range(4, 13)

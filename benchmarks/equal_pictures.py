@@ -38,7 +38,8 @@ def noise(rng: np.random.Generator) -> Pixels:
     white = np.fft.fft2(rng.standard_normal((4, SIDE, SIDE)))
     layers = np.fft.ifft2(white / _FREQUENCY ** rng.uniform(0.8, 1.6)).real
     layers = (layers - layers.mean((1, 2), keepdims=True)) / layers.std((1, 2), keepdims=True)
-    return np.clip(120 + 50 * (layers[:1] + 0.3 * layers[1:]), 0, 255).astype(np.uint8).transpose(1, 2, 0)
+    found: Pixels = np.clip(120 + 50 * (layers[:1] + 0.3 * layers[1:]), 0, 255).astype(np.uint8)
+    return found.transpose(1, 2, 0)
 
 
 def discs(rng: np.random.Generator) -> Pixels:

@@ -81,7 +81,7 @@ class Watch:
         """Watch the opened model for the block's time."""
         from caramel.models.families.specs import open_model
 
-        encoder = open_model(spec, device, precision)
+        encoder: Any = open_model(spec, device, precision)
         encoder._embed_pixels = self._timed(encoder._embed_pixels, "images")
         encoder._embed_tokens = self._timed(encoder._embed_tokens, "texts")
         try:
@@ -131,11 +131,13 @@ def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
 
     from caramel.models.families.specs import open_model
 
-    clip = open_model(spec, "cpu", "fp32")._clip
+    model: Any = open_model(spec, "cpu", "fp32")
+    clip = model._clip
+    rows: list[Any] = [*task.rows.itertuples()]
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (clip.mean, clip.std))
     hits = []
     start = time.perf_counter()
-    for row in task.rows.itertuples():
+    for row in rows:
         with torch.inference_mode():
             picture = Image.open(io.BytesIO(Path(task.images[row.image].path).read_bytes())).convert("RGB")
             pixels = torch.from_numpy(np.array(clip.to_pixels(picture))).permute(2, 0, 1) / 255

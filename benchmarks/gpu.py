@@ -32,10 +32,9 @@ import pandas as pd
 import torch
 from evaluation import checkpoint, draw, fast
 
-from caramel.benchmarks.image_files import ImageFile
 from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation.scores import encoding
-from caramel.kinds.benchmark import Comparisons
+from caramel.kinds.benchmark import Comparisons, ImageFile
 from caramel.models.clip import encoder
 from caramel.models.clip.checkpoints import Clip, load_checkpoint
 from caramel.running.quiet import be_quiet
@@ -113,7 +112,8 @@ class Held:
         self._pictures = pictures
 
     def __getitem__(self, rows: Any) -> npt.NDArray[np.uint8]:
-        return self._pictures[rows]
+        found: npt.NDArray[np.uint8] = self._pictures[rows]
+        return found
 
     def drawn(self, rows: Any, seed: int, step: int) -> npt.NDArray[np.uint8]:
         """Return pictures for a step."""
@@ -124,7 +124,8 @@ def examples(clip: Clip, words: tuple[int, int]) -> Examples:
     """Return random pictures with captions, in memory."""
     pictures = np.random.default_rng(0).integers(0, 256, (POOL, 3, SIZE, SIZE), dtype=np.uint8)
     texts, rows = tokenized(clip.tokenize, captions(POOL, 1, words)), np.arange(POOL)
-    return Examples(INFONCE, rows.astype(object), Held(pictures), rows, texts)
+    held: Any = Held(pictures)
+    return Examples(INFONCE, rows.astype(object), held, rows, texts)
 
 
 def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def settings(batch: int, steps: int, scratch: Path, **changes: Any) -> dict[str,
 def ours(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     """Return the time of all but one steps of ``contrastive.fit``; what it writes at the end is not counted."""
     times: list[float] = []
-    rows_of = contrastive.rows_of
+    rows_of = contrastive.rows_of  # type: ignore[attr-defined]
 
     def noted(*args: Any) -> Any:
         times.append(time.perf_counter())
@@ -298,7 +299,7 @@ def trained(spec: str, rows: Examples, kill_at: int | None, **how: Any) -> str:
     """Return the hash of what is trained; killed at a step and resumed, where one is given."""
     folder = spec.partition("open_clip:")[2]
     if kill_at is not None:
-        rows_of = contrastive.rows_of
+        rows_of = contrastive.rows_of  # type: ignore[attr-defined]
 
         def killed(*args: Any) -> Any:
             if args[-1] == kill_at:

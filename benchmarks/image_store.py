@@ -126,7 +126,8 @@ def measured(layout: str, folder: Path, numbers: Sequence[int]) -> tuple[float, 
 )
 def main(images: int, reads: int, work: Path | None) -> None:
     """Print how many images a second are written and read, and the memory that it takes."""
-    rng, rows, pictures = np.random.default_rng(1), [], drawn()
+    rng, pictures = np.random.default_rng(1), drawn()
+    rows: list[tuple[str, str, int, float, float, float | None]] = []
     with tempfile.TemporaryDirectory(dir=work) as made:
         for layout, (write, _) in LAYOUTS.items():
             folder = Path(made, layout)

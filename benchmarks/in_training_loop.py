@@ -18,7 +18,6 @@ from typing import Any
 import click
 import numpy as np
 import open_clip
-import pandas as pd
 import torch
 from PIL import Image
 
@@ -108,7 +107,7 @@ def main(steps: int, every: int, pairs: int) -> None:
     last = found[-1].metrics.set_index("subset")[["value", "ci_low", "ci_high", "n", "ties"]]
     click.echo(f"\n{last.round(3).to_string()}\n")
     rows = caramel.compare(found[-1].similarities, found[0].similarities)
-    overall: pd.Series[Any] = rows.set_index("subset").loc["all"]
+    overall: Any = rows.set_index("subset").loc["all"]
     click.echo(
         f"step {steps} less step 0: {100 * overall['difference']:+.1f} points "
         f"[{100 * overall['ci_low']:.1f}, {100 * overall['ci_high']:.1f}], p {overall['p_holm']:.4f}"

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import click
 import numpy as np
@@ -212,10 +213,11 @@ def _scores(rng: np.random.Generator, clusters: Clusters, parts: Clusters, model
         "s_c1_i0": rng.normal(size=len(clusters)),
         "s_c2_i0": common + rng.normal(0.5, 1, size=len(clusters)),
     }
+    subsets: Any = [[f"part{p}"] for p in parts]
     rows = pd.DataFrame(columns).assign(
         instance_id=[f"i{n}" for n in range(len(clusters))],
         image_id=[f"image{c}" for c in clusters],
-        subsets=[[f"part{p}"] for p in parts],
+        subsets=subsets,
         model=model,
         benchmark="simulated",
     )

@@ -83,8 +83,9 @@ def processor() -> float:
     """Return the seconds of processor of this process and of its children, ended or not."""
     found = [psutil.Process(), *psutil.Process().children(recursive=True)]
     times = [member.cpu_times() for member in found]
-    ended = times[0].children_user + times[0].children_system
-    return ended + sum(t.user + t.system for t in times)
+    ended: float = times[0].children_user + times[0].children_system
+    running: float = sum(t.user + t.system for t in times)
+    return ended + running
 
 
 def memory() -> dict[str, float]:

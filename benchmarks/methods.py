@@ -113,7 +113,7 @@ def cost() -> list[list[str]]:
                 began = time.process_time()
             loss = objective.loss(take(clip, examples, rows_of(examples, CAPTIONS, 0, step), 0, step))
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             objective.after_step()
         rows.append([name, f"{(time.process_time() - began) / STEPS:.3f}"])

@@ -44,7 +44,7 @@ def random_scores(pairs: int) -> npt.NDArray[np.float64]:
 def random_gaps(pairs: int) -> Ints:
     """Return gaps of pairs under two scorers in units of 1e-6; one of a hundred is zero. (n, 2)."""
     positive, negative = random_scores(pairs)
-    gaps = np.rint((positive - negative) * UNIT).astype(np.int64)
+    gaps: Ints = np.rint((positive - negative) * UNIT).astype(np.int64)
     gaps[np.random.default_rng(SEED + 1).random(gaps.shape) < 0.01] = 0
     return gaps
 

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import click
+import pandas as pd
 from image_store import drawn, files, write_store
 
 from caramel import tables
@@ -48,8 +49,14 @@ def make(root: Path, images: int) -> None:
         (f"t{n}", names[2 * n], f"A {n}.", None, [f"Not {n}."], [names[2 * n + 1]], ["swap_obj"], "train")
         for n in range(tested, images // 2)
     ]
-    tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, instances), data / "instances.parquet")
-    tables.write(tables.TRAINING, tables.frame(tables.TRAINING, training), data / "training.parquet")
+    tables.write(
+        tables.INSTANCES,
+        pd.DataFrame(instances, columns=[*tables.INSTANCES.columns]),
+        data / "instances.parquet",
+    )
+    tables.write(
+        tables.TRAINING, pd.DataFrame(training, columns=[*tables.TRAINING.columns]), data / "training.parquet"
+    )
     outs = [{"path": "data/assemble", "md5": dvc_hash(data)}]
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")

@@ -19,8 +19,10 @@ import signal
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -85,7 +87,7 @@ def ask(port: int, number: int, workers: int, store: Path, pipe: Connection) -> 
     model = ChatWriter(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
     peaks: list[float] = []
 
-    def scripts() -> object:
+    def scripts() -> Iterator[Any]:
         for i in range(number):
             if i == number // 10:
                 peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

@@ -252,9 +252,10 @@ def lora(
     click.echo(table(rows, ["variant", "trained"], base))
     click.echo("\nLoRA less full, seed by seed:\n")
     for (variant,), group in groups(rows, ["variant"]).items():
-        low, full = ([row for row in group if row["trained"] == way] for way in ("LoRA", "full"))
+        by_lora, by_all = ([row for row in group if row["trained"] == way] for way in ("LoRA", "full"))
         apart = [
-            f"{MEASURES[m]} {told(change([r[m] for r in low], [r[m] for r in full], m))}" for m in MEASURES
+            f"{MEASURES[m]} {told(change([r[m] for r in by_lora], [r[m] for r in by_all], m))}"
+            for m in MEASURES
         ]
         click.echo(f"{variant}: {', '.join(apart)}")
 

@@ -104,7 +104,8 @@ def prepare(plan: Plan, model: str, words: tuple[int, int]) -> None:
 def order(plan: Plan) -> list[list[int]]:
     """Return the rows of each step as open_clip's program draws them."""
     torch.manual_seed(SEED)
-    batches = torch.utils.data.DataLoader(range(plan.rows), plan.batch, shuffle=True, drop_last=True)  # type: ignore[arg-type]
+    rows: Any = range(plan.rows)
+    batches: Any = torch.utils.data.DataLoader(rows, plan.batch, shuffle=True, drop_last=True)
     return [rows.tolist() for rows in batches]
 
 
@@ -210,7 +211,7 @@ def _ours(plan: Plan, held: bool, answer: Callable[[object], None]) -> None:
     with (
         tempfile.TemporaryDirectory() as scratch,
         mock.patch.object(contrastive, "rows_of", lambda *args: np.array(steps[args[-1]])),
-        mock.patch.object(contrastive, "train", watched(contrastive.train, clock, losses)),
+        mock.patch.object(contrastive, "train", watched(contrastive.train, clock, losses)),  # type: ignore[attr-defined]
     ):
         contrastive.fit(
             clip, examples, [], seed=SEED, steps=plan.steps, batch=plan.batch, lr=LR, warmup=WARMUP, weight_decay=DECAY,

@@ -59,7 +59,8 @@ def world() -> tuple[pd.DataFrame, dict[str, bytes]]:
     lists = written.negatives.groupby("pair_id")[[*columns]].agg(list).rename(columns=columns)
     rows = source.pairs[source.pairs["split"] == "train"].merge(lists, on="pair_id")
     rows = rows.merge(written.paraphrases, on="pair_id", how="left")
-    return rows.assign(negative_image_ids=[[None] * len(found) for found in rows["subtypes"]]), images
+    none: Any = [[None] * len(found) for found in rows["subtypes"]]
+    return rows.assign(negative_image_ids=none), images
 
 
 def untrained(texts: list[str], folder: Path) -> Clip:
@@ -112,7 +113,12 @@ def picture(losses: Mapping[str, np.ndarray], steps: np.ndarray, killed: int, pa
     """Draw the curves, and below them their differences from the first."""
     figure = Figure(figsize=(7, 5.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
-    styles = [{"lw": 5, "alpha": 0.35}, {"lw": 1, "color": "grey"}, {"lw": 2}, {"lw": 1.2, "ls": "--"}]
+    styles: list[dict[str, Any]] = [
+        {"lw": 5, "alpha": 0.35},
+        {"lw": 1, "color": "grey"},
+        {"lw": 2},
+        {"lw": 1.2, "ls": "--"},
+    ]
     first = next(iter(losses.values()))
     for (name, values), style in zip(losses.items(), styles, strict=True):
         above.plot(steps, values, label=name, **style)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import click
 import pandas as pd
@@ -29,7 +30,7 @@ from caramel.sources.world.sampling import sample_pairs
 from caramel.training.small_writer import train_writer
 
 ROOT = Path(__file__).parents[1]
-PARTS = ("negatives", "paraphrases")
+PARTS: tuple[Literal["negatives", "paraphrases"], ...] = ("negatives", "paraphrases")
 SCORERS = ("length", "words", "ngram", "probe", "shrunk_probe", "edit_probe")
 
 
