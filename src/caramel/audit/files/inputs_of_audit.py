@@ -6,7 +6,7 @@ is, is seen from the names of its files; see ``formats``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ import pandas as pd
 
 from caramel import tables
 from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
-from caramel.audit.files.named_columns import MEANS, SUFFIXES, completed, filled, read_named
+from caramel.audit.files.named_columns import MEANS, SUFFIXES, completed, read_named
+from caramel.audit.files.task_rows import Found, as_objects, find_files, rows_of_task
 from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import DataError, shown
-from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Task
+from caramel.kinds.benchmark import ImageFile
 from caramel.registry import BENCHMARKS
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.storage.fields import brief
@@ -39,10 +40,6 @@ COLUMNS = (
     "negative_image",
 )
 NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
-PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
-MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
-# Benchmarks whose subsets are a type and its subtypes; the subsets of others divide all rows in one way.
-NESTED = ("bivlc", "valse", "vl_checklist", "crepe_productivity")
 
 
 @dataclass(frozen=True)
@@ -52,9 +49,8 @@ class AuditRows:
     Attributes:
         rows: ``COLUMNS``, and ``split`` where the data set has splits. pair_id: unique; image_id: name of the
             positive image; type, subtype: as the data set names them, ``all`` where it does not, ``other`` of rows that
-            have none beside others; caption,
-            negative_caption: text, which may be empty; caption2: text or None; image, negative_image: keys of
-            ``images``, None where the data set has no such image or it is not at hand.
+            have none beside others; caption, negative_caption: text, which may be empty; caption2: text or None; image,
+            negative_image: keys of ``images``, None where the data set has no such image or it is not at hand.
         format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
         images: the images that are at hand; ``image_files.encoded`` reads them.
         notes: what of the data set is not looked at, a line each.
@@ -94,7 +90,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
             rows, files = READERS[found](path, folder)
         else:
             task = BENCHMARKS[found].read(path, folder)
-            rows, files = _benchmark_rows(found, task, repr(str(path)))
+            rows, files = rows_of_task(found, task, repr(str(path)))
             notes = (rejects_text(rejects, found),) if (rejects := rejects_of(task)) else ()
     elif path.suffix == ".json" and path.stem in SUBTYPES:
         found = SUGARCREPE
@@ -135,18 +131,15 @@ def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
     return AuditRows(_checked(located, FRAME), NAMED, files, notes)
 
 
-Found = tuple[pd.DataFrame, dict[str, ImageFile]]
-
-
 def _sugarcrepe(path: Path, images: Path) -> Found:
     """Return the rows of SugarCrepe's or SugarCrepe++'s files."""
     rows = read_captions(path)
     names = list(dict.fromkeys(rows["image_id"]))
     paths = dict(zip(names, map(str, locate_images(images, names, FOLDERS)), strict=True))
-    files = _at_hand(map(ImageFile, paths.values()))
+    files = find_files(map(ImageFile, paths.values()))
     image = [paths[name] if paths[name] in files else None for name in rows["image_id"]]
     return rows.assign(
-        type=rows["subtype"].str.partition("_")[0], image=_objects(image), negative_image=None
+        type=rows["subtype"].str.partition("_")[0], image=as_objects(image), negative_image=None
     ), files
 
 
@@ -157,7 +150,7 @@ def _instances(path: Path, images: Path) -> Found:
     ids = tables.read(tables.IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
     files = {name: ImageFile(str(store), name=name) for name in ids}
     places = {
-        column: _objects([str(files[name]) if name in files else None for name in rows[of]])
+        column: as_objects([str(files[name]) if name in files else None for name in rows[of]])
         for column, of in (("image", "image_id"), ("negative_image", "negative_image_id"))
     }
     return rows.assign(pair_id=rows["instance_id"], **places), {str(file): file for file in files.values()}
@@ -182,7 +175,7 @@ def _tables(path: Path, images: Path) -> Found:
     if second.is_file():
         found = tables.read(tables.PARAPHRASES, second)
         known = dict(zip(found["pair_id"], found["caption2"], strict=True))
-    caption2 = _objects([known.get(name) for name in rows["pair_id"]])
+    caption2 = as_objects([known.get(name) for name in rows["pair_id"]])
     return rows.assign(pair_id=rows["negative_id"], caption2=caption2, image=None, negative_image=None), {}
 
 
@@ -197,12 +190,12 @@ def _located(rows: pd.DataFrame, images: Path) -> Found:
         column: [ImageFile(str(images / name)) if isinstance(name, str) else name for name in rows[column]]
         for column in ("image", "negative_image")
     }
-    files = _at_hand(
+    files = find_files(
         dict.fromkeys(file for column in columns.values() for file in column if file is not None)
     )
     for column, of_rows in columns.items():
         keys = [None if file is None else str(file) for file in of_rows]
-        rows[column] = _objects([key if key in files else None for key in keys])
+        rows[column] = as_objects([key if key in files else None for key in keys])
     return rows, files
 
 
@@ -227,78 +220,6 @@ def _note_images(
     return (
         f"{both} of {len(rows)} rows of {where} have both an image and a negative image in {str(images)!r}: {what}.",
     )
-
-
-def _benchmark_rows(name: str, task: Task, where: str) -> Found:
-    """Return the rows of a registered benchmark."""
-    files = _at_hand(task.images)
-    rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
-    if rows is None:
-        raise DataError(
-            f"{where} is the benchmark {name}, whose captions have no hard negatives: its texts cannot be "
-            f"solved blind, and there is nothing to audit."
-        )
-    keys = [str(image) for image in task.images]
-    for column in ("image", "negative_image"):
-        rows[column] = _objects([keys[i] if i != ABSENT and keys[i] in files else None for i in rows[column]])
-    labels = [_label(name, subsets) for subsets in rows["subsets"]]
-    return rows.assign(
-        type=filled([kind for kind, _ in labels]), subtype=filled([subtype for _, subtype in labels])
-    ), files
-
-
-def _label(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:
-    """Return type and subtype of a row of a benchmark, None where it has none."""
-    if not subsets:
-        return None, None
-    if name == "crepe_systematicity":  # training data, split, type: the first two say nothing of the texts
-        return (subsets[0].rpartition("/")[2],) * 2
-    return (subsets[0], subsets[min(1, len(subsets) - 1)]) if name in NESTED else (None, subsets[0])
-
-
-def _compared(task: Comparisons) -> pd.DataFrame | None:
-    """Return a row per instance, None if there is no negative caption."""
-    rows = task.rows[task.rows["negative_caption"].notna()]
-    return rows.rename(columns={"instance_id": "pair_id"}).reset_index(drop=True) if len(rows) else None
-
-
-def _candidates(task: Rankings) -> pd.DataFrame | None:
-    """Return a row per image and false caption, None if the candidates are no hard negatives.
-
-    Hard negatives are texts, few, and of one query alone.
-    """
-    rows = task.rows[task.rows["direction"] == "i2t"]
-    most = max((len(task.pools[place]) for place in rows["pool"]), default=0)
-    if most < 2 or most > MOST_CANDIDATES or rows["pool"].duplicated().any():
-        return None
-    seen: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
-    found = []
-    columns = (
-        rows[name].tolist() for name in ("instance_id", "image_id", "subsets", "query", "pool", "true")
-    )
-    for name, image_id, subsets, query, pool, true in zip(*columns, strict=True):
-        caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ""
-        false = [task.texts[place][0] for place in task.pools[pool].tolist() if place not in true]
-        for number, negative in enumerate(false):
-            if seen.setdefault((query, caption, negative), subset) == subset:
-                pair = f"{name}-{number}", image_id, subsets, caption, negative, query
-                found.append(dict(zip(PAIR, pair, strict=True)))
-    return pd.DataFrame(found).assign(caption2=None, negative_image=ABSENT)
-
-
-def _at_hand(images: Any) -> dict[str, ImageFile]:
-    """Return the images whose files are there, by their names."""
-    there: dict[str, bool] = {}
-    found = {}
-    for image in images:
-        if there.setdefault(image.path, Path(image.path).is_file()):
-            found[str(image)] = image
-    return found
-
-
-def _objects(values: Sequence[str | None]) -> pd.Series[Any]:
-    """Return the values as they are: columns of type str would turn None into NaN."""
-    return pd.Series(values, dtype=object)
 
 
 def _checked(rows: pd.DataFrame, where: str) -> pd.DataFrame:

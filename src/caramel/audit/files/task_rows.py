@@ -1,0 +1,93 @@
+"""A registered benchmark's task as rows of an audit: a caption and one hard negative each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.audit.files.named_columns import filled
+from caramel.errors import DataError
+from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Task
+
+PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
+MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives
+# Benchmarks whose subsets are a type and its subtypes; the subsets of others divide all rows in one way.
+NESTED = ("bivlc", "valse", "vl_checklist", "crepe_productivity")
+Found = tuple[pd.DataFrame, dict[str, ImageFile]]  # rows, and the images that are at hand by name
+
+
+def rows_of_task(name: str, task: Task, where: str) -> Found:
+    """Return the rows of a registered benchmark."""
+    files = find_files(task.images)
+    rows = _compared(task) if isinstance(task, Comparisons) else _candidates(task)
+    if rows is None:
+        raise DataError(
+            f"{where} is the benchmark {name}, whose captions have no hard negatives: its texts cannot be "
+            f"solved blind, and there is nothing to audit."
+        )
+    keys = [str(image) for image in task.images]
+    for column in ("image", "negative_image"):
+        rows[column] = as_objects(
+            [keys[i] if i != ABSENT and keys[i] in files else None for i in rows[column]]
+        )
+    labels = [_label(name, subsets) for subsets in rows["subsets"]]
+    return rows.assign(
+        type=filled([kind for kind, _ in labels]), subtype=filled([subtype for _, subtype in labels])
+    ), files
+
+
+def _label(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:
+    """Return type and subtype of a row of a benchmark, None where it has none."""
+    if not subsets:
+        return None, None
+    if name == "crepe_systematicity":  # training data, split, type: the first two say nothing of the texts
+        return (subsets[0].rpartition("/")[2],) * 2
+    return (subsets[0], subsets[min(1, len(subsets) - 1)]) if name in NESTED else (None, subsets[0])
+
+
+def _compared(task: Comparisons) -> pd.DataFrame | None:
+    """Return a row per instance, None if there is no negative caption."""
+    rows = task.rows[task.rows["negative_caption"].notna()]
+    return rows.rename(columns={"instance_id": "pair_id"}).reset_index(drop=True) if len(rows) else None
+
+
+def _candidates(task: Rankings) -> pd.DataFrame | None:
+    """Return a row per image and false caption, None if the candidates are no hard negatives.
+
+    Hard negatives are texts, few, and of one query alone.
+    """
+    rows = task.rows[task.rows["direction"] == "i2t"]
+    most = max((len(task.pools[place]) for place in rows["pool"]), default=0)
+    if most < 2 or most > MOST_CANDIDATES or rows["pool"].duplicated().any():
+        return None
+    seen: dict[tuple[int, str, str], str] = {}  # question -> subset that it stood in first
+    found = []
+    columns = (
+        rows[name].tolist() for name in ("instance_id", "image_id", "subsets", "query", "pool", "true")
+    )
+    for name, image_id, subsets, query, pool, true in zip(*columns, strict=True):
+        caption, subset = task.texts[true[0]][0], subsets[0] if subsets else ""
+        false = [task.texts[place][0] for place in task.pools[pool].tolist() if place not in true]
+        for number, negative in enumerate(false):
+            if seen.setdefault((query, caption, negative), subset) == subset:
+                pair = f"{name}-{number}", image_id, subsets, caption, negative, query
+                found.append(dict(zip(PAIR, pair, strict=True)))
+    return pd.DataFrame(found).assign(caption2=None, negative_image=ABSENT)
+
+
+def find_files(images: Any) -> dict[str, ImageFile]:
+    """Return the images whose files are there, by their names."""
+    there: dict[str, bool] = {}
+    found = {}
+    for image in images:
+        if there.setdefault(image.path, Path(image.path).is_file()):
+            found[str(image)] = image
+    return found
+
+
+def as_objects(values: Sequence[str | None]) -> pd.Series[Any]:
+    """Return the values as they are: columns of type str would turn None into NaN."""
+    return pd.Series(values, dtype=object)
