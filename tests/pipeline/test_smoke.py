@@ -129,7 +129,7 @@ def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(sm
     tuned = [f"finetune {m}" for m in models[1:]]
     forms = ("", " on instances_source", " on held_out_retrieval", " on world_classes")
     scored = [f"evaluate {m}{form}" for m in models for form in forms]
-    scored += ["retained", "detectors on instances", "detectors on instances_source"]
+    scored += ["retained", "detectors on instances", "detectors on instances_source", "detectors on planted"]
     assert names == sorted(["pretrain", "train_generator", *tuned, *scored])
     assert all(run.info.status == "FINISHED" for run in runs)
     assert all(run.inputs.dataset_inputs and run.data.params and run.data.metrics for run in runs)
