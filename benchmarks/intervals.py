@@ -190,7 +190,7 @@ def whole_comparisons(rng: np.random.Generator, trials: int) -> Result:
     benchmark = Benchmark(
         name="simulated",
         layout="",
-        read=lambda data, images: comparisons([], []),
+        reader=lambda data, images: comparisons([], []),
         metrics=("accuracy", "p2_vs_n", "itt"),
         confirmed="",
         macro=lambda name: name.startswith("part"),

@@ -2,8 +2,9 @@
 
 `python benchmarks/methods.py cost` needs only the stages before `finetune`, and times some steps of each method on one core.
 
-What each method reached on the instances that are not *add*, and what it kept; and its differences from the base and from
-plain in-batch training, on the same instances, with Holm's correction over all that are printed.
+What each method reached on the instances that are not *add*, and what it kept, with the change from the base and its 95 %
+interval over images and seeds; and its differences from the base and from plain in-batch training, on the same instances, with
+Holm's correction over all that are printed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pandas as pd
 import torch
 
 from caramel import tables
-from caramel.evaluation.results.retained import KEPT, changes
+from caramel.evaluation.results.retained import KEPT
 from caramel.evaluation.results.summary import BASE
 from caramel.models.clip.checkpoints import load_checkpoint
 from caramel.models.devices import resolve_precision
@@ -51,15 +52,15 @@ def reached() -> list[list[str]]:
     variants = pd.read_csv(DATA / "variants.csv").set_index(["variant", "subset", "metric"])
     kept = pd.read_csv(DATA / "retained.csv")
     of = kept.groupby(["variant", "measure"])["value"].agg(["mean", "std"])
-    change = changes(kept).set_index(["variant", "measure"])
+    change = kept.groupby(["variant", "measure"])[["change", "ci_low", "ci_high"]].first()
     titles = [KEPT[name].title if name in KEPT else "weights moved" for name in MEASURES]
     rows = [["model", *SCORED.values(), *titles]]
     for name in dict.fromkeys(variants.index.get_level_values("variant")):
         row = [name]
         row += [spread(*variants.loc[(name, SUBSET, metric), ["mean", "sd"]]) for metric in SCORED]
         for measure in MEASURES:
-            moved = change.loc[(name, measure), "mean"]
-            lost = "" if name == BASE or measure == "weights" else f" ({signed(moved)})"
+            moved, low, high = change.loc[(name, measure)]
+            lost = "" if np.isnan(moved) else f" ({signed(moved)} {interval(low, high, difference=True)})"
             row.append(spread(*of.loc[(name, measure)]) + lost)
         rows.append(row)
     return rows

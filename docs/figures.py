@@ -25,7 +25,7 @@ from typing import Any
 
 from caramel.config import Config, load
 from caramel.release.pin import locked_outs
-from caramel.report.blocks import MISSING, Block, NoteBlock, TableBlock, interval, percent, signed
+from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent, signed
 from caramel.report.sections import (
     attacker_sections,
     claim_parts,
@@ -55,12 +55,18 @@ BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TYPES = ("all", "replace", "swap", "only", "add")
 
 
+def format_cell(cell: Cell) -> str:
+    """Return a cell of the report as text, its smaller line behind it; one that the report marks is bold."""
+    text = f"**{cell.text}**" if cell.text and cell.mark not in ("", "muted") else cell.text
+    return " ".join(filter(None, (text, cell.note)))
+
+
 def format_table(table: TableBlock) -> str:
-    """Return a table of the report as Markdown, without its caption; the smaller line of a cell follows its text."""
-    rows = [[" ".join(filter(None, (cell.text, cell.note))) for cell in row] for row in table.rows]
+    """Return a table of the report as Markdown, without its caption; what is coloured there is bold."""
+    rows = [[format_cell(cell) for cell in row] for row in table.rows]
     lines = [list(table.head), ["---"] * len(table.head), *rows]
     text = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
-    return f"{text}\n\n{table.note}" if table.note else text
+    return f"{text}\n\n{table.note.replace('Coloured', 'Bold')}" if table.note else text
 
 
 def format_blocks(blocks: Sequence[Block]) -> str:
@@ -137,8 +143,10 @@ def made(config: Config) -> str:
         (line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")),
         platform.processor() or platform.machine(),
     )  # fmt: skip
+    commit = git_commit(ROOT)
+    changed = " with changed files" if commit.endswith("-dirty") else ""
     return (
-        f"Written by `make figures` at commit {git_commit(ROOT)[:12]} from a run of profile `{config.profile}` on "
+        f"Written by `make figures` at commit {commit[:12]}{changed} from a run of profile `{config.profile}` on "
         f"{os.cpu_count()} cores of {model}."
     )
 

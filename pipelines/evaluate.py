@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from caramel import tables
@@ -12,6 +11,7 @@ from caramel.evaluation.grid import evaluate_models
 from caramel.evaluation.logged import log_detectors, log_retained
 from caramel.evaluation.results.summary import overall
 from caramel.running.stages import run
+from caramel.storage.files import write_csv, write_json
 
 OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
 
@@ -36,12 +36,12 @@ def evaluate(config: Config) -> None:
         }
         for benchmark, rows in found.metrics.groupby("benchmark", sort=False)
     }
-    (OUT / "metrics.json").write_text(json.dumps(small, indent=2) + "\n", encoding="utf-8")
-    found.variants.to_csv(OUT / "variants.csv", index=False)
-    found.differences.to_csv(OUT / "differences.csv", index=False)
-    found.separability.to_csv(OUT / "separability.csv", index=False)
-    found.compounds.to_csv(OUT / "compounds.csv", index=False)
-    found.retained.to_csv(OUT / "retained.csv", index=False)
+    write_json(OUT / "metrics.json", small)
+    write_csv(OUT / "variants.csv", found.variants)
+    write_csv(OUT / "differences.csv", found.differences)
+    write_csv(OUT / "separability.csv", found.separability)
+    write_csv(OUT / "compounds.csv", found.compounds)
+    write_csv(OUT / "retained.csv", found.retained)
     log_retained(found.metrics, found.retained)
     detected = detect(
         "data/base",

@@ -1,6 +1,5 @@
 """Stage ``filter_images``: the best faithful candidate or none, and nothing ambiguous."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +11,7 @@ from caramel.images.filters import filter_images as choose
 from caramel.kinds.judge import Judge
 from caramel.registry import JUDGES
 from caramel.running.stages import run
+from caramel.storage.files import write_json
 from caramel.storage.image_store import Pictures, referred
 
 
@@ -64,7 +64,7 @@ def filter_images(config: Config) -> None:
     tables.write(tables.CHOICES, filtered.choices, out / "choices.parquet")
     tables.write(tables.IMAGES, referred(filtered.images, index.parent, out), out / "images.parquet")
     tables.write(tables.REJECTS, filtered.rejects, out / "rejects.parquet")
-    (out / "metrics.json").write_text(json.dumps(filtered.metrics, indent=2) + "\n")
+    write_json(out / "metrics.json", filtered.metrics)
 
 
 if __name__ == "__main__":

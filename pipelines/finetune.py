@@ -1,13 +1,12 @@
 """Stage ``finetune``: variants × seeds as a Ray Tune experiment, one MLflow run each."""
 
-import json
 from pathlib import Path
 
 from caramel.config import Config
 from caramel.models.devices import compute, gpus_of
 from caramel.running.stages import run
 from caramel.running.tracking_store import store_root
-from caramel.storage.files import empty_folder
+from caramel.storage.files import empty_folder, write_csv, write_json
 from caramel.training import finetune as library
 
 ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
@@ -38,10 +37,10 @@ def finetune(config: Config) -> None:
         root=store_root(),
         gpus=gpus_of(config.run.gpus.finetune, config.run.device),
     )
-    tuned.curves.to_csv(out / "curves.csv", index=False)
-    tuned.mixtures.to_csv(out / "mixtures.csv", index=False)
-    tuned.searched.to_csv(out / "searched.csv", index=False)
-    (out / "own.json").write_text(json.dumps(tuned.own, indent=1) + "\n", encoding="utf-8")
+    write_csv(out / "curves.csv", tuned.curves)
+    write_csv(out / "mixtures.csv", tuned.mixtures)
+    write_csv(out / "searched.csv", tuned.searched)
+    write_json(out / "own.json", tuned.own)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from caramel import tables
 from caramel.audit.image_attackers.image_scores import image_scores as attacked
 from caramel.config import Config
 from caramel.running.stages import run
+from caramel.storage.files import write_json
 from caramel.storage.image_store import Pictures
 
 INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
@@ -32,7 +32,7 @@ def image_scores(config: Config) -> None:
     )
     for name, scores in found.scores.items():
         tables.write(tables.SCORES, scores, OUT / f"{name.replace('instances', 'scores')}.parquet")
-    (OUT / "figures.json").write_text(json.dumps(found.figures, indent=2) + "\n", encoding="utf-8")
+    write_json(OUT / "figures.json", found.figures)
 
 
 if __name__ == "__main__":

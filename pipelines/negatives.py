@@ -14,6 +14,7 @@ from caramel.config import Config
 from caramel.kinds.writer import Part, Written
 from caramel.registry import WRITERS
 from caramel.running.stages import run
+from caramel.storage.files import write_csv
 
 FOLDER = "data/negatives"
 
@@ -46,7 +47,7 @@ def negatives(config: Config) -> None:
     if asked is not None and asked.replies is not None and asked.verdicts is not None:
         tables.write_parts(tables.REPLIES, asked.replies, f"{FOLDER}/replies.parquet", by="reply_id")
         tables.write(tables.VERDICTS, asked.verdicts, f"{FOLDER}/verdicts.parquet")
-        failures(asked.verdicts, asked.rejects).to_csv(f"{FOLDER}/failures.csv", index=False)
+        write_csv(Path(FOLDER, "failures.csv"), failures(asked.verdicts, asked.rejects))
         log_replies(Path(f"{FOLDER}/replies.parquet"))
         _write_noise(pairs, asked, asked.verdicts, config.scenes.further_objects)
 
@@ -59,8 +60,8 @@ def _write_noise(pairs: pd.DataFrame, asked: Written, verdicts: pd.DataFrame, fu
     kept = [*asked.negatives["negative_id"], *(asked.paraphrases["pair_id"] + ":paraphrase")]
     prompts = tables.read(tables.REPLIES, f"{FOLDER}/replies.parquet", ["prompt"])["prompt"]
     table = noise(rows, kept, asked.rejects["id"].tolist(), prompts)
-    table.to_csv(f"{FOLDER}/noise.csv", index=False)
-    checks(rows).to_csv(f"{FOLDER}/checks.csv", index=False)
+    write_csv(Path(FOLDER, "noise.csv"), table)
+    write_csv(Path(FOLDER, "checks.csv"), checks(rows))
 
 
 def _written(pairs: pd.DataFrame, backend: str, *, parts: list[Part], **settings: object) -> Written:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from caramel import tables
@@ -10,6 +9,7 @@ from caramel.blind.positive_control import compute_positive_control
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config import Config
 from caramel.running.stages import run
+from caramel.storage.files import write_json
 
 OUT = Path("data/scores")
 
@@ -20,7 +20,7 @@ def scores(config: Config) -> None:
     negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", SCORED)
     write_scores(pairs, negatives, OUT, **config.scores.model_dump())
     control = compute_positive_control(pairs, negatives, **config.scores.model_dump())
-    (OUT / "positive_control.json").write_text(json.dumps(control, indent=2) + "\n", encoding="utf-8")
+    write_json(OUT / "positive_control.json", control)
 
 
 if __name__ == "__main__":

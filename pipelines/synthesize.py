@@ -1,6 +1,5 @@
 """Stage ``synthesize``: candidate images of the negative captions, in resumable shards on Ray."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +8,7 @@ from caramel.config import Config
 from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
 from caramel.images.generation import synthesize as draw
 from caramel.running.stages import run
+from caramel.storage.files import write_json
 from caramel.storage.image_shards import ShardWriter
 
 
@@ -56,7 +56,7 @@ def synthesize(config: Config) -> None:
     tables.write(tables.CANDIDATES, candidates, out / "candidates.parquet")
     tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), out / "images.parquet")
     tables.write(tables.REJECTS, not_drawn(negatives, chosen), out / "rejects.parquet")
-    (out / "settings.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    write_json(out / "settings.json", settings)
 
 
 if __name__ == "__main__":

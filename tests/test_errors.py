@@ -35,6 +35,8 @@ def test_signs_that_a_terminal_obeys_become_escapes(text: str, expected: str) ->
             "http://h/x?token=abc&page=2&API_KEY=d; s3://b/k?X-Amz-Signature=9f#a",
             "http://h/x?token=…&page=2&API_KEY=… s3://b/k?X-Amz-Signature=…#a",
         ),
+        ("http://me:pa/ss@host/x and pg+x://me:p/@h", "http://host/x and pg+x://h"),
+        ("http://host:8000/x@v1, http://host/x:y@v1", "http://host:8000/x@v1, http://host/x:y@v1"),
         ("https://host/a@b, /mnt/a@b, git@host:me/x.git", "https://host/a@b, /mnt/a@b, git@host:me/x.git"),
     ],
 )

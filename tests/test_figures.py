@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from scripts import load_script
 
+from caramel.profile import read_profile
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
 
 ROOT = Path(__file__).parents[1]
-# A figure of a result: a number with decimals, or one before a per cent sign.
-FIGURE = re.compile(r"\d+\.\d+(?![\w.])|\d+ ?%")
+# A figure of a result: a number with decimals, one before a per cent sign, or a count of a whole ("two of 47").
+FIGURE = re.compile(r"\d+\.\d+(?![\w.])|\d+ ?%|\bof \d+\b")
+# What calls a comparison confirmatory whatever the plan says.
+REGISTERED = re.compile(r"named beforehand|pre-?registered|named in advance")
 
 
 def load_tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("figures_of_docs", ROOT / "docs" / "figures.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script(ROOT / "docs" / "figures.py", "figures_of_docs")
 
 
 tool = load_tool()
@@ -50,6 +46,16 @@ def test_the_pages_hold_the_figures_that_the_command_wrote(page: str, kept: dict
     text = (ROOT / page).read_text(encoding="utf-8")
     assert tool.BLOCK.search(text)
     assert tool.fill(text, kept["blocks"]) == text
+
+
+def test_figures_of_changed_files_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, config = read_profile("default", {}, ROOT)
+    for commit, said in (
+        (f"{'ab' * 20}-dirty", "abababababab with changed files from"),
+        ("ab" * 20, "abababababab from"),
+    ):
+        monkeypatch.setattr(tool, "git_commit", lambda root, commit=commit: commit)
+        assert said in tool.made(config)
 
 
 def test_an_edited_figure_is_seen(kept: dict[str, Any]) -> None:
@@ -79,6 +85,23 @@ def test_no_figure_of_a_run_stands_outside_of_the_blocks() -> None:
     planted = shows.replace("The world is small", "Images raise Group by 3.8 points. The world is small")
     assert len(figures_by_hand(planted)) == 1
     assert len(figures_by_hand("Text alone tells 49 % of it.")) == 1
+    assert len(figures_by_hand("Of the others two of 47 outlive the correction.")) == 1
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.stem
+)
+def test_no_page_calls_the_claim_confirmatory_whatever_its_plan_says(page: Path) -> None:
+    assert REGISTERED.findall(page.read_text(encoding="utf-8")) == []
+
+
+def test_negative_texts_are_said_to_bring_nothing_only_beside_the_settings_that_were_tried() -> None:
+    for page in ("results.md", "methods.md"):
+        text = " ".join((ROOT / "docs" / page).read_text(encoding="utf-8").split())
+        said = re.search(r"bring nothing", text)
+        assert said is not None
+        assert "one learning rate" in text[max(said.start() - 300, 0) : said.end() + 300]
+        assert "says nothing about other settings" in text[said.start() : said.end() + 400]
 
 
 def test_a_block_that_nothing_makes_is_an_error() -> None:
@@ -90,4 +113,8 @@ def test_a_table_of_the_report_is_markdown_with_the_smaller_line_of_a_cell_behin
     table = TableBlock("T", ("Model", "Group"), [[Cell("a|b"), Cell("50.0", "[40, 60]")]], note="Per cent.")
     wanted = "| Model | Group |\n| --- | --- |\n| a\\|b | 50.0 [40, 60] |\n\nPer cent."
     assert tool.format_table(table) == wanted
+    marked = TableBlock(
+        "T", ("A",), [[Cell("1.0", "[0, 2]", "up")], [Cell("2.0", mark="muted")]], note="Coloured: shown."
+    )
+    assert tool.format_table(marked) == "| A |\n| --- |\n| **1.0** [0, 2] |\n| 2.0 |\n\nBold: shown."
     assert tool.format_blocks([NoteBlock("A note."), table]) == f"A note.\n\n**T**\n\n{wanted}"

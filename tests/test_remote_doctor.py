@@ -20,8 +20,9 @@ from tracking_servers import free_port
 
 from caramel.doctor.findings import FAIL, OK, WARN
 from caramel.release.pin import dvc_hash
-from caramel.remote_doctor import examine_remotes, mend_remotes
+from caramel.remote_doctor import examine_remotes, mend_remotes, unlike
 from caramel.running import dvc_remote
+from caramel.running.dvc_remote import cache
 
 FILES = 240  # of an output: enough for a push to be killed between two of them
 STAGES = """
@@ -260,3 +261,14 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
     assert "not what their names say" in [*examine_remotes(root)][-1].text
     assert list(mend_remotes(root)) == ["remote store: 1 objects were sent"]
     assert [f.state for f in examine_remotes(root)] == [OK, OK, OK]
+
+
+def test_a_store_that_encrypts_with_keys_of_its_own_tells_no_md5_and_none_counts(tmp_path: Path) -> None:
+    wanted, mine = {"0" * 32: "data/a", "1" * 32: "data/b"}, cache(tmp_path)
+
+    def there(*tags: str) -> dict[str, dict[str, Any]]:
+        return {oid: {"ETag": tag, "size": 1} for oid, tag in zip(wanted, tags, strict=True)}
+
+    assert unlike(wanted, there(f'"{"2" * 32}"', f'"{"3" * 32}"'), mine) == []
+    assert unlike(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}"'), mine) == ["1" * 32]
+    assert unlike(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}-2"'), mine) == [], "sent in two pieces"

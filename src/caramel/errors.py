@@ -19,7 +19,8 @@ import re
 _UNPRINTABLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-_LOGIN = re.compile(r"(?<=://)[^/\s]*@")
+# A password may hold a slash, which a port does not: http://h:8000/x@v1 has no login.
+_LOGIN = re.compile(r"(?<=://)(?:[^/\s]*|[^/\s:@]*:(?!\d*/)[^\s@]*)@")
 _SECRET = re.compile(
     r"(?<=[?&])([\w.-]*(?:token|key|secret|passw|signature|credential)[\w.-]*=)[^&#\s'\"]+", re.IGNORECASE
 )
@@ -66,7 +67,12 @@ def shown_address(text: str) -> str:
 
     ``https://ME:SECRET@HOST/x?token=SECRET`` is ``https://HOST/x?token=…``.
     """
-    return _SECRET.sub(r"\1…", _LOGIN.sub("", text))
+    return _SECRET.sub(r"\1…", without_logins(text))
+
+
+def without_logins(text: str) -> str:
+    """Return a text without the names and passwords of the addresses in it."""
+    return _LOGIN.sub("", text)
 
 
 def printable(text: str) -> str:

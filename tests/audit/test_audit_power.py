@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from scripts import load_script
 
 from caramel.blind.probe import probe, shrunk_probe
 from caramel.statistics import share_interval, variance_factor
@@ -21,13 +20,7 @@ KINDS = ("word", "length", "punctuation", "word order")
 
 @pytest.fixture(scope="module")
 def simulation() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("simulated_audit_power", SIMULATION)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SIMULATION, "simulated_audit_power")
 
 
 def has(kind: str, text: str, other: str) -> bool:

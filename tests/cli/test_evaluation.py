@@ -95,6 +95,19 @@ def test_rows_of_a_benchmark_that_ask_nothing_are_counted_named_and_written(call
     )
 
 
+@pytest.mark.parametrize("address", ["http://me:PLANTED@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?key=PLANTED"])
+def test_a_model_whose_address_holds_a_secret_is_refused_before_a_run_is_made(
+    call: Call, address: str
+) -> None:
+    code, out, err = call(
+        "eval", "--model", f"chat:m@{address}", "--benchmark", "sugarcrepe", "--data", ".", "--out", "o"
+    )
+    assert code == 1
+    assert "holds a password or key" in err
+    assert "PLANTED" not in out + err
+    assert not Path("mlruns").exists()
+
+
 def test_a_dry_run_says_what_is_missing_and_writes_nothing(call: Call, tmp_path: Path) -> None:
     Path("images", f"{3:012}.jpg").unlink()
     code, out, _ = evaluated(call, f"open_clip:{tmp_path}/no-such-folder", "out", "--dry-run")

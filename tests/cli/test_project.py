@@ -212,8 +212,28 @@ def test_ui_listens_on_this_machine_only_and_starts_no_jobs(
     assert call("ui", "--port", "5099")[0] == 0
     command = " ".join(seen["command"])
     assert "--host 127.0.0.1 --port 5099 --workers 1" in command
-    assert f"sqlite+pysqlite:///{Path('mlruns/mlflow.db').resolve()}" in command
-    assert {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}.items() <= dict(seen["env"]).items()
+    environment = dict(seen["env"])
+    assert environment["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] == "false"
+    for name in ("MLFLOW_BACKEND_STORE_URI", "MLFLOW_REGISTRY_STORE_URI"):
+        assert environment[name].startswith(f"sqlite+pysqlite:///{Path('mlruns/mlflow.db').resolve()}")
+
+
+def test_ui_shows_no_user_of_the_machine_the_password_of_a_database(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = "sqlite:///runs.db?password=s3cret"  # of which the driver is at hand
+    seen: list[str] = []
+
+    def instead(command: list[str], *, env: dict[str, str], check: bool) -> subprocess.CompletedProcess[str]:
+        assert env["MLFLOW_BACKEND_STORE_URI"] == env["MLFLOW_REGISTRY_STORE_URI"] == address
+        seen.extend(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setenv("CARAMEL_TRACKING_URI", address)
+    monkeypatch.setattr(subprocess, "run", instead)
+    assert call("ui", "--port", "5099")[0] == 0
+    assert seen
+    assert "s3cret" not in " ".join(seen)
 
 
 @pytest.mark.timeout(200)
@@ -229,6 +249,7 @@ def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_no
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     subprocess.run([sys.executable, "-c", make_store], cwd=tmp_path, env=environment, check=True, timeout=100)
+    (tmp_path / "mlflow.py").write_text("raise SystemExit('a file of the project was run')", encoding="utf-8")
     environment["MLFLOW_REGISTRY_URI"] = environment["MLFLOW_REGISTRY_STORE_URI"] = (
         f"sqlite:///{tmp_path}/other.db"
     )

@@ -49,6 +49,13 @@ def test_phrases_are_read_by_the_words_that_are_looked_for(text: str, graph: Sce
     assert phrase_parser("", ATOMS)([text]) == [graph]
 
 
+def test_a_phrase_is_read_in_one_normal_form() -> None:
+    (graph,) = phrase_parser("", frozenset({("obj", "cafe\u0301")}))(["a caf\u00e9"])
+    (other,) = phrase_parser("", frozenset({("obj", "caf\u00e9")}))(["a cafe\u0301"])
+    assert graph == SceneGraph((Node("cafe\u0301"),))
+    assert other == SceneGraph((Node("caf\u00e9"),))
+
+
 def test_a_plural_that_is_a_word_itself_is_that_word_and_any_other_is_its_singular() -> None:
     known: set[Atom] = {("obj", word) for word in ("dog", "tree", "trees", "y")}
     (graph,) = phrase_parser("", frozenset(known))(["two dogs by the trees and a tree"])

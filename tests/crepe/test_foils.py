@@ -10,7 +10,7 @@ import pytest
 
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
 from caramel.crepe.matching import holds
-from caramel.crepe.realised import by_template, located
+from caramel.crepe.realised import by_template, located, named
 from caramel.crepe.walks import walk
 from caramel.crepe.world_graphs import WorldWords, graph_of, picture, sample, told
 from caramel.kinds.scene_graph import Edge, Node, Place, SceneGraph
@@ -18,6 +18,19 @@ from caramel.kinds.scene_graph import Edge, Node, Place, SceneGraph
 WORDS = WorldWords()
 ON = "above"
 SAID = SceneGraph((Node("car", ("small", "red")), Node("box", ("blue",)), Node("cup")), (Edge(0, ON, 1),))
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "spans"),
+    [
+        ("a Dog, two dogs and a dog", "dog", [(2, 5), (22, 25)]),
+        ("एक लड़का और एक लड़की", "लड़क", []),  # the vowel signs that follow are of the words
+        ("a cafe\u0301 table", "cafe", []),
+        ("a cat_flap", "cat", []),
+    ],
+)
+def test_a_word_is_named_where_it_stands_whole(text: str, word: str, spans: list[tuple[int, int]]) -> None:
+    assert named(text, word) == spans
 
 
 def test_a_caption_is_by_the_published_template_and_says_where_its_atoms_are() -> None:

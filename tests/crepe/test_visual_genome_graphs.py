@@ -56,6 +56,14 @@ def test_a_region_has_the_attributes_that_its_phrase_says_whatever_the_order_of_
     assert rejects == []
 
 
+def test_an_accent_that_is_a_character_of_its_own_makes_no_other_word(tmp_path: Path) -> None:
+    cup = item(1, [("cup", ["rose\u0301"])], [])
+    regions = {1: [region(cup, "a ros\u00e9 cup", [0])]}
+    ((picture,), rejects) = read(write(tmp_path, [cup], regions), regions=True)
+    assert picture.regions[0].graph.compounds() == {("ros\u00e9", "cup")}
+    assert rejects == []
+
+
 def test_an_attribute_is_said_whatever_sign_stands_behind_it(tmp_path: Path) -> None:
     dog = item(1, [("dog", ["black", "wet", "old"])], [])
     found, _ = read(write(tmp_path, [dog], {1: [region(dog, "A black, wet dog", [0])]}), regions=True)

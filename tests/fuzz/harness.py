@@ -213,7 +213,7 @@ def _forget() -> None:
 def _escaped(box: Path, special: Mapping[str, tuple[int, int, str]], arguments: list[str]) -> Iterator[str]:
     """Yield what ran, was written outside of the folder, or is no longer the device, FIFO or link that it was."""
     if (box.parent / RAN).exists():
-        yield "a program that the input names was run"
+        yield "a program that the input names was run, or a server asked"
     others = {path.name for path in box.parent.iterdir()} - {box.name, SECRET, RAN}
     if others and not any(".." in word for word in arguments):
         yield f"wrote outside of the folder: {sorted(others)[0]!r}"

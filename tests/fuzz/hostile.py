@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
@@ -27,9 +27,21 @@ CONTENT = b'{"a": 1}'
 SUFFIXES = (".json", ".csv")  # of all that is drawn those of data
 
 
+# Called as modules that a command or a program that it starts imports.
+MODULES = ("sitecustomize", "usercustomize", "argparse", "logging", "dvc", "git", "mlflow", "caramel")
+
+
 def plant(folder: Path) -> None:
-    """Give a repository settings that name programs wherever git takes one."""
+    """Give a repository settings that name programs wherever git takes one, and modules beside its pins and data."""
     (folder / ".git" / "config").write_bytes(git_settings(Path(f"${MARKER}")))
+    for place in (folder, folder / "pins"):
+        plant_python(place)
+
+
+def plant_python(folder: Path) -> None:
+    """Put modules into a folder that make the marker when they are imported."""
+    for name in MODULES:
+        put_text(str(folder / f"{name}.py"), f"import os\nopen(os.environ[{MARKER!r}], 'a').close()\n")
 
 
 def stranger() -> None:
@@ -111,6 +123,8 @@ REPLIES = {
     "experiments/search": "experiments",
     "experiments/get-by-name": "experiment",
     "runs/search": "runs",
+    "model-versions/get": "version",
+    "model-versions/get-download-uri": "uri",
 }
 EXPERIMENT = {
     "experiment_id": "1",
@@ -134,17 +148,23 @@ def tracked_elsewhere() -> None:
     put("experiments.json", {"experiments": [EXPERIMENT]}, server)
     put("experiment.json", {"experiment": EXPERIMENT}, server)
     put("runs.json", {"runs": [RUN]}, server)
-    put("headers.json", {"status": 200, "Content-Type": "application/json", "X-Body": "whole"}, server)
+    put_headers()
 
 
-def serve_tracking(box: Path) -> str:
-    """Start a server that replies with the files of the folder ``server``; return its URL."""
+def put_headers() -> None:
+    """Have the server reply well."""
+    headers = {"status": 200, "Content-Type": "application/json", "X-Body": "whole"}
+    put("headers.json", headers, Path("server"))
+
+
+def serve_tracking(box: Path, fill_in: Callable[[bytes], bytes] = bytes) -> str:
+    """Start a server that replies with the files of the folder ``server``, with what is filled in; return its URL."""
 
     def answer(handler: BaseHTTPRequestHandler) -> None:
         path = handler.path.partition("?")[0]
         name = next((file for end, file in REPLIES.items() if path.endswith(end)), "")
         try:
-            body = (box / f"server/{name}.json").read_bytes() if name else b"{}"
+            body = fill_in((box / f"server/{name}.json").read_bytes()) if name else b"{}"
             headers = json.loads((box / "server/headers.json").read_bytes())
             status, form = int(headers.get("status", 200)), headers.get("X-Body")
         except (OSError, ValueError, AttributeError, TypeError, RecursionError):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 from mutations_of_json import mutate_json, mutate_jsonl
-from mutations_of_paths import mutate_paths, mutate_settings
+from mutations_of_paths import mutate_number, mutate_paths, mutate_settings, mutate_specials
 from mutations_of_rows import mutate_csv, mutate_yaml
 from mutations_of_tables import mutate_image, mutate_parquet
 from mutations_of_text import (
@@ -29,6 +29,8 @@ BY_SUFFIX: dict[str, tuple[Mutator, ...]] = {
     ".yaml": (mutate_yaml, mutate_yaml, mutate_yaml, mutate_text, mutate_bytes),
     ".lock": (mutate_yaml, mutate_text, mutate_bytes),
     ".paths": (mutate_paths,),
+    ".specials": (mutate_specials,),
+    ".numbers": (mutate_number,),
     **dict.fromkeys(
         (".settings", "config"), (mutate_settings, mutate_settings, mutate_settings, mutate_bytes)
     ),
@@ -37,7 +39,7 @@ BY_SUFFIX: dict[str, tuple[Mutator, ...]] = {
 }
 
 
-BUILT = (".paths", ".settings")  # of what the command reads something is made
+BUILT = (".paths", ".settings", ".specials", ".numbers")  # of what the command reads something is made
 
 
 def mutate_file(draw: Draw, path: Path, outside: Path) -> str:

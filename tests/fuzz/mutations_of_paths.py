@@ -47,6 +47,25 @@ SETTINGS = (
     f"['remote \"store\"']\n\tbearer_token_command = {PROGRAM}", "['remote \"other\"']\n\turl = /etc", "[core]\n\tremote = other", "[core", "=", "[]",
 )  # fmt: skip
 
+# Where something may lie in the folder that a version is got into.
+PLACES = (
+    "",
+    "lock",
+    "pin.json",
+    "files",
+    "files/data/pairs.parquet",
+    "files/data/model",
+    "lists",
+    "split",
+    "other",
+)
+SPECIAL = ("fifo", "null", "block", "socket", "link", "dangling", "loop", "folder")
+# What a server may call the version of a model.
+NUMBERS = (
+    "", ".", "..", "1/../../x", "1/../../../data/set", "1/../../../model", "/etc", "１", "²", "9" * 400, "-1", "1.5", "1 ", "1\n", "1\0",
+    "1\\2", "%31", "@NUMBER@",
+)  # fmt: skip
+
 
 def hostile_path(draw: Draw, old: str) -> str:
     """Return a path that no version may have, or one that it may."""
@@ -84,3 +103,16 @@ def mutate_settings(draw: Draw, data: bytes) -> bytes:
     lines = text.split("\n")
     lines.insert(place_in(draw, len(lines)), draw(st.sampled_from(SETTINGS)))
     return encoded("\n".join(lines))
+
+
+def mutate_specials(draw: Draw, data: bytes) -> bytes:
+    """Add a special file, or several: a line with its path in the folder that is filled, and what it is."""
+    lines = ""
+    for _ in range(draw(st.sampled_from((1, 1, 2)))):
+        lines += f".caramel-get/{draw(st.sampled_from(PLACES))} {draw(st.sampled_from(SPECIAL))}\n"
+    return data + lines.encode()
+
+
+def mutate_number(draw: Draw, _: bytes) -> bytes:
+    """Return another number of a version, most of them none."""
+    return str(draw(st.sampled_from(NUMBERS))).encode()

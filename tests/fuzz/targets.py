@@ -11,6 +11,7 @@ import hostile
 import projects
 import releases
 import served
+import strangers
 from harness import Oracle, Target
 from oracles import pictures_decode, refused_what_is_broken, same_pairs, stays_inside, whole_captions
 from oracles_of_results import (
@@ -395,6 +396,32 @@ def _strangers() -> list[Target]:
                 codes=(0, 1) if command == "doctor" else (0,),
             )
             for command in ("verify v1", "diff v1", "pin v2", "doctor")
+        ),
+        _target(
+            "get special",
+            strangers.emptied,
+            GET,
+            only_what_is_pinned_is_got,
+            files=(strangers.LEFT,),
+            build=strangers.leave_special_files,
+        ),
+        _target(
+            "eval registered",
+            strangers.registry,
+            EVAL.format(model="models:/tuned/1", name="sugarcrepe", data="data/set --dry-run"),
+            strangers.only_its_own_folder_is_written,
+            files=("server/*", strangers.NUMBER),
+            **served_runs | {"serve": strangers.serve_registry},
+        ),
+        _target(
+            "doctor addresses",
+            strangers.addressed,
+            "doctor",
+            files=("dvc.yaml", "data.dvc", ".dvc/config"),
+            codes=(0, 1),
+            build=strangers.name_server,
+            serve=strangers.note_requests,
+            environment={strangers.URL: "@URL@"},
         ),
         _target("runs server", hostile.tracked_elsewhere, RUNS, files=("server/*",), weight=2, **served_runs),
         _target("runs folder", projects.pinned_with_run, RUNS, rewrites=("mlruns/",), **odd),

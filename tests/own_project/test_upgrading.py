@@ -18,7 +18,9 @@ from caramel.own_project.project_files import contents
 from caramel.own_project.upgrading import ASIDE, upgrade
 from caramel.running.closures import CARAMEL, Package
 from caramel.running.own_code import apart
-from caramel.storage.files import write_atomically
+from caramel.storage.files import file_hash, write_atomically
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -178,6 +180,26 @@ def test_a_linked_folder_is_refused_and_what_it_leads_to_stays_as_it_is(
     done = run_command(project, "upgrade")
     assert (done.returncode, done.stdout) == (1, "")
     assert f"'{name}' is a link to '{elsewhere}', and an upgrade writes into this folder" in done.stderr
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("name", ["work/upgrade", "work/upgrade/pipelines", "work/upgrade_from"])
+def test_nothing_is_put_beside_through_a_link(name: str, project: Path, tmp_path: Path) -> None:
+    script = project / "pipelines" / "scores.py"
+    script.write_text("# mine\n", encoding="utf-8")
+    sums = project / "code" / "project.sums"
+    sums.write_text(
+        sums.read_text().replace(file_hash(ROOT / "pipelines" / "scores.py"), "0" * 64)
+    )  # both changed it
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "pipelines").mkdir(parents=True)
+    for place in ("scores.py", "pipelines/scores.py"):
+        (elsewhere / place).write_text("another's", encoding="utf-8")
+    (project / name).parent.mkdir(parents=True)
+    (project / name).symlink_to(elsewhere)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    done = run_command(project, "upgrade")
+    assert f"'{name}' is a link to '{elsewhere}'" in done.stderr
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -26,6 +26,9 @@ from caramel.storage.files import file_hash
 
 OF_DVC = re.compile(r"\.[\w-]{22}\.tmp")  # what DVC links, until it has its name
 ELSEWHERE, RAN = "elsewhere", "ran"  # beside the project: what links lead to, and what planted programs make
+BEHIND = "behind"  # and the folder that a link in DVC's cache leads to
+# Its files; DVC would call two of them objects, and broken ones.
+OF_OTHERS = ("notes.txt", "0" * 30, f"{'0' * 30}.dir")
 MARK = "CARAMEL_SANDBOX"  # in the environment of every process of a sandbox
 # Where each volume is mounted, and its size. Outer ones first.
 VOLUMES = {

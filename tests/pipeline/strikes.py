@@ -13,7 +13,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-from sandbox import ELSEWHERE, RAN, VOLUMES, Attempt, Sandbox, end, files, kill, mount, unmount
+from sandbox import (
+    BEHIND,
+    ELSEWHERE,
+    OF_OTHERS,
+    RAN,
+    VOLUMES,
+    Attempt,
+    Sandbox,
+    end,
+    files,
+    kill,
+    mount,
+    unmount,
+)
 
 RAY = ("synthesize", "finetune", "evaluate")
 TRACKED = ("train_generator", "pretrain", "finetune", "evaluate")
@@ -34,6 +47,21 @@ PLANTED = (
     '[filter "lfs"]\n\tclean = touch {0}\n\tprocess = touch {0}\n'
 )
 
+# Modules that Python, DVC, a stage or Ray imports. None is put into pipelines/ or src/: Python imports from the folder of the
+# script that it is given and from PYTHONPATH, whoever wrote what lies there, and `dvc repro` is told to run it.
+MODULES = (
+    "sitecustomize",
+    "usercustomize",
+    "argparse",
+    "logging",
+    "dvc",
+    "git",
+    "mlflow",
+    "ray",
+    "torch",
+    "caramel",
+)
+
 
 class Fault(NamedTuple):
     """One kind of fault and what it hits."""
@@ -49,7 +77,7 @@ class Fault(NamedTuple):
         """Return the stages of the graph during which it can strike."""
         if self.where in ("worker", "raylet", "starting raylet", "ray"):
             return [name for name in names if name in RAY]
-        if self.kind == "link":
+        if str(self) == "link:output":
             return [name for name in names if name in WITH_FILES]
         if self.where in ("work", "mlruns") and self.kind in ("flip", "cut", "empty"):
             return [name for name in names if name in TRACKED]
@@ -64,7 +92,9 @@ FAULTS = [
     Fault("remove", "ray"),
     Fault("widen", "ray"),
     Fault("link", "output"),
+    Fault("link", "cache"),
     Fault("plant", "git"),
+    Fault("plant", "python"),
 ]
 MOUNTED = ("fill", "readonly", "inodes")  # kinds that need volumes
 
@@ -97,9 +127,9 @@ def strike(fault: Fault, sandbox: Sandbox, attempt: Attempt, stage: str, rng: ra
         case "remove" | "widen":
             return _open_folder(sandbox, fault.kind)
         case "link":
-            return _link(sandbox, stage, rng)
+            return _link_cache(sandbox, rng) if fault.where == "cache" else _link(sandbox, stage, rng)
         case "plant":
-            return _plant(sandbox)
+            return _plant(sandbox) if fault.where == "git" else _plant_python(sandbox)
         case _:
             return _damage(fault, sandbox, attempt, stage, rng)
 
@@ -196,11 +226,33 @@ def _missing_outputs(sandbox: Sandbox, stage: str) -> list[Path]:
     return [out for out in outs if out.suffix and not os.path.lexists(out)]
 
 
+def _link_cache(sandbox: Sandbox, rng: random.Random) -> Struck | None:
+    """Replace a folder of DVC's cache by a link to a folder elsewhere, with files of others."""
+    folders = sorted(f for f in (sandbox.folder / ".dvc/cache/files/md5").glob("??") if not f.is_symlink())
+    if not folders:
+        return None
+    aim, folder = sandbox.root / BEHIND, rng.choice(folders)
+    aim.mkdir(exist_ok=True)
+    for name in OF_OTHERS:
+        (aim / name).write_text(ELSEWHERE)
+    shutil.rmtree(folder)
+    folder.symlink_to(aim)
+    return Struck(str(folder.relative_to(sandbox.folder)))
+
+
 def _plant(sandbox: Sandbox) -> Struck:
     """Have the repository's own settings name a program wherever git takes one."""
     with (sandbox.folder / ".git" / "config").open("a", encoding="utf-8") as stream:
         stream.write(PLANTED.format(sandbox.root / RAN))
     return Struck(".git/config")
+
+
+def _plant_python(sandbox: Sandbox) -> Struck:
+    """Put modules into the project's folder that are called as some that a run imports."""
+    for name in MODULES:
+        text = f"open({str(sandbox.root / RAN)!r}, 'a').write(__file__)\n"
+        (sandbox.folder / f"{name}.py").write_text(text, encoding="utf-8")
+    return Struck(f"{len(MODULES)} modules")
 
 
 def _read_only(sandbox: Sandbox, volume: str) -> Struck:

@@ -3,13 +3,16 @@
 import os
 import random
 import shutil
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from remote_projects import run
 from ruamel.yaml import YAML
-from strikes import FAULTS, WITH_FILES, Fault, _link, _open_folder, _plant, _use_up_inodes
+from sandbox import OF_OTHERS
+from strikes import FAULTS, MODULES, WITH_FILES, Fault, _link, _open_folder, _plant, _use_up_inodes, strike
 from struck_run import Event, Run
 from verdicts import reached_outside
 
@@ -29,7 +32,38 @@ def test_settings_are_planted_that_git_obeys_and_the_program_is_seen(sandbox: Si
     _plant(sandbox)
     assert reached_outside(sandbox) == []
     run("git", "status", root=sandbox.folder, check=False)
-    assert reached_outside(sandbox) == ["a program that .git/config names was run"]
+    assert reached_outside(sandbox) == ["a program that was planted was run"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_planted_module_is_seen_where_the_folder_is_searched_for_it(
+    sandbox: SimpleNamespace, name: str
+) -> None:
+    strike(Fault("plant", "python"), sandbox, None, "s", random.Random(0))  # type: ignore[arg-type]
+    run(sys.executable, "-I", "-c", "pass", root=sandbox.folder)
+    assert reached_outside(sandbox) == []
+    code = f"import sys; sys.path.insert(0, ''); sys.modules.pop({name!r}, None); import {name}"
+    run(sys.executable, "-I", "-c", code, root=sandbox.folder)
+    (said,) = reached_outside(sandbox)
+    assert said == f"a program that was planted was run {sandbox.folder / name}.py"
+
+
+@pytest.mark.parametrize("name", OF_OTHERS)
+@pytest.mark.parametrize("change", [Path.unlink, Path.touch])
+def test_a_folder_of_the_cache_becomes_a_link_and_what_is_done_behind_it_is_seen(
+    sandbox: SimpleNamespace, name: str, change: Callable[[Path], None]
+) -> None:
+    fault, rng, folder = Fault("link", "cache"), random.Random(0), sandbox.folder / ".dvc/cache/files/md5/ab"
+    assert strike(fault, sandbox, None, "s", rng) is None, "there is no cache"  # type: ignore[arg-type]
+    folder.mkdir(parents=True)
+    assert strike(fault, sandbox, None, "s", rng) is not None  # type: ignore[arg-type]
+    assert strike(fault, sandbox, None, "s", rng) is None, "it is one"  # type: ignore[arg-type]
+    assert reached_outside(sandbox) == []
+    change(folder / name)
+    (folder / "new").touch()  # as DVC itself does
+    assert reached_outside(sandbox) == (
+        ["a file that a link leads to was changed"] if change is Path.unlink else []
+    )
 
 
 def test_a_link_is_put_where_a_file_will_be_and_what_is_written_through_it_is_seen(
@@ -40,7 +74,7 @@ def test_a_link_is_put_where_a_file_will_be_and_what_is_written_through_it_is_se
     assert struck.place.startswith("data/new/x.csv")
     assert reached_outside(sandbox) == []
     (sandbox.folder / "data" / "new" / "x.csv").write_text("rows")
-    assert reached_outside(sandbox) == ["the file that a link leads to was changed"]
+    assert reached_outside(sandbox) == ["a file that a link leads to was changed"]
     assert _link(sandbox, "s", random.Random(0)) is None, "all is there"
 
 

@@ -292,6 +292,10 @@ def test_only_the_address_and_a_committed_login_are_taken_of_a_strangers_remote(
         assert taken == {"url": "webdav://h/x", "user": "all", "password": "known", "verify": False}
     with pytest.raises(ConfigError, match=r"'store' \(webdav://h/x\): .*requires 'dvc-webdav'"):
         get(f"file://{root}/.git", out=tmp_path / "out")
+    (root / ".dvc" / "config.local").write_text(f"{section}user = other\nkey_path = /home/me/key\n")
+    with opened(str(root)) as origin:
+        (taken,) = origin._remote_settings["remote"].values()
+        assert taken == {"url": "webdav://h/x", "user": "other", "password": "known", "verify": False}
 
 
 def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_path: Path) -> None:

@@ -150,10 +150,17 @@ def test_keys_that_were_published_with_an_s3_remote_are_used_without_the_readers
 ) -> None:
     with recording(folder=bucket(objects, tmp_path)) as server:
         section = s3_section(server.url, access_key_id="AKIAPUBLIC", secret_access_key="known")
-        done = reader.get(source_of(published, tmp_path, section))
+        source = source_of(published, tmp_path, section)
+        done = reader.get(source)
         assert done.returncode == 0, done.stderr
         assert all("Credential=AKIAPUBLIC/" in str(login) for login in server.logins)
         assert not any(secret in server.text for secret in SECRETS)
+        shutil.rmtree(reader.home / "out")
+        done = reader.get(source, "--credentials", server.url)
+        assert done.returncode == 0, done.stderr
+        assert all("Credential=AKIAPUBLIC/" in str(login) for login in server.logins), (
+            "before the environment's"
+        )
 
 
 def test_keys_go_to_an_s3_server_that_the_reader_named_and_only_there(

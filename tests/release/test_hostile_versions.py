@@ -19,6 +19,7 @@ import pytest
 from hostile_projects import Hostile, caramel, git_settings
 from released_projects import made as release_project
 from remote_projects import cached, run
+from special_files import make_null, make_socket
 from stored_images import indexed
 
 from caramel.errors import CaramelError, DataError
@@ -211,6 +212,20 @@ def test_no_link_is_written_through(link: str, inside: bool, tmp_path: Path) -> 
         get(hostile.url, out=out)
     assert (files_of(tmp_path / "aim") if not inside else files_of(out)) == before
     assert (out / link).is_symlink()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("make", [os.mkfifo, make_null, make_socket])
+@pytest.mark.parametrize("place", ["files/data/x/a.json", "pin.json", "lock"])
+def test_what_is_no_file_is_not_fetched_into_nor_got(
+    place: str, make: Callable[[Path], object], tmp_path: Path
+) -> None:
+    hostile, out = Hostile(tmp_path / "hostile", {"data/x": {"a.json": LISTED}}), tmp_path / "out"
+    (out / STAGING / place).parent.mkdir(parents=True)
+    make(out / STAGING / place)
+    with pytest.raises(DataError, match="is a device, a FIFO or a socket"):
+        get(hostile.url, out=out)
+    assert files_of(out) == {}
 
 
 def index_of(**columns: Any) -> bytes:

@@ -32,14 +32,23 @@ PLANTED = (
     f" $styling ${{template}} $$ $\\frac$ {{{{ 7 * 7 }}}} [x](javascript:{RUN}) &lt;planted&gt;"
 )
 
+ENDLESS = f"\0\x1b[2J\x7f\u202e\u2066\uffff</script><script>{RUN}</script>{{{{ 7 * 7 }}}}" + "W" * 20_000
+MEASURE = """<script>addEventListener("load", () => {
+    const whole = document.documentElement, inside = ".scroll, .wide";  // which scroll by themselves
+    const over = [...document.querySelectorAll("body *")].filter(
+        (each) => each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(inside));
+    whole.dataset.wide = whole.scrollWidth > innerWidth ? over.length + 1 : over.length;
+})</script></body>"""
+
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
 
 
-def shown(page: Path, tmp_path: Path) -> str:
-    """Return the page as the browser has it once its scripts have run."""
+def shown(page: Path, tmp_path: Path, width: int = 1280) -> str:
+    """Return the page as a browser window of so many pixels has it once its scripts have run."""
     command = [
         str(CHROMIUM),
         *FLAGS.split(),
+        f"--window-size={width},900",
         f"--user-data-dir={tmp_path / 'browser'}",
         page.resolve().as_uri(),
     ]
@@ -110,17 +119,18 @@ def test_it_is_text_in_the_data_docs(tmp_path: Path) -> None:
     assert_it_is_text(data_docs(tmp_path), tmp_path)
 
 
-@needs_chromium
-def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))  # drawing takes seconds
+def planted_report(text: str, tmp_path: Path, half: str = "") -> Path:
+    """Return a report in which a text stands wherever data, params and names do, and another in the notes of gates."""
     data = tmp_path / "data"
     write_all(data, per_subtype=4, seeds=1)
-    plant(data, PLANTED)
+    plant(data, text)
+    for file in data.glob("validate_*/summary.json"):
+        file.write_text(file.read_text().replace('"notes": "', f'"notes": {json.dumps(half)[:-1]}'))
     report = build_report(
         data,
-        profile=PLANTED,
-        commit=PLANTED,
-        versions={PLANTED: PLANTED},
+        profile=text,
+        commit=text,
+        versions={text: text},
         last=tmp_path / "last.json",
         examples=3,
         exempt=["add"],
@@ -130,10 +140,34 @@ def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             "metric": "group",
             "subset": "without_add",
         },
-        registration=Registration(False, PLANTED),
+        registration=Registration(False, text),
     )
     write_report(report, tmp_path / "out", last=tmp_path / "last.json", profile="p", commit="c")
-    assert_it_is_text(tmp_path / "out" / "report.html", tmp_path)
+    return tmp_path / "out" / "report.html"
+
+
+@needs_chromium
+def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))  # drawing takes seconds
+    assert_it_is_text(planted_report(PLANTED, tmp_path), tmp_path)
+
+
+@needs_chromium
+def test_endless_words_and_control_characters_neither_widen_nor_swell_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+    page = planted_report(ENDLESS, tmp_path, "\ud800")  # half of a pair: JSON holds it, a table does not
+    text = page.read_text(encoding="utf-8")
+    assert len(text) < 2_000_000
+    assert text.count("{{ 7 * 7 }}") > 10
+    assert not re.search("[\0\x1b\x7f\u202e\u2066]", text)
+    measured = page.with_name("measured.html")
+    measured.write_text(text.replace("</body>", MEASURE), encoding="utf-8")
+    for width in (1280, 500):
+        dom = shown(measured, tmp_path, width)
+        assert not has_run(dom)
+        assert re.search('<html[^>]* data-wide="0"', dom), width
 
 
 @needs_chromium

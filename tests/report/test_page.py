@@ -15,7 +15,7 @@ from stored_images import stored
 from synthetic import plant, put, write_all
 
 from caramel import tables
-from caramel.errors import DataError
+from caramel.errors import ConfigError, DataError
 from caramel.evaluation.results.bars import subset_bars
 from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
@@ -249,7 +249,9 @@ def test_differences_are_coloured_after_holm_over_the_table_without_the_claim(da
         rows.loc[shown, "p"] = p
         rows.to_csv(data / "evaluate/differences.csv", index=False)
         assert len(marked(build(data).html, "differences", "up", "down")) == coloured
-    assert f"{6 * len(MAIN) - 1} comparisons" in Page(build(data).html).sections["differences"]
+    section = Page(build(data).html).sections["differences"]
+    assert f"{6 * len(MAIN) - 1} comparisons" in section
+    assert "in the claim and this table is up to 10 %" in section
 
 
 def test_without_the_contrasts_models_there_is_no_claim(data: Path) -> None:
@@ -318,6 +320,20 @@ def test_no_element_attribute_or_control_character_of_the_page_comes_from_data(
 
 def test_equal_data_gives_an_equal_page(written: Path, report: Report) -> None:
     assert build(written) == report
+
+
+@pytest.mark.parametrize("name", ["report.html", "summary.json", "statistics.csv", "plots/blind.png"])
+def test_a_report_is_written_through_no_link(name: str, report: Report, tmp_path: Path) -> None:
+    out, others = tmp_path / "report", tmp_path / "others"
+    (out / "plots").mkdir(parents=True)
+    others.write_text("kept")
+    (out / name).symlink_to(others)
+    if name.startswith("plots"):  # pictures of an earlier report are removed, and their links with them
+        write_report(report, out, last=tmp_path / "last.json", profile="default", commit="c0ffee")
+    else:
+        with pytest.raises(ConfigError, match="is a link"):
+            write_report(report, out, last=tmp_path / "last.json", profile="default", commit="c0ffee")
+    assert others.read_text() == "kept"
 
 
 def test_files_are_written_and_the_next_report_tells_what_changed(data: Path) -> None:

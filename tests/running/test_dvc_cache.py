@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import run_command
 
 from caramel.doctor.examination import mend
 from caramel.doctor.versions import dvc_repository
@@ -57,6 +58,23 @@ def test_a_whole_cache_is_left_as_it_is(project: Path) -> None:
     assert dvc_cache.broken(project, whole=True) == []
     assert list(mend(project)) == []
     assert dvc_repository(project).text.startswith("no remote")
+
+
+@pytest.mark.parametrize(
+    "link", ["cache", "cache/files", "cache/files/md5", "cache/files/md5/ab", "cache/runs", "cache/runs/ab"]
+)
+def test_nothing_behind_a_link_in_the_cache_is_removed(link: str, project: Path, tmp_path: Path) -> None:
+    letters = tmp_path / "letters"
+    for inside in ("", "ab", "md5/ab", "files/md5/ab", "runs/ab"):
+        (letters / inside / "empty").mkdir(parents=True)
+        (letters / inside / "letter.txt").write_text("mine")
+    before = sorted(letters.rglob("*"))
+    place = project / ".dvc" / link
+    shutil.rmtree(place, ignore_errors=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(letters)
+    run_command(project, "doctor", "--fix")
+    assert sorted(letters.rglob("*")) == before
 
 
 def test_a_stage_whose_list_of_files_is_damaged_does_not_run_each_time(project: Path) -> None:

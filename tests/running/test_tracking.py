@@ -230,6 +230,27 @@ def test_a_store_that_was_cut_is_an_error_not_a_new_store(content, said, project
     assert database.read_bytes() == content
 
 
+def test_a_store_that_is_damaged_in_a_run_is_named_with_its_cure(project, capfd) -> None:
+    import mlflow
+
+    database = project / "mlruns" / "mlflow.db"
+
+    def is_damaged() -> None:
+        with tracking.run("n", key="k", params={}):
+            with closing(sqlite3.connect(database)) as store:
+                store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            with database.open("r+b") as stream:
+                stream.seek(4096)  # behind the page that says it is a database
+                stream.write(b"\0" * (database.stat().st_size - 4096))
+            mlflow.log_metric("m", 1.0)
+
+    with pytest.raises(
+        DataError, match=r"is broken: database disk image is malformed\. .*mlflow\.db\.broken"
+    ):
+        is_damaged()
+    assert "Traceback" not in "".join(capfd.readouterr())
+
+
 def test_a_new_store_takes_nothing_from_the_log_of_one_that_was_moved_away(project) -> None:
     database = project / "mlruns" / "mlflow.db"
     database.parent.mkdir()

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -274,3 +274,43 @@ def test_a_run_is_copied_one_time_where_the_answer_to_its_making_breaks_off(
     for origin in origins:
         wanted, every = f"tags.`{ORIGIN}` = '{origin}'", mlflow.entities.ViewType.ALL
         assert len(client.search_runs([experiment.experiment_id], wanted, run_view_type=every)) == 1
+
+
+@pytest.mark.parametrize(
+    ("store", "uri", "said"),
+    [
+        ("http://store.example.org:5000", "file://{home}", "is a path of this machine"),
+        ("http://store.example.org:5000", "{home}", "is a path of this machine"),
+        ("http://store.example.org:5000", "mlflow-artifacts://evil.example.org/1", "lies at another server"),
+        ("http://store.example.org:5000", "http://store.example.org:5001/1", "lies at another server"),
+        ("http://127.0.0.1:5000", "https://me:s3cret@evil.example.org/1", "lies at another server"),
+        ("sqlite:///a.db", "mlflow-artifacts://evil.example.org/1", "lies at another server"),
+    ],
+)
+def test_a_server_names_neither_files_of_this_machine_nor_who_gets_the_password(
+    store: str, uri: str, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "id_rsa").write_text("mine")
+    run = SimpleNamespace(info=SimpleNamespace(run_id="1", artifact_uri=uri.format(home=tmp_path)))
+    theirs, ours = (SimpleNamespace(tracking_uri=place) for place in (store, "http://127.0.0.1:9"))
+    (line,) = tracking_artifacts.copy_artifacts(theirs, ours, run, "2", None)  # type: ignore[arg-type]
+    assert said in line
+    assert "s3cret" not in line
+
+
+@pytest.mark.parametrize(
+    ("store", "uri"),
+    [
+        ("http://store.example.org", "mlflow-artifacts:/1/artifacts"),
+        (
+            "http://me:pw@store.example.org:5000",
+            "http://store.example.org:5000/api/2.0/mlflow-artifacts/artifacts/1",
+        ),
+        ("http://store.example.org", "s3://bucket/1"),
+        ("http://localhost:5000", "file:///srv/mlruns/1"),
+        ("http://[::1]:5000", "/srv/mlruns/1"),
+        ("postgresql://host/runs", "/srv/mlruns/1"),
+    ],
+)
+def test_artifacts_of_a_stores_own_are_none_of_others(store: str, uri: str) -> None:
+    assert tracking_artifacts._explain_foreign(uri, store) == ""

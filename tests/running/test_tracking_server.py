@@ -146,6 +146,25 @@ def test_a_database_is_no_server(address: str, monkeypatch: pytest.MonkeyPatch) 
     require_server()
 
 
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("postgresql+unknown://me:planted@h/db", "Can't load plugin"),
+        ("mysql+absent+driver://me:planted@h/db", "too many values"),
+        ("mysql+asyncmy://me:planted@h/db", "No module named 'asyncmy'"),
+        ("sqlite+pysqlite://me:plan/ted@h:port/db", "invalid literal"),
+    ],
+)
+def test_a_database_without_its_driver_is_told_without_its_password(
+    address: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MLflow's own error is a traceback that ends with the whole address."""
+    monkeypatch.setenv(NAME, address)
+    with pytest.raises(ConfigError, match=f"database at {NAME}.* cannot be opened: .*{said}") as raised:
+        require_server()
+    assert "plan" not in str(raised.value)
+
+
 def test_a_server_that_is_not_there_is_told_in_seconds_without_its_password(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,10 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from caramel.errors import DataError, ResourceError
+from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.storage import files
 from caramel.storage.files import (
     check,
@@ -21,6 +22,9 @@ from caramel.storage.files import (
     keep,
     kept,
     write_atomically,
+    write_csv,
+    write_json,
+    write_text,
 )
 
 
@@ -243,3 +247,21 @@ def test_an_output_folder_is_empty_whatever_was_left_at_its_place(tmp_path: Path
     assert place.is_dir()
     assert list(place.iterdir()) == []
     assert (other / "mine").read_text() == "kept"
+
+
+@pytest.mark.parametrize(
+    ("write", "value", "content"),
+    [
+        (write_text, "é\n", "é\n"),
+        (write_json, {"a": [1]}, '{\n  "a": [\n    1\n  ]\n}\n'),
+        (write_csv, pd.DataFrame({"a": [1], "b": ["é"]}), "a,b\n1,é\n"),
+    ],
+)
+def test_a_text_table_or_value_is_written_whole_and_through_no_link(write, value, content, tmp_path) -> None:
+    write(tmp_path / "file", value)
+    assert (tmp_path / "file").read_text(encoding="utf-8") == content
+    (tmp_path / "others").write_text("kept")
+    (tmp_path / "link").symlink_to(tmp_path / "others")
+    with pytest.raises(ConfigError, match="link' is a link"):
+        write(tmp_path / "link", value)
+    assert (tmp_path / "others").read_text() == "kept"

@@ -10,6 +10,7 @@ import pytest
 from caramel.config import Contrast
 from caramel.errors import ConfigError
 from caramel.profile import read_profile
+from caramel.study.cells import cells, seeds
 from caramel.study.plans import check_registration, hash_plan, read_plan
 from caramel.study.study import check_plan
 
@@ -89,11 +90,27 @@ def test_a_plan_that_is_not_there_is_an_error_that_names_the_key() -> None:
         read_plan(Path("nowhere.yaml"))
 
 
+# ``scenes.seed`` of the study in docs/results.md, whose figures are published.
+STUDIED = {1, 1_000_001, 2_000_001, 3_000_001}
+
+
+def test_a_study_draws_no_scenes_whose_figures_an_earlier_study_has_published() -> None:
+    _, config = read_profile("study", {}, ROOT)
+    drawn = {seeds(config, cell)["scenes.seed"] for cell in cells(config.study.draws)}
+    assert len(drawn) == len(config.study.draws)
+    assert not drawn & STUDIED
+    assert config.report.plan is not None
+    assert {*read_plan(ROOT / config.report.plan).used_seeds} >= STUDIED
+
+
 def test_the_default_run_repeats_scenes_whose_figures_were_known_and_a_study_does_not() -> None:
+    _, default = read_profile("default", {}, ROOT)
     _, config = read_profile("study", {}, ROOT)
     assert config.report.plan is not None
     plan_path = ROOT / config.report.plan
     assert read_plan(plan_path).comparison == config.report.contrast
     later = date(2026, 12, 1)
-    assert not check_registration(plan_path, config.report.contrast, [config.scenes.seed], later).confirmatory
+    assert not check_registration(
+        plan_path, config.report.contrast, [default.scenes.seed], later
+    ).confirmatory
     assert check_plan(config, ROOT, later).confirmatory

@@ -15,7 +15,7 @@ from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
 from caramel.audit.holes import holes
 from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_atomically, write_text
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
 TOLERATED = 0.55  # accuracy that the badge is about where no threshold is given
@@ -41,7 +41,7 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
         write = functools.partial(frame.to_parquet, index=False, compression="zstd")
         write_atomically(out / name, write)
     for name, text in texts.items():
-        write_atomically(out / name, functools.partial(Path.write_text, data=text, encoding="utf-8"))
+        write_text(out / name, text)
     return out / "audit.json"
 
 

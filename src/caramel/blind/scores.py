@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from caramel.blind.scorers import DECIMALS
 from caramel.errors import DataError, shown
 from caramel.kinds.scorer import Scorer
 from caramel.statistics import share_interval, variance_factor
+from caramel.storage.files import write_json
 
 SCORED = ["negative_id", "pair_id", "type", "subtype", "negative_caption"]  # columns of table ``negatives``
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure
@@ -101,8 +101,7 @@ def write_scores(
             yield part
 
     tables.write_parts(tables.SCORES, scored(), folder / "scores.parquet", by="scorer")
-    text = json.dumps(accuracies, indent=2) + "\n"
-    (folder / "blind.json").write_text(text, encoding="utf-8")
+    write_json(folder / "blind.json", accuracies)
 
 
 def read_by_scorer(path: Path) -> Iterator[pd.DataFrame]:

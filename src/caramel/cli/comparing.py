@@ -8,7 +8,7 @@ import click
 
 from caramel.cli.options import FOLDER, bootstraps, seeded
 from caramel.cli.saying import say
-from caramel.storage.files import keep_inputs, write_atomically
+from caramel.storage.files import keep_inputs, write_csv, write_text
 
 COMPARISON = "comparison.csv"  # what is written
 RUN = click.Path(exists=True, path_type=Path)
@@ -77,7 +77,7 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
         keep_inputs([out / COMPARISON], [run_file(text) for side in (a, b) for text in side.split(",")])
     found = compared(read_runs(a.split(",")), read_runs(b.split(",")), resamples=bootstrap, seed=seed)
     if out is not None:
-        write_atomically(out / COMPARISON, lambda path: found.to_csv(path, index=False))
+        write_csv(out / COMPARISON, found)
     say(comparison_text(found, a, b))
 
 
@@ -148,5 +148,5 @@ def table(
     if out is None:
         say(text)
         return
-    write_atomically(out, lambda path: path.write_text(text + "\n", encoding="utf-8"))
+    write_text(out, text + "\n")
     say(f"Wrote {out}.")

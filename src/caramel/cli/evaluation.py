@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,7 +11,7 @@ import click
 
 from caramel.cli.options import FOLDER, bootstraps, listing, seeded
 from caramel.cli.saying import say
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, shown_address
 
 if TYPE_CHECKING:
     from caramel.evaluation.located import Source
@@ -127,6 +128,7 @@ def evaluate(
     from caramel.release.publishing_models.registering import resolved
     from caramel.report.terminal import metrics_text
 
+    _refuse_secrets(models)
     models = tuple(map(resolved, models))
     sources = _sources(benchmarks, data, images, missing)
     if dry_run:
@@ -152,6 +154,16 @@ def evaluate(
     if limit is not None:
         say(f"Of each benchmark the first {limit} instances were scored (--limit).")
     say(f"\nWritten to {out}.")
+
+
+def _refuse_secrets(models: Sequence[str]) -> None:
+    """Raise a ConfigError if a model's address holds a password or key: runs and tables would keep it."""
+    for model in models:
+        if (shown := shown_address(model)) != model:
+            raise ConfigError(
+                f"Model {shown!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
+                f"CARAMEL_CHAT_KEY."
+            )
 
 
 @click.command()

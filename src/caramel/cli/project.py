@@ -117,11 +117,18 @@ def ui(port: int) -> None:
         raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
     _check_port(port)
     store = tracking_uri(root)
-    # Job execution would start eight more processes, for features that need a language model.
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    # MLflow's own variables may name the registry of another program.
-    stores = ["--backend-store-uri", store, "--registry-store-uri", store]
-    command = [sys.executable, "-m", "mlflow", "ui", *stores]
+    environment = {
+        **os.environ,
+        # Job execution would start eight more processes, for features that need a language model.
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        # All users of a machine see the arguments of a process, and the address of a database may hold a password.
+        "MLFLOW_BACKEND_STORE_URI": store,
+        "MLFLOW_REGISTRY_STORE_URI": store,
+        # A file mlflow.py of the project is not run, here and in MLflow's server, which would look for it in its --app-dir.
+        "PYTHONSAFEPATH": "1",
+        "MLFLOW_UVICORN_OPTS": f"--app-dir {os.devnull} {os.environ.get('MLFLOW_UVICORN_OPTS', '')}",
+    }
+    command = [sys.executable, "-m", "mlflow", "ui"]
     say(f"Runs at http://127.0.0.1:{port} in about 20 seconds; Ctrl-C ends it.")
     try:
         done = subprocess.run(

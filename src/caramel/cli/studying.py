@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from pathlib import Path
 
 import click
@@ -37,7 +36,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     from caramel.doctor.examination import mend
     from caramel.report.study_page import claim, study_page
     from caramel.running.tracking import git_commit
-    from caramel.storage.files import keep_inputs, write_atomically
+    from caramel.storage.files import keep_inputs, write_text
     from caramel.study import workspace
     from caramel.study.study import check_plan, plan, run_cells, summary
 
@@ -60,5 +59,5 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     tables.write(tables.STUDY, ran.runs, names[1])
     texts = json.dumps(found, indent=2) + "\n", study_page(found)
     for path, text in zip((names[0], names[2]), texts, strict=True):
-        write_atomically(path, partial(Path.write_text, data=text, encoding="utf-8"))
+        write_text(path, text)
     say(f"{claim(found)}\nWritten to {out}.")

@@ -87,13 +87,13 @@ def runs(name: str, out: Path | None) -> None:
     """
     from caramel.release.pin_file import read_pin
     from caramel.release.runs import runs_of
-    from caramel.storage.files import keep_inputs, write_atomically
+    from caramel.storage.files import keep_inputs, write_csv
 
     if out is not None:
         keep_inputs([out], [Path("pins"), Path("mlruns")])
     found = runs_of(read_pin(name, Path()), Path())
     if out is not None:
-        write_atomically(out, lambda path: found.to_csv(path, index=False))
+        write_csv(out, found)
         say(f"{len(found)} runs of version {name}: {str(out)!r}.")
     elif len(found):
         say(found.to_string(index=False))
@@ -170,7 +170,7 @@ def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
     from caramel.release.named_versions import version_of
     from caramel.release.versions_apart import apart, pictures_apart, told
     from caramel.report.difference_page import difference_page
-    from caramel.storage.files import keep_inputs, write_atomically
+    from caramel.storage.files import keep_inputs, write_text
 
     if page is not None:
         keep_inputs([page], [Path("data"), Path("pins")])
@@ -179,5 +179,5 @@ def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
     say(json.dumps(found.as_json(), indent=2, ensure_ascii=False) if as_json else told(found))
     if page is not None:
         text = difference_page(found.as_json(), pictures_apart(before, after, found, Path()))
-        write_atomically(page, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_text(page, text)
         say(f"Page: {page}", err=True)

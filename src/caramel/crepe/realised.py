@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from caramel.captions.words import article
 from caramel.kinds.scene_graph import Place, SceneGraph
+from caramel.texts import is_of_word
 
 Span = tuple[int, int]  # text[start:end]
 
@@ -102,5 +103,13 @@ def located(text: str, graph: SceneGraph) -> Caption | str:
 
 
 def named(text: str, word: str) -> list[Span]:
-    """Return where a text has a word, whatever its case, not as a part of another."""
-    return [m.span() for m in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text, re.IGNORECASE)]
+    """Return where a text has a word, whatever its case, not as a part of another, to which its marks belong."""
+    found: list[Span] = []
+    pattern, at = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.IGNORECASE), 0
+    while match := pattern.search(text, at):
+        start, end = match.span()
+        at = start + 1
+        if not (is_of_word(text[max(start - 1, 0) : start]) or is_of_word(text[end : end + 1])):
+            found.append((start, end))
+            at = max(end, at)
+    return found

@@ -13,6 +13,7 @@ does not describe.
 from __future__ import annotations
 
 import itertools
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -174,7 +175,7 @@ def _regions(
     for number, item in enumerate(items):
         spot = f"{where}, region {number}"
         try:
-            phrase = " ".join(text_field(item, "phrase", spot).split())
+            phrase = " ".join(unicodedata.normalize("NFC", text_field(item, "phrase", spot)).split())
             x, y, w, h = (number_field(item, field, spot) for field in ("x", "y", "width", "height"))
             ids = dict.fromkeys(
                 number_field(thing, "object_id", spot) for thing in list_field(item, "objects", spot)
@@ -195,4 +196,4 @@ def _regions(
 
 
 def _word(text: str) -> str:
-    return " ".join(text.lower().split())
+    return " ".join(unicodedata.normalize("NFC", text.lower()).split())

@@ -133,8 +133,10 @@ class Part:
         if entry is None:
             return False
         other = self.entries[singular]
-        named = any(kind == INSTANCE for kind, *_ in self.synset(other.places[0]).pointers)
-        return self.synset(entry.places[0]).plural or entry.tagged > other.tagged or named
+        first = [self.synset(place) for place in other.places[:1]]  # a damaged index may name none
+        named = any(kind == INSTANCE for synset in first for kind, *_ in synset.pointers)
+        is_plural = any(self.synset(place).plural for place in entry.places[:1])
+        return is_plural or entry.tagged > other.tagged or named
 
     @cached_property
     def plurals(self) -> dict[str, str]:

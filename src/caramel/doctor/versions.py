@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from caramel.doctor import local_status
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, DataError, ResourceError, shown_address
 from caramel.running import dvc_cache, dvc_settings, dvc_state
@@ -73,12 +74,13 @@ def check_git(root: Path) -> Finding:
 def start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
     """Start DVC's own check of the lock, which takes seconds, most of them imports.
 
-    It is ``dvc status``: ``dvc repro --dry`` fails where no output has been made, as in a fresh clone.
+    It is ``dvc status``: ``dvc repro --dry`` fails where no output has been made, as in a fresh clone. No Python file of
+    the project is imported (``-P``), whatever it is called: the project may be a stranger's.
     """
     if not (root / "dvc.lock").exists():
         return None
     return subprocess.Popen(
-        [sys.executable, "-m", "dvc", "status", "--json"],
+        [sys.executable, "-P", "-m", local_status.__name__],
         cwd=root,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -112,12 +114,17 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
             return Finding(FAIL, "dvc.lock", broken, "caramel doctor --fix, then dvc repro")
         output, errors = status.communicate(timeout=SLOW)
         changes = json.loads(output) if status.returncode == 0 else {}
+    except ValueError:
+        return Finding(FAIL, "dvc.lock", "not known: DVC said nothing that can be read", "dvc status")
     except ResourceError as error:
         return Finding(FAIL, "dvc.lock", str(error))
     except subprocess.TimeoutExpired:
         return Finding(WARN, "dvc.lock", f"not known: DVC took over {SLOW:.0f} s", "dvc status")
     if "Unable to acquire lock" in errors:
         return Finding(WARN, "dvc.lock", "not known: another DVC process is running", "wait for it")
+    if status.returncode == local_status.ELSEWHERE:
+        said = f"not known: the graph names {shown_address(errors.strip())[:300]}, and nothing is asked of other machines"
+        return Finding(WARN, "dvc.lock", said, "dvc status, which asks them by your logins")
     if status.returncode:
         lines = [line.strip() for line in errors.splitlines() if line.strip()]
         text = " ".join(lines)[:300] or "DVC failed"

@@ -73,8 +73,10 @@ def upgrade(root: Path, package: Package = CARAMEL, files: Mapping[str, bytes] |
 
 def _refuse_linked_folders(root: Path, names: Iterable[str]) -> None:
     """Raise a ConfigError if a folder of files that caramel writes into a project is a link: files would change elsewhere."""
-    folders = {folder for name in names for folder in PurePosixPath(name).parents}
-    for path in sorted(root / folder for folder in folders if folder.parts):
+    folders = {folder for name in names for folder in PurePosixPath(name).parents if folder.parts}
+    # work/ itself may be a volume of its own.
+    places = [*folders, BEFORE, ASIDE, *(ASIDE / folder for folder in folders)]
+    for path in sorted(root / place for place in places):
         if path.is_symlink():
             raise ConfigError(
                 f"{str(path)!r} is a link to {os.path.realpath(path)!r}, and an upgrade writes into this folder. Nothing was "

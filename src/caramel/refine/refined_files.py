@@ -12,7 +12,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.refine.tradeoff import METHODS, NONE
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_atomically, write_text
 from caramel.storage.portable_names import is_portable_start
 from caramel.storage.targets import remove_file
 
@@ -76,13 +76,13 @@ def _public(rows: pd.DataFrame) -> Any:
 
 def _write_json(value: Any, path: Path) -> None:
     text = json.dumps(value, indent=4, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, text)
 
 
 def write_curve(curve: pd.DataFrame, out: Path) -> None:
     """Write the trade-off curve as ``curve.csv`` and ``curve.png``."""
     text = curve.to_csv(index=False)
-    write_atomically(out / CURVE, lambda path: path.write_text(text, encoding="utf-8"))
+    write_text(out / CURVE, text)
     write_atomically(out / PLOT, lambda path: _draw(curve, path))
 
 

@@ -101,11 +101,12 @@ def _staging(out: Path, origin: Origin) -> Iterator[Path]:
     keep_inputs([out], [origin.root])
     folder = out / STAGING
     # What is there was perhaps not left by a get: whoever filled the folder may have put it there.
-    links = [path for path in (folder, *folder.rglob("*")) if path.is_symlink()]
-    if links:
-        raise DataError(
-            f"{str(links[0])!r} is a link. Remove {str(folder)!r}: nothing is written outside of {str(out)!r}."
-        )
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
+            what = "a link" if path.is_symlink() else "a device, a FIFO or a socket"
+            raise DataError(
+                f"{str(path)!r} is {what}. Remove {str(folder)!r}: only files are fetched into, and nothing outside of {str(out)!r}."
+            )
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(folder / "lock", timeout=0):

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from caramel.errors import ConfigError, DataError, shown
 from caramel.release.version_paths import explain_bad_path
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FROM_GIT = "Take the file back from git."
@@ -188,7 +188,7 @@ def write_pin(made: Pin, path: Path) -> None:
     """Write a pin and the hash of its fields."""
     fields = made.model_dump()
     text = json.dumps(fields | {CHECKSUM: _checksum(fields)}, indent=1, ensure_ascii=False) + "\n"
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, text)
 
 
 def combined_hash(outs: Mapping[str, str], found: Mapping[str, TableVersion]) -> str:

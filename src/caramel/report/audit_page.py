@@ -19,7 +19,7 @@ from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, ranked
 from caramel.report.sections.statistics_section import statistics_blocks
 from caramel.report.sections.task_sections import tasks_section
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_csv, write_text
 
 PAGE, STATISTICS = "audit.html", "statistics.csv"  # written by ``write_page``
 PAIR_COLUMNS = ("pair_id", "scorer", "gap")
@@ -50,9 +50,9 @@ def write_page(
     rows = _table(folder / "rows.parquet", ROW_COLUMNS)
     found = set_statistics(rows, parser)
     page = audit_page(audit, pairs, rows, found, beside=beside, beside_name=beside_name, parser=parser)
-    write_atomically(folder / STATISTICS, lambda temporary: found.to_csv(temporary, index=False))
+    write_csv(folder / STATISTICS, found)
     path = folder / PAGE
-    write_atomically(path, lambda temporary: temporary.write_text(page, encoding="utf-8"))
+    write_text(path, page)
     return path
 
 

@@ -49,7 +49,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> pd.DataFrame:
         if (folder / "SKIPPED.txt").is_file():
             raise Skipped((folder / "SKIPPED.txt").read_text(encoding="utf-8").strip())
     try:
-        rows = pd.read_csv(path)
+        rows = pd.read_csv(path, keep_default_na=False, na_values=[""])  # a model may be called NA
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
     except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:

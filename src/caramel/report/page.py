@@ -28,7 +28,7 @@ from caramel.report.sections import (
     search_sections,
 )
 from caramel.report.sections.statistics_section import statistics_blocks, text_statistics
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_atomically, write_text
 from caramel.study.plans import Registration
 
 Make = Callable[[], Sequence[Block]]
@@ -258,12 +258,12 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
     for stale in plots.glob("*.png"):
         stale.unlink()
     for name, png in report.plots.items():
-        (plots / f"{name}.png").write_bytes(png)
-    (folder / "report.html").write_text(report.html, encoding="utf-8")
-    (folder / "statistics.csv").write_text(report.statistics, encoding="utf-8")
+        write_atomically(plots / f"{name}.png", partial(Path.write_bytes, data=png))
+    write_text(folder / "report.html", report.html)
+    write_text(folder / "statistics.csv", report.statistics)
     summary = {"profile": profile, "numbers": dict(report.numbers)}
     shown = {"contrast": report.claim and dict(report.claim), **summary}
     text = json.dumps(shown, indent=2, sort_keys=True) + "\n"
-    (folder / "summary.json").write_text(text, encoding="utf-8")
+    write_text(folder / "summary.json", text)
     remembered = json.dumps({**summary, "commit": commit}, indent=2, sort_keys=True) + "\n"
-    write_atomically(last, lambda path: path.write_text(remembered, encoding="utf-8"))
+    write_text(last, remembered)

@@ -7,6 +7,8 @@ from typing import Any
 from caramel.errors import printable
 from caramel.report.blocks import data_uri
 
+LONGEST = 2000  # characters of one text on a page; what data may hold has no bound
+
 
 def render(template: str, **values: Any) -> str:
     """Return the page of a template of this folder; a value that it lacks is an error.
@@ -24,7 +26,7 @@ def render(template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["data_uri"] = data_uri
+    environment.filters["data_uri"] = lambda image: Markup(data_uri(image))  # whole: no text of data
     # Long names may wrap after an underscore, and nowhere else.
     environment.filters["breakable"] = lambda text: Markup(
         str(escape(_finalize(text))).replace("_", "_<wbr>")
@@ -33,8 +35,11 @@ def render(template: str, **values: Any) -> str:
 
 
 def _finalize(value: Any) -> Any:
-    """Return what is written of a value of a template: control characters of a text as escapes, markup as it is.
+    """Return what is written of a value of a template: of a text at most ``LONGEST`` characters, markup as it is.
 
-    Of data, they would turn the direction of what follows, or be no HTML.
+    Control characters are escapes: they would turn the direction of what follows, or be no HTML.
     """
-    return printable(value) if type(value) is str else value
+    if type(value) is not str:
+        return value
+    rest = len(value) - LONGEST
+    return printable(value if rest <= 0 else f"{value[:LONGEST]}… ({rest:,} more characters)")

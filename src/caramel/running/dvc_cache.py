@@ -4,7 +4,8 @@ DVC trusts what is in ``.dvc/cache``. It puts a damaged object into ``data/`` wi
 again whose list of files is damaged, and refuses every run of a stage whose entry in the run cache is empty. What is
 removed here is made again by ``dvc repro``, or fetched by ``dvc pull``.
 
-A cache elsewhere (``dvc cache dir``) is left alone: others may use it.
+A cache elsewhere (``dvc cache dir``, or behind a link in this one) is left alone: others may use it, and a link in a
+stranger's project may lead to files that are no cache.
 """
 
 from __future__ import annotations
@@ -24,10 +25,20 @@ def broken(root: Path, *, whole: bool) -> list[Path]:
         root: folder of the project.
         whole: read every object; else the lists of files alone, whose damage is the one that ``dvc repro`` feels.
     """
-    objects = sorted((root / OBJECTS).glob("??/*" if whole else "??/*.dir"))
+    objects = _entries(root, OBJECTS, "*" if whole else "*.dir")
     damaged = [path for path in objects if path.is_file() and _named(path) != _digest(path)]
-    runs = sorted(path for path in (root / RUNS).glob("??/*") if path.is_dir())
-    return damaged + [path for path in runs if not any(path.iterdir())]
+    return damaged + [path for path in _entries(root, RUNS, "*") if path.is_dir() and not any(path.iterdir())]
+
+
+def _entries(root: Path, place: Path, pattern: str) -> list[Path]:
+    """Return what DVC keeps at a place of a project's cache, no link followed."""
+    folders = (place, *place.parents[:-1])
+    if any((root / folder).is_symlink() for folder in folders):
+        return []
+    entries = (
+        path for part in (root / place).glob("??") if not part.is_symlink() for path in part.glob(pattern)
+    )
+    return sorted(path for path in entries if not path.is_symlink())
 
 
 def remove(found: list[Path]) -> str:

@@ -26,7 +26,7 @@ from typing import Any
 
 from caramel.errors import DataError, ResourceError, shown
 from caramel.running.git_commands import read_git_file
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_text
 
 LOCK = "dvc.lock"
 RWLOCK = Path(".dvc", "tmp", "rwlock")
@@ -128,7 +128,7 @@ def mend_lock(root: Path) -> str:
     shutil.move(root / LOCK, root / BROKEN)  # .dvc may be a volume of its own
     done = f"{LOCK} was removed"
     if text is not None:
-        write_atomically(root / LOCK, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+        write_text(root / LOCK, text)
         done = f"{LOCK} is the last commit's again"
     return f"{done}; the broken one is {BROKEN}.{dropped} Run `dvc repro`: what had ended is taken from its run cache"
 

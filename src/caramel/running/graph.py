@@ -16,7 +16,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
 from caramel.running.closures import CARAMEL, Package, reached
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_text
 from caramel.storage.plain_yaml import read_yaml
 
 SOURCES = "src/"
@@ -85,7 +85,7 @@ def main() -> None:
         if graph["stages"][name]["deps"] != deps
     }
     text = with_deps(path.read_text(encoding="utf-8"), changed)
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, text)
     print(f"dvc.yaml: {', '.join(changed) or 'nothing'} changed.", file=sys.stderr)
 
 

@@ -31,7 +31,7 @@ from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_text
 from caramel.storage.volumes import blamed, require
 
 IMAGES = "data/scenes/images.parquet"
@@ -60,7 +60,7 @@ def skip(outputs: Outputs, reason: str) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+    write_text(path, text)
 
 
 def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:

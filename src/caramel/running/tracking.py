@@ -23,7 +23,7 @@ from caramel.running.tracking_calls import again, clearly, impatient, one_run, r
 from caramel.running.tracking_server import NAME, meaning
 from caramel.running.tracking_store import (
     EXPERIMENT,
-    explain_foreign_store,
+    explain_broken_store,
     held,
     open_client,
     store_root,
@@ -135,7 +135,7 @@ def plan(
             experiment = again(lambda: _experiment(client))
 
             def create() -> None:
-                client.create_run(experiment, tags={**_context_tags(name, workspace), KEY: key})
+                client.create_run(experiment, tags={**_context_tags(name, commit, workspace), KEY: key})
 
             if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
                 known.setdefault(PARENT, _parent(client, experiment, stage, known, workspace))
@@ -188,7 +188,7 @@ def _parent(
     name, commit = known.get("dvc.experiment", ""), known["git.commit"]
     short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
     key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
-    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}", workspace)
+    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}", commit, workspace)
     told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
     found = one_run(
         client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
@@ -197,7 +197,7 @@ def _parent(
     return found
 
 
-def _context_tags(name: str, workspace: Path) -> dict[str, str]:
+def _context_tags(name: str, commit: str, workspace: Path) -> dict[str, str]:
     """Return the tags that MLflow gives a new run: its name, user, program, commit and the repository's address.
 
     MLflow asks git for the last two, which would run programs that the repository's own settings name.
@@ -206,12 +206,9 @@ def _context_tags(name: str, workspace: Path) -> dict[str, str]:
     from mlflow.tracking.context.registry import resolve_tags
     from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_GIT_REPO_URL
 
-    questions = {
-        MLFLOW_GIT_COMMIT: ("rev-parse", "--verify", "--quiet", "HEAD"),
-        MLFLOW_GIT_REPO_URL: ("config", "--get", "remote.origin.url"),
-    }
-    answers = {tag: query_git(*words, folder=workspace) for tag, words in questions.items()}
-    known = {tag: shown_address(answer.decode().strip()) for tag, answer in answers.items() if answer}
+    known = {} if commit == "unknown" else {MLFLOW_GIT_COMMIT: commit.removesuffix("-dirty")}
+    if address := query_git("config", "--get", "remote.origin.url", folder=workspace):
+        known[MLFLOW_GIT_REPO_URL] = shown_address(address.decode().strip())
     tags: dict[str, str] = resolve_tags({"mlflow.runName": name, **known}, ignore=[GitRunContext])
     return tags
 
@@ -278,7 +275,7 @@ def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | 
         return None
     if said := blamed(error, [root / "mlruns"]):
         return ResourceError(f"Run {name!r} cannot be tracked: {said}")
-    return explain_foreign_store(error, root / "mlruns")
+    return explain_broken_store(error, root / "mlruns")
 
 
 def _at_once(plan: Callable[Asked, Planned]) -> Callable[Asked, AbstractContextManager[ActiveRun]]:

@@ -6,8 +6,10 @@ import os
 import stat
 import tempfile
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from caramel.errors import DataError, shown_address
 from caramel.running.tracking_server import require_server
@@ -57,6 +59,8 @@ def copy_artifacts(
     from mlflow.exceptions import MlflowException
     from requests import RequestException
 
+    if folder is None and (foreign := _explain_foreign(run.info.artifact_uri, theirs.tracking_uri)):
+        return [f"{shown_address(run.info.artifact_uri)}: {foreign}"]
     root = find_local_folder(run.info.artifact_uri)
     if root is not None:
         files, left = list_local_files(root, folder)
@@ -73,6 +77,28 @@ def copy_artifacts(
             require_server(client.tracking_uri)
         return [f"{run.info.artifact_uri}: {' '.join(shown_address(str(error)).split())[:200]}"]
     return []
+
+
+def _explain_foreign(uri: str, store: str) -> str:
+    """Return why artifacts that a store names are none of its own; empty if they are.
+
+    A server may name any files of this machine, or another server, which MLflow would send name and password of this user.
+    """
+    parts, server = urlsplit(uri), urlsplit(store)
+    if parts.scheme in ("http", "https", "mlflow-artifacts"):
+        is_own = not parts.netloc or (parts.hostname, parts.port) == (server.hostname, server.port)
+        return "" if is_own else "lies at another server, which is not asked"
+    is_far = server.scheme in ("http", "https") and not _is_loopback(server.hostname or "")
+    return (
+        "is a path of this machine, and the server is on another" if is_far and find_local_folder(uri) else ""
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:  # a name
+        return host == "localhost"
 
 
 def list_local_files(root: Path, allowed: Path | None) -> tuple[dict[str, int], list[str]]:

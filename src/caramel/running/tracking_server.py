@@ -43,9 +43,12 @@ def server_at(address: str) -> str:
     """Return the address of a server; empty for that of a database, or none.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither, or that of a database for which a driver is missing.
     """
-    if not address or address.partition("://")[0].partition("+")[0] in DATABASES:
+    if not address:
+        return ""
+    if address.partition("://")[0].partition("+")[0] in DATABASES:
+        _require_driver(address)
         return ""
     try:
         parts = urlsplit(address)
@@ -56,6 +59,20 @@ def server_at(address: str) -> str:
     raise ConfigError(
         f"{_called(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_unnamed(address)}."
     )
+
+
+def _require_driver(address: str) -> None:
+    """Return if SQLAlchemy can read the address of a database and has its driver; MLflow's errors repeat the password."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        make_url(address).get_dialect().import_dbapi()
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise ConfigError(
+            f"The database at {_called(address)} cannot be opened: {type(error).__name__}: {error}. Install the driver that the "
+            f"address names, or mend the address{_unnamed(address)}."
+        ) from error
 
 
 def _called(address: str) -> str:

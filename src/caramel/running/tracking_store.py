@@ -136,10 +136,7 @@ def counted_runs(database: Path) -> tuple[int, int]:
         DataError: it is empty or broken: no database, or one without MLflow's tables.
         ResourceError: it cannot be read at this time.
     """
-    lost = (
-        f"The runs that it held are gone, unless there is a copy: put that back, or move the file away "
-        f"(`mv {database} {database}.broken`), and a new store is made."
-    )
+    lost = _tell_lost_runs(database)
     # On a read-only volume SQLite cannot make the files that go with write-ahead mode; nobody writes there.
     options = "immutable=1" if os.statvfs(database).f_flag & os.ST_RDONLY else "mode=ro"
     try:
@@ -157,14 +154,22 @@ def counted_runs(database: Path) -> tuple[int, int]:
         raise DataError(f"The store of runs {database} is broken: {error}. {lost}") from error
 
 
-def explain_foreign_store(error: Exception, folder: Path) -> DataError | None:
-    """Return what it means that the store in a folder lacks a table or column of MLflow's; None of any other error."""
-    lacking = re.search(r"no such (?:table|column): \S+", str(error))
-    if lacking is None:
-        return None
+def explain_broken_store(error: Exception, folder: Path) -> DataError | None:
+    """Return what it means that the store in a folder is damaged, or lacks a table or column of MLflow's; None of any other error."""
     database = folder.resolve() / DATABASE
-    return DataError(
-        f"The store of runs {database} was not written by MLflow: {lacking[0]}. Put a copy back, or move the file away "
+    if lacking := re.search(r"no such (?:table|column): \S+", str(error)):
+        return DataError(
+            f"The store of runs {database} was not written by MLflow: {lacking[0]}. Put a copy back, or move the file away "
+            f"(`mv {database} {database}.broken`), and a new store is made."
+        )
+    if damage := re.search("database disk image is malformed|file is not a database", str(error)):
+        return DataError(f"The store of runs {database} is broken: {damage[0]}. {_tell_lost_runs(database)}")
+    return None
+
+
+def _tell_lost_runs(database: Path) -> str:
+    return (
+        f"The runs that it held are gone, unless there is a copy: put that back, or move the file away "
         f"(`mv {database} {database}.broken`), and a new store is made."
     )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import secrets
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.storage.targets import (
@@ -21,6 +23,9 @@ from caramel.storage.targets import (
     remove_results,
 )
 from caramel.storage.volumes import blamed
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DIGITS = 32  # of a kept file's SHA-256 that stand in its name
 
@@ -43,6 +48,21 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
         _write_stream(path, write)
     else:
         _put(path, write, lambda _: path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text in UTF-8; as ``write_atomically`` does, with its errors."""
+    write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file; as ``write_atomically`` does, with its errors."""
+    write_text(path, json.dumps(value, indent=2) + "\n")
+
+
+def write_csv(path: Path, rows: pd.DataFrame) -> None:
+    """Write a CSV file without the index; as ``write_atomically`` does, with its errors."""
+    write_text(path, rows.to_csv(index=False))
 
 
 def keep(path: Path, write: Callable[[Path], object]) -> Path:

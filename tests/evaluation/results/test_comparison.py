@@ -1,5 +1,3 @@
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -8,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binomtest
+from scripts import load_script
 
 from caramel import tables
 from caramel.benchmarks.metrics import outcomes
@@ -31,13 +30,7 @@ BENCHMARK = Benchmark(
 
 @pytest.fixture(scope="module")
 def simulation() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("simulated_intervals", SIMULATION)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_script(SIMULATION, "simulated_intervals")
 
 
 def scored(model: str, seed: int, lift: float = 0.0, n: int = 120, each: int = 3) -> pd.DataFrame:
@@ -256,3 +249,8 @@ def test_simulated_models_that_are_alike_are_rarely_told_apart(simulation: Modul
     ]
     for result in results:
         assert not result.missed, str(result)
+
+
+def test_of_simulated_comparisons_of_equal_models_few_claim_anything(simulation: ModuleType) -> None:
+    result = simulation.whole_comparisons(np.random.default_rng(0), 20)
+    assert not result.missed, str(result)

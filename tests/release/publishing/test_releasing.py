@@ -260,6 +260,8 @@ def test_a_licence_that_is_unknown_or_permits_less_is_refused_when_strict(
         ("title: ''", "title"),
         ("authors: [{given: A}]", "authors: 0: family: missing"),
         ("doi: x", "doi"),
+        ("url: https://me:planted@h/x", "the address in url holds a name or password"),
+        ("sources: {x: {note: 'of https://ghp_planted@h/x'}}", "the address in sources.x.note holds"),
         ("doi: '10.5281/x}'", "doi"),
         ("url: 'https://example.org/}'", "url"),
         ("- a", "release"),

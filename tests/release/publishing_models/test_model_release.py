@@ -19,11 +19,12 @@ from tiny_clips import CONFIGS
 from transformers import CLIPModel, CLIPProcessor
 
 from caramel import tables
-from caramel.errors import CaramelError, ConfigError
+from caramel.errors import CaramelError, ConfigError, DataError
 from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.models.clip.open_clip_models import load_open_clip
 from caramel.models.families.dual import load_dual
 from caramel.release.publishing.escaping import markdown
+from caramel.release.publishing_models import model_release
 from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model
 
 SQUASHED = {
@@ -131,6 +132,16 @@ def test_vectors_would_tell_preprocessing_that_transformers_has_not(
 ) -> None:
     monkeypatch.setattr("caramel.release.publishing_models.model_release.unlike", lambda config: "")
     assert release_model(run, project, out=tmp_path / "out").why_not.startswith("its vectors would differ by")
+
+
+def test_a_model_that_open_clip_loads_as_another_one_is_refused_and_no_folder_appears(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = model_release._vectors
+    monkeypatch.setattr(model_release, "_vectors", lambda clip: tuple(-vectors for vectors in own(clip)))
+    with pytest.raises(DataError, match="open_clip's model of the release is another one"):
+        release_model("base", project, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_data_that_a_model_is_of_is_not_written_over(project: Path) -> None:

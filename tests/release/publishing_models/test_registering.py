@@ -6,6 +6,7 @@ import json
 import shutil
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,17 @@ import released_projects
 import small_releases
 from commands import run_command
 from PIL import Image
+from tracking_servers import impostor, send_body
 
 from caramel.config import load
 from caramel.errors import BackendError, CaramelError, DataError
 from caramel.models.clip.checkpoints import CONFIG
 from caramel.models.families.specs import content_of, open_model, parse_spec
+from caramel.release.publishing_models import registering
 from caramel.release.publishing_models.registering import register, resolved
 from caramel.running import tracking
 from caramel.running.installed import requirement
+from caramel.storage.files import file_hash
 from caramel.training.tracked_trials import Trials
 
 TEXTS = ["a red box", "a green cup"]
@@ -161,3 +165,40 @@ def test_what_is_not_there_is_named(project: Path) -> None:
     with pytest.raises(BackendError, match=r"models:/none/1.*cannot be had"):
         resolved("models:/none/1")
     assert resolved("open_clip:data/base") == "open_clip:data/base"
+
+
+def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
+    clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+    from mlflow.entities.model_registry import ModelVersion, ModelVersionTag
+
+    root, mine = tmp_path / "project", tmp_path / "mine"
+    root.mkdir()
+    mine.mkdir()
+    (mine / "letter.txt").touch()
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("CARAMEL_TRACKING_URI", "http://127.0.0.1:9")
+    tags = [ModelVersionTag(registering.CONTENT, file_hash(clip_folder))]
+    version = ModelVersion("tuned", "1/../../../../mine", 0, tags=tags)
+    client = SimpleNamespace(get_model_version=lambda *_: version)
+    monkeypatch.setattr(registering, "open_client", lambda _: client)
+
+    def download(_: str, dst_path: str, **where: str) -> None:
+        shutil.copytree(clip_folder, Path(dst_path, "checkpoint"))
+
+    monkeypatch.setattr(mlflow.artifacts, "download_artifacts", download)
+    with pytest.raises(BackendError, match="its server says that it is version"):
+        resolved("models:/tuned/1")
+    assert [path.name for path in mine.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize("body", [b'{"model_version": {"name": true}}', b'{"model_version": 1}', b"\\x89PNG"])
+def test_a_reply_that_is_none_of_a_registry_is_told(
+    body: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with impostor(lambda handler: send_body(handler, body, Content_Type="application/json")) as url:
+        monkeypatch.setenv("CARAMEL_TRACKING_URI", url)
+        with pytest.raises(BackendError, match=r"models:/tuned/1.*cannot be had"):
+            resolved("models:/tuned/1")

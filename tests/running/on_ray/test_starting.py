@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import colorsys
 import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -95,6 +97,31 @@ def test_workers_with_variables_start_where_the_path_to_python_has_spaces_and_si
     assert done.stdout == "started\n", done.stderr
 
 
+IMPORTING = """
+import ray
+from caramel.running.on_ray.starting import local_ray
+
+@ray.remote
+def where():
+    import colorsys
+    return colorsys.__file__
+
+with local_ray(num_cpus=1):
+    print(ray.get(where.remote(), timeout=120))
+"""
+
+
+def test_a_worker_takes_no_module_of_the_working_folder_for_that_of_a_library(tmp_path: Path) -> None:
+    scripts, project = tmp_path / "pipelines", tmp_path / "project"
+    for folder in (scripts, project):
+        folder.mkdir()
+    (scripts / "stage.py").write_text(IMPORTING)
+    (project / "colorsys.py").touch()
+    command = [sys.executable, scripts / "stage.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=project, timeout=300)
+    assert done.stdout == f"{colorsys.__file__}\n", done.stderr
+
+
 @pytest.mark.parametrize(
     "error", [ValueError("The fallback directory file does not exist"), SlowStartError("timed out.")]
 )
@@ -113,6 +140,22 @@ def test_a_folder_that_is_removed_while_ray_starts_is_named_and_nothing_is_tried
     with pytest.raises(ResourceError, match=f"Ray's '{folder}' on this machine was removed .*RAY_TMPDIR"):
         start_patiently(lambda seconds: starting._init_here(folder, {}, seconds), lambda: None)
     assert starts == [30]
+
+
+def test_a_volume_without_room_on_which_ray_starts_is_named_and_nothing_is_tried_again(
+    mount, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    place = mount(tmp_path / "small", 64, inodes=16)
+
+    def fails(seconds: int, **options: object) -> None:
+        for number in range(16):
+            with suppress(OSError):
+                (place / str(number)).touch()
+        raise SlowStartError("its raylet has ended.")
+
+    monkeypatch.setattr(starting, "init_ray", fails)
+    with pytest.raises(ResourceError, match=f"Ray did not start on this machine: no space left for {place}"):
+        starting._init_here(place, {}, 30)
 
 
 def test_another_error_of_a_start_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,6 +191,29 @@ with local_ray(num_cpus=1):
     heads = {one.address for one in gc.get_objects() if type(one).__name__ == "GcsClient"}
     print(heads == {ray.get_runtime_context().gcs_address}, ray.get(ray.remote(lambda: "works").remote(), timeout=120))
 """
+
+
+@pytest.mark.slow
+def test_where_rays_folder_cannot_be_written_at_its_end_that_is_the_only_thing_said(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import psutil\n"
+        "from ray._private.node import Node\n"
+        "from caramel.running.on_ray.starting import local_ray\n"
+        "def fail(self):\n"
+        "    raise OSError(30, 'Read-only file system')\n"
+        "Node.destroy_external_storage = fail\n"  # which makes a folder
+        "try:\n"
+        "    with local_ray(num_cpus=1):\n"
+        "        pass\n"
+        "except OSError as error:\n"
+        "    print(error, psutil.Process().children(recursive=True))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout == "[Errno 30] Read-only file system []\n"
+    assert done.stderr == ""
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ holds need not be seen.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from caramel.captions.words import DETERMINERS, plural
@@ -94,7 +95,7 @@ def phrase_parser(target: str, atoms: frozenset[Atom]) -> PhraseParser:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.lower())
+    return _TOKEN.findall(unicodedata.normalize("NFC", text.lower()))
 
 
 PHRASES = GraphParserKind("phrases", phrase_parser, lambda target: {})

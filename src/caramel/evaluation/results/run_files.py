@@ -13,7 +13,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.published_files import ANSWERS, SIMILARITIES, read_runs
 from caramel.evaluation.results.summary import check_contents
 from caramel.registry import BENCHMARKS
-from caramel.storage.files import keep_inputs, write_atomically
+from caramel.storage.files import keep_inputs, write_csv
 from caramel.storage.targets import remove_file
 
 METRICS = ("metrics.parquet", "metrics.csv")
@@ -59,7 +59,7 @@ def write_run(
 def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
     """Write table ``metrics`` as Parquet and CSV."""
     tables.write(tables.METRICS, metrics, out / METRICS[0])
-    write_atomically(out / METRICS[1], lambda path: metrics.to_csv(path, index=False))
+    write_csv(out / METRICS[1], metrics)
 
 
 def scored(runs: Sequence[Path]) -> pd.DataFrame:

@@ -102,7 +102,8 @@ def text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
     if getattr(tower, "cls_emb", None) is None:
         return _end(tower, tokens) + 1
     columns = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
-    return ((tokens != tower.pad_id) * columns).amax(1)
+    lengths: torch.Tensor = ((tokens != tower.pad_id) * columns).amax(1)
+    return lengths
 
 
 def _causal_tower(model: Any) -> Any:

@@ -11,10 +11,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from caramel.errors import ConfigError, shown
+from caramel.errors import ConfigError, shown, without_logins
 from caramel.release.pin_file import wrong_fields
 from caramel.release.publishing.licences import LICENCES, conflicts, unknown
-from caramel.storage.plain_yaml import read_yaml
+from caramel.storage.plain_yaml import flat, read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 
@@ -68,9 +68,14 @@ def read_about(path: Path) -> About:
     """Return what a file says.
 
     Raises:
-        ConfigError: there is no such file, it is no YAML, or a field is unknown or of another form.
+        ConfigError: there is no such file, it is no YAML, a field is unknown or of another form, or an address holds a password.
     """
     raw = read_yaml(path, "docs/release.md shows one.")
+    # A key in an address may be a part of it that every reader needs; a password never is.
+    if logins := [key for key, value in flat(raw).items() if without_logins(str(value)) != str(value)]:
+        raise ConfigError(
+            f"{path}: the address in {', '.join(logins)} holds a name or password, which a release would publish. Take it out."
+        )
     try:
         return About.model_validate({} if raw is None else raw)
     except ValidationError as error:

@@ -22,8 +22,10 @@ from caramel.release.publishing_models.model_release import checkpoint_of, pin_o
 from caramel.release.publishing_models.trained_run import training_run
 from caramel.running.installed import requirement
 from caramel.running.tracking import opened_store
+from caramel.running.tracking_calls import clearly
 from caramel.running.tracking_store import held, open_client, store_root, tracking_uri
 from caramel.running.work_folder import WORK
+from caramel.storage.fields import brief
 from caramel.storage.files import empty_folder, file_hash
 
 if TYPE_CHECKING:
@@ -118,31 +120,38 @@ def resolved(spec: str) -> str:
     root = store_root()
     uri, (name, mark, which) = tracking_uri(root), _PARTS.split(named["rest"])
     import mlflow
-    from mlflow.exceptions import MlflowException
+
+    def meant(error: Exception) -> BackendError:
+        return BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}")
 
     try:
-        client = open_client(uri)
-        version = (
-            client.get_model_version_by_alias(name, which)
-            if mark == "@"
-            else client.get_model_version(name, which)
-        )
-        # At a place of its own: what was scored before is found again.
-        place = root / WORK / "registered" / f"{name}-{version.version}"
-        folder = _whole(place, version.tags)
-        if folder is None:
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with TemporaryDirectory(dir=place.parent) as scratch:
-                made = empty_folder(Path(scratch, ARTIFACT))
-                mlflow.artifacts.download_artifacts(
-                    f"{REGISTERED}{name}/{version.version}",
-                    dst_path=str(made),
-                    tracking_uri=uri,
-                    registry_uri=uri,
+        with clearly(meant):
+            client = open_client(uri)
+            version = (
+                client.get_model_version_by_alias(name, which)
+                if mark == "@"
+                else client.get_model_version(name, which)
+            )
+            if not str(version.version).isdecimal():  # it becomes the name of a folder that may be replaced
+                raise BackendError(
+                    f"Model {spec!r}: its server says that it is version {brief(version.version)}, which is none."
                 )
-                folder = _put(made, place, version.tags)
-    except (MlflowException, OSError) as error:
-        raise BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}") from error
+            # At a place of its own: what was scored before is found again.
+            place = root / WORK / "registered" / f"{name}-{version.version}"
+            folder = _whole(place, version.tags)
+            if folder is None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with TemporaryDirectory(dir=place.parent) as scratch:
+                    made = empty_folder(Path(scratch, ARTIFACT))
+                    mlflow.artifacts.download_artifacts(
+                        f"{REGISTERED}{name}/{version.version}",
+                        dst_path=str(made),
+                        tracking_uri=uri,
+                        registry_uri=uri,
+                    )
+                    folder = _put(made, place, version.tags)
+    except OSError as error:
+        raise meant(error) from error
     if folder is None:
         raise BackendError(
             f"Model {spec!r} holds no checkpoint as `caramel register` put it there: its files are missing or others."

@@ -23,6 +23,7 @@ import psutil
 
 from caramel.errors import ResourceError
 from caramel.running.on_ray.temporary import clear_session_folder, format_removed, session_folder
+from caramel.storage.volumes import trouble
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
 LOOK = 2  # seconds between looks at whether they run
@@ -97,21 +98,33 @@ def local_ray(**options: Any) -> Iterator[None]:
     Raises:
         ResourceError: Ray does not start, or its folder is not private.
     """
-    import ray
-
     with session_folder() as folder:
         start_patiently(partial(_init_here, folder, options), partial(_clean_up, folder))
         try:
             yield
         finally:
-            ray.shutdown()
+            _shut_down()
+
+
+def _shut_down() -> None:
+    """Call ``ray.shutdown``; where it fails since its folder cannot be written, end the rest, so that it is not tried at exit again."""
+    import ray
+    from ray._private import worker
+
+    try:
+        ray.shutdown()
+    except OSError:
+        if (node := worker._global_node) is not None:
+            node.kill_all_processes(check_alive=False, allow_graceful=True, wait=True)
+            worker._global_node = None
+        raise
 
 
 def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
     """Call ``init_ray`` for a cluster on this machine; raise SlowStartError as soon as its raylet has ended.
 
     Raises:
-        ResourceError: the folder was removed meanwhile.
+        ResourceError: the folder was removed meanwhile, or its volume is full or read-only.
     """
     from ray._private import services
 
@@ -138,9 +151,11 @@ def _init_here(folder: Path, options: Mapping[str, Any], seconds: int) -> None:
             seconds, address="local", _temp_dir=str(folder), **{**options, "runtime_env": environment or None}
         )
     except Exception as error:
-        if folder.exists():
-            raise
-        raise ResourceError(format_removed(str(folder))) from error
+        if not folder.exists():
+            raise ResourceError(format_removed(str(folder))) from error
+        if reason := trouble(folder):
+            raise ResourceError(f"Ray did not start on this machine: {reason}") from error
+        raise
     finally:
         services.get_node = look
 
@@ -179,7 +194,8 @@ def init_ray(seconds: int, **options: Any) -> None:
     waits = {"raylet_start_wait_time_s": LOOK, "gcs_rpc_server_reconnect_timeout_s": 2 * max(WAITS)}
     ray._raylet.Config.initialize(json.dumps(waits))
     try:
-        ray.init(log_to_driver=False, logging_level="error", include_dashboard=False, **options)
+        quiet = {"log_to_driver": False, "logging_level": "error", "include_dashboard": False}
+        ray.init(job_config=_make_job_config(), **quiet, **options)
     except (ConnectionError, RayError, RuntimeError) as error:
         _raise_if_slow(error)
         raise
@@ -189,6 +205,23 @@ def init_ray(seconds: int, **options: Any) -> None:
         raise
 
 
+def _make_job_config() -> Any:
+    """Return settings of a job whose workers look for modules in no folder where this process does not.
+
+    Ray itself has them look in the working folder first, and would take a project's own ``torch.py`` for PyTorch.
+    """
+    from ray.job_config import JobConfig
+
+    class Config(JobConfig):  # type: ignore[misc]
+        def _serialize(self) -> bytes:
+            job: Any = self
+            known = [str(Path(folder).resolve()) for folder in sys.path]
+            job._py_driver_sys_path = [folder for folder in job._py_driver_sys_path if folder in known]
+            return bytes(super()._serialize())
+
+    return Config()
+
+
 def _raise_if_slow(error: Exception) -> None:
     if is_slow_start(str(error)):
         raise SlowStartError(str(error).strip().partition("\n")[0]) from error
@@ -196,7 +229,5 @@ def _raise_if_slow(error: Exception) -> None:
 
 def _clean_up(folder: Path) -> None:
     """End what a failed start left: Ray's processes, and its files in the session's folder."""
-    import ray
-
-    ray.shutdown()
+    _shut_down()
     clear_session_folder(folder)

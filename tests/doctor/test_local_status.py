@@ -1,0 +1,86 @@
+"""`caramel doctor` in a stranger's project: it says what DVC says, runs nothing of the project and asks no server that it names."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import run_command
+
+from caramel.doctor import local_status, versions
+from caramel.doctor.findings import FAIL
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project of one stage that has run."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "dvc.yaml").write_text("stages:\n  copy: {cmd: cp a b, deps: [a], outs: [b]}\n", encoding="utf-8")
+    (root / "a").touch()
+    for command in (["init", "--no-scm", "-q"], ["repro", "-q"]):
+        subprocess.run([sys.executable, "-m", "dvc", *command], cwd=root, check=True, capture_output=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    "name", ["dvc.py", "dvc/__main__.py", "argparse.py", "caramel/__init__.py", "sitecustomize.py"]
+)
+def test_no_python_file_of_a_project_runs_while_it_is_looked_at(
+    name: str, project: Path, tmp_path: Path
+) -> None:
+    program = project / name
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n", encoding="utf-8")
+    done = run_command(project, "doctor")
+    assert "dvc.lock" in done.stdout
+    assert not (tmp_path / "ran").exists()
+
+
+def address_of(kind: str, port: int, project: Path) -> str:
+    """Return the address of a file at a server, as a stage may name it."""
+    if kind == "remote":
+        with (project / ".dvc" / "config").open("a", encoding="utf-8") as stream:
+            stream.write(f"['remote \"evil\"']\n    url = http://127.0.0.1:{port}/kept\n")
+        return "remote://evil/x"
+    if kind == "params":
+        (project / "params.yaml").write_text(f"left: http\nright: 127.0.0.1:{port}/x\n", encoding="utf-8")
+        return "${left}://${right}"
+    return f"http://127.0.0.1:{port}/x"
+
+
+@pytest.mark.parametrize("kind", ["plain", "remote", "params", "import"])
+def test_no_server_that_the_graph_names_is_asked(
+    kind: str, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(versions, "SLOW", 300.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = address_of(kind, server.getsockname()[1], project)
+        graph = f"stages:\n  copy: {{cmd: cp a b, deps: [a, '{address}'], outs: [b]}}\n"
+        if kind == "import":
+            text = f"deps: [{{path: x, repo: {{url: '{address}'}}}}]\nouts: [{{path: c}}]\n"
+            (project / "c.dvc").write_text(text, encoding="utf-8")
+        else:
+            (project / "dvc.yaml").write_text(graph, encoding="utf-8")
+        found = versions.dvc_lock(project, versions.start_dvc_status(project))
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert "nothing is asked of other machines" in found.text
+
+
+def test_an_answer_of_dvc_that_is_none_is_a_failure(project: Path) -> None:
+    other = subprocess.Popen([sys.executable, "-c", ""], stdout=-1, stderr=-1, text=True)
+    assert versions.dvc_lock(project, other).state == FAIL
+
+
+def test_settings_that_are_a_folder_are_named_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / ".dvc" / "config").mkdir(parents=True)
+    command = [sys.executable, "-P", "-m", local_status.__name__]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert ".dvc/config" in done.stderr
+    assert "Traceback" not in done.stderr
