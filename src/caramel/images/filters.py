@@ -70,10 +70,9 @@ def filter_images(
         on="negative_id",
         validate="many_to_one",
     ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
-    pictures = OnDemand(files.__getitem__, rows["image_id"].tolist())
-    rows = _judged(rows, pictures, judge, "first", margin)
+    rows = _judged(rows, files, judge, "first", margin)
     if second_judge is not None:
-        rows = _judged(rows, pictures, second_judge, "second", margin)
+        rows = _judged(rows, files, second_judge, "second", margin)
         least = second_calibration.threshold if second_calibration else FAITHFUL
         rows["passed"] = rows["second_negative"] >= least
         rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
@@ -114,11 +113,14 @@ def filter_images(
 
 
 def _judged(
-    rows: pd.DataFrame, pictures: Sequence[bytes], judge: Judge, name: str, margin: float
+    rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge, name: str, margin: float
 ) -> pd.DataFrame:
     """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
-    negative = judge.fit(pictures, rows["negative_caption"].tolist())
-    positive = judge.fit(pictures, rows["caption"].tolist())
+    images = OnDemand(files.__getitem__, [*rows["image_id"], *rows["image_id"]])
+    fits = judge.fit(
+        images, [*rows["negative_caption"], *rows["caption"]]
+    )  # in one call: each image is looked at once
+    negative, positive = fits[: len(rows)], fits[len(rows) :]
     return rows.assign(
         **{
             f"{name}_negative": negative,

@@ -28,7 +28,7 @@ class ReadingJudge:
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
         """Return 1 where the picture is one of the world and the caption exactly true of it, else 0.
 
-        A picture of the world has no cell that cannot be read, and no noun twice.
+        A picture of the world has no cell that cannot be read, and no noun twice. Each distinct one is read once.
         """
         from caramel.sources.world.drawing import CANVAS
         from caramel.sources.world.language import read
@@ -36,11 +36,13 @@ class ReadingJudge:
         from caramel.sources.world.scenes import holds
         from caramel.storage.pictures import pixels
 
-        shown_by: list[PictureReading] = []
-        for start in range(0, len(pictures), AT_ONCE):
-            part = enumerate(pictures[start : start + AT_ONCE], start)
+        distinct, numbers = _distinct(pictures)
+        read_once: list[PictureReading] = []
+        for start in range(0, len(distinct), AT_ONCE):
+            part = enumerate(distinct[start : start + AT_ONCE], start)
             stack = np.stack([pixels(data, f"number {i}", CANVAS) for i, data in part])
-            shown_by += read_pictures(stack)
+            read_once += read_pictures(stack)
+        shown_by = [read_once[number] for number in numbers]
         out = np.zeros(len(captions))
         for index, (caption, shown) in enumerate(zip(captions, shown_by, strict=True)):
             said = read(caption)
@@ -73,12 +75,8 @@ class ClipJudge:
 
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
         """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
-        keys = [content_key(data, None) for data in pictures]
-        first: dict[bytes, int] = {}  # content -> the first place where it stands
-        for place, key in enumerate(keys):
-            first.setdefault(key, place)
-        distinct = OnDemand(pictures.__getitem__, list(first.values()))
-        images = self._encoder.encode_images(distinct, self._batch)[_numbers(keys, first)]
+        distinct, numbers = _distinct(pictures)
+        images = self._encoder.encode_images(distinct, self._batch)[numbers]
         told = dict.fromkeys(captions)
         texts = self._encoder.encode_texts(list(told), self._batch)[_numbers(captions, told)]
         cosine: Fit = (images.astype(np.float64) * texts.astype(np.float64)).sum(1)
@@ -87,6 +85,15 @@ class ClipJudge:
     def ambiguous(self, negative: Fit, positive: Fit, margin: float) -> npt.NDArray[np.bool_]:
         """Return where the negative caption does not beat the positive by more than ``margin``."""
         return negative - positive <= margin
+
+
+def _distinct(images: Sequence[bytes]) -> tuple[Sequence[bytes], list[int]]:
+    """Return the images of different content, and the place of each image's among them."""
+    keys = [content_key(data, None) for data in images]
+    first: dict[bytes, int] = {}  # content -> the first place where it stands
+    for place, key in enumerate(keys):
+        first.setdefault(key, place)
+    return OnDemand(images.__getitem__, list(first.values())), _numbers(keys, first)
 
 
 def _numbers(items: Sequence[Key], distinct: Iterable[Key]) -> list[int]:

@@ -48,36 +48,40 @@ def read_pictures(pictures: npt.NDArray[np.uint8], batch: int = 256) -> list[Pic
         raise ValueError(f"pictures must have shape (n, {CANVAS}, {CANVAS}, 3), not {pictures.shape}")
     names = list(BACKGROUND_RGB)
     palette = np.array([BACKGROUND_RGB[n] for n in names], np.float32)
-    found: list[PictureReading] = []
+    readings: dict[int, PictureReading] = {}
     for start in range(0, len(pictures), batch):
         part = pictures[start : start + batch].astype(np.float32)
         middle = np.median(part.reshape(len(part), -1, 3), axis=1)  # icons cover under half
         nearest = ((middle[:, None] - palette) ** 2).sum(2).argmin(1)
-        for picture, background, colour in zip(part, nearest.tolist(), middle, strict=True):
-            found.append(_read(picture - colour, names[background]))
-    return found
+        differences = part - middle[:, None, None]
+        for background in np.unique(nearest).tolist():
+            rows = np.flatnonzero(nearest == background)
+            read = _read(differences[rows], names[background])
+            readings |= dict(zip((start + rows).tolist(), read, strict=True))
+    return [readings[index] for index in range(len(pictures))]
 
 
-def _read(difference: npt.NDArray[np.float32], background: str) -> PictureReading:
-    """Read one picture, given as its difference from its own background."""
+def _read(differences: npt.NDArray[np.float32], background: str) -> list[PictureReading]:
+    """Read pictures of one background, given as their differences from it. (n, CANVAS, CANVAS, 3)."""
     templates, energy = _templates(background)
-    cells = difference.reshape(GRID, CELL, GRID, CELL, 3).transpose(0, 2, 1, 3, 4)
-    cells = cells.reshape(GRID * GRID, -1) / np.float32(255)  # (4, CELL·CELL·3)
+    cells = differences.reshape(-1, GRID, CELL, GRID, CELL, 3).transpose(0, 1, 3, 2, 4, 5)
+    cells = cells.reshape(len(differences) * GRID * GRID, -1) / np.float32(255)  # (4 n, CELL·CELL·3)
     power = (cells**2).sum(1)
-    candidates = np.flatnonzero(power >= EMPTY * energy.min())
-    things, unreadable = [], 0
-    if len(candidates):
-        error = power[candidates, None] - 2 * cells[candidates] @ templates.T + energy  # (k, n)
-        best = error.argmin(1)
-        share = error[np.arange(len(candidates)), best] / energy[best]
-        shape = (*masks().shape[:4], len(COLOURS))
-        for cell, template, unexplained in zip(
-            candidates.tolist(), best.tolist(), share.tolist(), strict=True
-        ):
-            if unexplained > UNEXPLAINED:
-                unreadable += 1
-                continue
-            noun, size, _, _, colour = (int(i) for i in np.unravel_index(template, shape))
-            row, column = divmod(cell, GRID)
-            things.append(Thing(NOUNS[noun], COLOURS[colour], SIZES[size], row, column))
-    return PictureReading(Scene(tuple(things), background), unreadable)
+    filled = np.flatnonzero(power >= EMPTY * energy.min())
+    error = power[filled, None] - 2 * cells[filled] @ templates.T + energy  # (k, templates)
+    best = error.argmin(1)
+    share = error[np.arange(len(filled)), best] / energy[best]
+    shape = (*masks().shape[:4], len(COLOURS))
+    things: list[list[Thing]] = [[] for _ in differences]
+    unreadable = [0] * len(differences)
+    for place, template, unexplained in zip(filled.tolist(), best.tolist(), share.tolist(), strict=True):
+        index, cell = divmod(place, GRID * GRID)
+        if unexplained > UNEXPLAINED:
+            unreadable[index] += 1
+            continue
+        noun, size, _, _, colour = (int(i) for i in np.unravel_index(template, shape))
+        things[index].append(Thing(NOUNS[noun], COLOURS[colour], SIZES[size], *divmod(cell, GRID)))
+    return [
+        PictureReading(Scene(tuple(shown), background), count)
+        for shown, count in zip(things, unreadable, strict=True)
+    ]
