@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -205,4 +206,5 @@ def _sources(
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
         BENCHMARKS.place(name)
-    return [source_of(name, data.resolve(), images.resolve() if images else None, missing) for name in names]
+    folder, pictures = (None if given is None else Path(os.path.realpath(given)) for given in (data, images))
+    return [source_of(name, folder, pictures, missing) for name in names]

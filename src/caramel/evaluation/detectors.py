@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import os
 import pandas as pd
 
 from caramel import tables
@@ -94,7 +95,7 @@ def detect(
         executor=of_trials,
         title="detectors",
         gpus=gpus_of(gpus, device),
-        plan=lambda point, name: {"store": str(Path(folder, "embeddings").resolve())},
+        plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
     )
     parts = [tables.read(tables.METRICS, trial.folder / METRICS) for trial in trials]
     return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])

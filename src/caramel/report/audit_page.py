@@ -58,7 +58,7 @@ def write_page(
 
 def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
-        found = pd.read_parquet(path)
+        found = pd.read_parquet(path.absolute())  # a:b/c would be taken for a URL
     except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
         raise DataError(f"{str(path)!r} cannot be read: {error}. {AGAIN}") from error
     lacking = [c for c in columns if c not in found.columns]

@@ -101,7 +101,7 @@ def prepare(root: Path, folder: Path) -> None:
     # The study's folder lies in a repository that ignores it.
     (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
     (folder / "inputs").unlink(missing_ok=True)  # of a project that was moved since
-    (folder / "inputs").symlink_to((root / "inputs").resolve())
+    (folder / "inputs").symlink_to(os.path.realpath(root / "inputs"))
 
 
 def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
@@ -165,6 +165,6 @@ def _environment(folder: Path) -> dict[str, str]:
     So an edit of the project while a study runs does not change what runs.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    sources = os.pathsep.join(filter(None, [str((folder / "src").resolve()), os.environ.get("PYTHONPATH")]))
+    sources = os.pathsep.join(filter(None, [os.path.realpath(folder / "src"), os.environ.get("PYTHONPATH")]))
     kept = {name: value for name, value in os.environ.items() if name != "DVC_ROOT"}
     return kept | {"PATH": path, "PYTHONPATH": sources}
