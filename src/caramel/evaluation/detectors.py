@@ -9,12 +9,12 @@ their code Adam has lr 1e-3 (their paper says 1e-6), in batches of 400 rows. The
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import os
 import pandas as pd
 
 from caramel import tables
