@@ -158,13 +158,18 @@ def evaluate(
 
 
 def _refuse_secrets(models: Sequence[str]) -> None:
-    """Raise a ConfigError if a model's address holds a password or key: runs and tables would keep it."""
+    """Raise a ConfigError or BackendError if a model's address holds a password or key: runs and tables would keep it."""
+    from caramel.models.families.chat_settings import parse_settings
+
     for model in models:
         if (shown := shown_address(model)) != model:
             raise ConfigError(
                 f"Model {shown!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
                 f"CARAMEL_CHAT_KEY."
             )
+        address, _, fragment = model.partition("#")
+        if "://" in address:
+            parse_settings(fragment)
 
 
 @click.command()
