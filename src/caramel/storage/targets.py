@@ -47,6 +47,17 @@ def check_target(path: Path) -> None:
     )
 
 
+def require_plain(path: Path) -> None:
+    """Raise unless at a path is a plain file or nothing: no stream either, as for ``check_target``.
+
+    Raises:
+        ConfigError: there is something else.
+    """
+    check_target(path)
+    if is_stream(path):
+        raise ConfigError(f"{str(path)!r} is no plain file. Remove it.")
+
+
 def check_folder(path: Path) -> None:
     """Raise if a folder inside of the one that a user named is a link, which could lead out of it.
 
@@ -56,7 +67,7 @@ def check_folder(path: Path) -> None:
     if path.is_symlink():
         raise ConfigError(
             f"{str(path)!r} is a link to {os.path.realpath(path)!r}: nothing is written through a link. Remove it, or "
-            f"give another --out."
+            f"name another folder."
         )
 
 

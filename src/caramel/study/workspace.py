@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Never
 
@@ -26,8 +27,9 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.profile import write_profile
 from caramel.running.dvc_state import refuse_beside
 from caramel.running.work_folder import WORK
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_atomically, write_text
 from caramel.storage.plain_yaml import read_yaml
+from caramel.storage.targets import check_folder, remove_results, require_plain
 
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs
@@ -73,7 +75,7 @@ def read_first_day(folder: Path) -> date:
     """
     path = folder / BEGAN
     if not path.exists():
-        write_atomically(path, lambda new: new.write_text(f"{datetime.now(UTC).date()}\n", encoding="utf-8"))
+        write_text(path, f"{datetime.now(UTC).date()}\n")
     text = path.read_text(encoding="utf-8", errors="replace").strip()
     try:
         return date.fromisoformat(text)
@@ -87,20 +89,21 @@ def prepare(root: Path, folder: Path) -> None:
     """Bring what the stages need into the study's folder: the sources as they are now, and DVC's settings.
 
     Raises:
-        ConfigError: ``root`` is no project.
+        ConfigError: ``root`` is no project, or what would be written is a link.
     """
     for name in (*_COPIED, *_FILES):
         if not (root / name).exists():
             raise ConfigError(f"{root.resolve()} has no {name}. Run `caramel study` in the project's folder.")
     for name in (*_COPIED, *(name for name in _CODE if (root / name).exists())):
-        shutil.rmtree(folder / name, ignore_errors=True)
+        remove_results(folder / name)
         shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    check_folder(folder / ".dvc")
     (folder / ".dvc").mkdir(exist_ok=True)
     for name in _FILES:
-        shutil.copy2(root / name, folder / name)
+        write_atomically(folder / name, partial(shutil.copy2, root / name))
     # The study's folder lies in a repository that ignores it.
-    (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
-    (folder / "inputs").unlink(missing_ok=True)  # of a project that was moved since
+    write_text(folder / ".dvc" / "config.local", "[core]\n    no_scm = true\n")
+    remove_results(folder / "inputs")  # a link, of a project that was moved since
     (folder / "inputs").symlink_to(os.path.realpath(root / "inputs"))
 
 
@@ -112,6 +115,7 @@ def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Neve
     """
     write_profile(profile, sets, folder)
     log, total = folder / LOG, bar.n + len(stages(folder))
+    require_plain(log)
     with log.open("wb") as said, log.open(encoding="utf-8", errors="replace") as heard:
         process = subprocess.Popen(
             [sys.executable, "-m", "dvc", "repro", LAST],
