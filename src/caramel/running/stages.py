@@ -31,8 +31,8 @@ from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
-from caramel.storage.files import append_text, write_text
-from caramel.storage.targets import require_plain
+from caramel.storage.files import write_text
+from caramel.storage.plain_files import append_plain, require_plain
 from caramel.storage.volumes import blamed, require
 
 IMAGES = "data/scenes/images.parquet"
@@ -171,4 +171,4 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     row = Timing(
         stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20, began=process.create_time()
     )
-    append_text(TIMINGS, row.model_dump_json() + "\n")
+    append_plain(TIMINGS, row.model_dump_json() + "\n")

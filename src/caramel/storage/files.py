@@ -21,7 +21,6 @@ from caramel.storage.targets import (
     is_stream,
     measure_fresh_mode,
     remove_results,
-    require_plain,
 )
 from caramel.storage.volumes import blamed
 
@@ -54,17 +53,6 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text in UTF-8; as ``write_atomically`` does, with its errors."""
     write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
-
-
-def append_text(path: Path, text: str) -> None:
-    """Append a text in UTF-8 to a plain file, or to a new one.
-
-    Raises:
-        ConfigError: it is a link, or no plain file.
-    """
-    require_plain(path)
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(text)
 
 
 def write_json(path: Path, value: object) -> None:

@@ -47,17 +47,6 @@ def check_target(path: Path) -> None:
     )
 
 
-def require_plain(path: Path) -> None:
-    """Raise unless at a path is a plain file or nothing: no stream either, as for ``check_target``.
-
-    Raises:
-        ConfigError: there is something else.
-    """
-    check_target(path)
-    if is_stream(path):
-        raise ConfigError(f"{str(path)!r} is no plain file. Remove it.")
-
-
 def check_folder(path: Path) -> None:
     """Raise if a folder inside of the one that a user named is a link, which could lead out of it.
 

@@ -28,8 +28,9 @@ from caramel.profile import write_profile
 from caramel.running.dvc_state import refuse_beside
 from caramel.running.work_folder import WORK
 from caramel.storage.files import write_atomically, write_text
+from caramel.storage.plain_files import read_plain, require_plain
 from caramel.storage.plain_yaml import read_yaml
-from caramel.storage.targets import check_folder, remove_results, require_plain
+from caramel.storage.targets import check_folder, remove_results
 
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs
@@ -76,7 +77,7 @@ def read_first_day(folder: Path) -> date:
     path = folder / BEGAN
     if not path.exists():
         write_text(path, f"{datetime.now(UTC).date()}\n")
-    text = path.read_text(encoding="utf-8", errors="replace").strip()
+    text = read_plain(path).decode(errors="replace").strip()
     try:
         return date.fromisoformat(text)
     except ValueError as error:
