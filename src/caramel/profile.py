@@ -10,6 +10,7 @@ from typing import Any
 from caramel.config import Config, mapping, parse
 from caramel.errors import ConfigError
 from caramel.storage.files import write_atomically
+from caramel.storage.plain_files import read_plain_text
 from caramel.storage.plain_yaml import parse_yaml
 
 
@@ -45,7 +46,7 @@ def read_profile(name: str, sets: Mapping[str, str], root: Path) -> tuple[str, C
         raise ConfigError(f"Unknown profile {name!r}. Choices: {', '.join(choices)}.")
     default = root / "params" / "default.yaml"
     values = mapping(default, "Take it back from git.")
-    text = default.read_text(encoding="utf-8")
+    text = read_plain_text(default)
     if name != "default" or sets:
         text = _merged(text, mapping(root / "params" / f"{name}.yaml", ""), sets)
         values = parse_yaml(text, f"profile {name!r}")

@@ -211,3 +211,16 @@ def test_what_stands_in_data_cannot_steer_the_terminal_nor_fake_a_line(call: Cal
     assert "my\\x1b]0;set" in out
     assert "\nPASSED" not in out
     assert max(len(line) for line in out.splitlines()) < 300
+
+
+def test_an_endless_word_does_not_swell_the_statistics(call: Call) -> None:
+    word = "w" * 100_000
+    rows = [
+        {"caption": f"A {word} and {i} dogs", "negative_caption": f"a dog and {i} cats", "subtype": word}
+        for i in range(12)
+    ]
+    Path("data.json").write_text(json.dumps(rows), encoding="utf-8")
+    assert call("data.json", "--out", "audit", "--scorer", "casing", "--folds", "2")[0] == 0
+    text = Path("audit", "statistics.csv").read_text()
+    assert "(98,000 more characters)" in text
+    assert "w" * 2001 not in text

@@ -95,15 +95,24 @@ def test_rows_of_a_benchmark_that_ask_nothing_are_counted_named_and_written(call
     )
 
 
-@pytest.mark.parametrize("address", ["http://me:PLANTED@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?key=PLANTED"])
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://me:PLANTED@127.0.0.1:9/v1",
+        "http://127.0.0.1:9/v1?key=PLANTED",
+        "http://127.0.0.1:9/v1#PLANTED",
+        "http://127.0.0.1:9/v1#no_seed,PLANTED",
+    ],
+)
 def test_a_model_whose_address_holds_a_secret_is_refused_before_a_run_is_made(
     call: Call, address: str
 ) -> None:
     code, out, err = call(
-        "eval", "--model", f"chat:m@{address}", "--benchmark", "sugarcrepe", "--data", ".", "--out", "o"
-    )
+        "eval", "--model", f"chat:m@{address}", "--benchmark", "sugarcrepe", "--data", "data", "--images", "images",
+        "--out", "o",
+    )  # fmt: skip
     assert code == 1
-    assert "holds a password or key" in err
+    assert "CARAMEL_CHAT_KEY" in err
     assert "PLANTED" not in out + err
     assert not Path("mlruns").exists()
 

@@ -168,3 +168,36 @@ def test_beside_what_was_read_there_is_room(inputs: Path) -> None:
             cli.main(list(arguments))
         assert ended.value.code == 0, arguments
     shutil.rmtree("out")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("metrics", "--benchmark", BENCHMARK, "in/run"),
+        ("compare", "in/run", "in/run"),
+        ("audit", "in/set", "--scorer", "casing", "--folds", "2"),
+        ("select", "in/set", "--scorer", "casing", "--folds", "2"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_folder_whose_name_looks_like_a_url_is_written_to(arguments: tuple[str, ...], inputs: Path) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*arguments, "--out", "dual:data/out"])
+    assert ended.value.code == 0
+    assert list(Path("dual:data/out").iterdir())
+
+
+def test_a_folder_that_is_a_circle_of_links_is_said_to_be_missing(
+    inputs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("loop").symlink_to("loop")
+    for arguments in (
+        ("--data", "in/set", "--images", "loop"),
+        ("--data", "loop"),
+        ("--data", "in/set", "--images", "in", "--store", "loop"),
+    ):
+        words = ["eval", "--model", "open_clip:loop", "--benchmark", BENCHMARK, *arguments, "--out", "out"]
+        with pytest.raises(SystemExit) as ended:
+            cli.main(words)
+        assert ended.value.code == 1
+        assert capsys.readouterr().err.startswith("Error: ")

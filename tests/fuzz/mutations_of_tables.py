@@ -26,6 +26,7 @@ TYPES = (
     pa.binary(),
     pa.null(),
 )
+ADDED = "extra"  # a column that no reader knows
 NUMBERS = (math.inf, -math.inf, math.nan, -1.0, 0.0, 2.5, 1e308, 2.0**60)
 WORDS = (
     "", " ", "\0", "\x1b[2J", "\u202e", "../secret.png", "@ABSOLUTE@", "9" * 5000, "test", "<b>x</b>", "A, B", "é", "\n", "nan",
@@ -78,7 +79,7 @@ def _changed(draw: Draw, table: pa.Table) -> pa.Table:
     if kind == "order":
         return table.select(draw(st.permutations(names)))
     if kind == "extra":
-        return table.append_column("extra", pa.array(range(len(table))))
+        return table.append_column(ADDED, pa.array(range(len(table))))
     if kind in ("name", "name twice"):
         new = (
             names[draw(st.integers(0, len(names) - 1))]

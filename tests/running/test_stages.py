@@ -1,5 +1,6 @@
 import errno
 import json
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -42,6 +43,16 @@ def test_a_stage_that_ends_notes_its_time_and_memory(workspace) -> None:
     row = json.loads((workspace / "work" / "timings.jsonl").read_text())
     assert row["stage"] == "demo"
     assert row["peak_mb"] > 10
+
+
+@pytest.mark.parametrize("what", ["link", "fifo"])
+def test_a_stage_notes_its_time_in_a_plain_file_alone(what, workspace, capsys) -> None:
+    (workspace / "mine").write_text("mine")
+    (workspace / "work").mkdir()
+    place = workspace / "work" / "timings.jsonl"
+    place.symlink_to(workspace / "mine") if what == "link" else os.mkfifo(place)
+    assert "timings.jsonl' is " in stopped(capsys, lambda config: pytest.fail("it is said before any work"))
+    assert (workspace / "mine").read_text() == "mine"
 
 
 def test_a_user_error_is_one_message_without_traceback(workspace, capsys) -> None:

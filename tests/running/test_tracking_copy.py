@@ -313,4 +313,4 @@ def test_a_server_names_neither_files_of_this_machine_nor_who_gets_the_password(
     ],
 )
 def test_artifacts_of_a_stores_own_are_none_of_others(store: str, uri: str) -> None:
-    assert tracking_artifacts._explain_foreign(uri, store) == ""
+    assert tracking_artifacts.explain_foreign(uri, store) == ""

@@ -252,3 +252,20 @@ def test_a_project_that_was_moved_studies_its_own_inputs(tmp_path: Path) -> None
     moved = project.rename(tmp_path / "after")
     prepare(moved, moved / "work" / "study")
     assert (moved / "work" / "study" / "inputs").resolve() == (moved / "inputs").resolve()
+
+
+@pytest.mark.parametrize("name", ["dvc.yaml", ".dvc", ".dvc/config", ".dvc/config.local", "pipelines"])
+def test_a_study_is_prepared_through_no_link(name: str, tmp_path: Path) -> None:
+    project = Study(tmp_path).folder
+    folder, mine = project / "work" / "study", tmp_path / "mine"
+    (folder / name).parent.mkdir(parents=True)
+    inside = name in (".dvc", "pipelines")
+    mine.mkdir() if inside else mine.write_text("mine")
+    (folder / name).symlink_to(mine)
+    if name == "pipelines":
+        prepare(project, folder)
+        assert (folder / name / "stage.py").is_file()
+    else:
+        with pytest.raises(ConfigError, match="nothing is written through a link"):
+            prepare(project, folder)
+    assert not list(mine.iterdir()) if inside else mine.read_text() == "mine"

@@ -78,7 +78,7 @@ def score_shard(
     shard: str, *, scorers: Sequence[str], names: Sequence[str], folds: int, seed: int
 ) -> pa.Table:
     """Return table ``scores`` of the rows in one file; scorers, as they are found here, are called by their names."""
-    rows = pq.read_table(shard).to_pandas()
+    rows = pq.read_table(Path(shard).absolute()).to_pandas()  # it would take a:b/c for a URL
     negatives = rows[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=rows["pair_id"])
     pairs = rows[["pair_id", "image_id", "caption"]]
     found = score_pairs(pairs, negatives, scorers=scorers, folds=folds, seed=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -142,9 +143,9 @@ def audit(
         scorers=scorers or default_scorers(encoder),
         folds=folds,
         seed=seed,
-        name=name or path.resolve().stem,
+        name=name or Path(os.path.realpath(path)).stem,
         corpus=None if corpus is None else _lines(corpus),
-        sources=[Source(other.resolve().stem, read_rows(other).rows) for other in learn_from],
+        sources=[Source(Path(os.path.realpath(other)).stem, read_rows(other).rows) for other in learn_from],
         training=training,
         training_column=training_column,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -157,13 +158,18 @@ def evaluate(
 
 
 def _refuse_secrets(models: Sequence[str]) -> None:
-    """Raise a ConfigError if a model's address holds a password or key: runs and tables would keep it."""
+    """Raise a ConfigError or BackendError if a model's address holds a password or key: runs and tables would keep it."""
+    from caramel.models.families.chat_settings import parse_settings
+
     for model in models:
         if (shown := shown_address(model)) != model:
             raise ConfigError(
                 f"Model {shown!r}: its address holds a password or key, which runs and tables would keep. Leave it out, and set "
                 f"CARAMEL_CHAT_KEY."
             )
+        address, _, fragment = model.partition("#")
+        if "://" in address:
+            parse_settings(fragment)
 
 
 @click.command()
@@ -205,4 +211,5 @@ def _sources(
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
         BENCHMARKS.place(name)
-    return [source_of(name, data.resolve(), images.resolve() if images else None, missing) for name in names]
+    folder, pictures = (None if given is None else Path(os.path.realpath(given)) for given in (data, images))
+    return [source_of(name, folder, pictures, missing) for name in names]

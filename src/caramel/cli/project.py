@@ -167,12 +167,13 @@ def timings() -> None:
 
     from caramel.running.timings import Timing
     from caramel.running.work_folder import TIMINGS
+    from caramel.storage.plain_files import read_plain
 
     if not TIMINGS.exists():
         raise DataError(f"No stage has run yet: {TIMINGS} is missing. Run `dvc repro`.")
     latest: dict[str, Timing] = {}
     damaged = 0
-    for line in TIMINGS.read_bytes().splitlines():
+    for line in read_plain(TIMINGS).splitlines():
         try:
             row = Timing.model_validate_json(line)
         except ValidationError:

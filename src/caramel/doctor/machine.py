@@ -13,6 +13,7 @@ from pathlib import Path
 from caramel.config import Config
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
 from caramel.running.on_ray.cluster import named_cluster, unreachable
+from caramel.storage.plain_files import read_plain_text
 from caramel.storage.volumes import room, trouble, volume_of
 
 
@@ -31,7 +32,7 @@ def packages(root: Path) -> Finding:
     if not lock.exists():
         return Finding(WARN, "packages", "no requirements.lock here", "run this in the project's folder")
     try:
-        text = re.sub(r"\\\n|--hash=\S+", "", lock.read_text(encoding="utf-8"))
+        text = re.sub(r"\\\n|--hash=\S+", "", read_plain_text(lock))
         lines = [line.partition("#")[0].strip() for line in text.splitlines()]
         pins = [Requirement(line) for line in lines if line]
         here = [pin for pin in pins if pin.marker is None or pin.marker.evaluate()]

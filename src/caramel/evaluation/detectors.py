@@ -9,6 +9,7 @@ their code Adam has lr 1e-3 (their paper says 1e-6), in batches of 400 rows. The
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,7 @@ def detect(
         executor=of_trials,
         title="detectors",
         gpus=gpus_of(gpus, device),
-        plan=lambda point, name: {"store": str(Path(folder, "embeddings").resolve())},
+        plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
     )
     parts = [tables.read(tables.METRICS, trial.folder / METRICS) for trial in trials]
     return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])

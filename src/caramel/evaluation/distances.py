@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -66,7 +67,7 @@ def distances(
         title="distances",
         gpus=run.gpus,
         plan=lambda point, name: {
-            "store": str(Path(run.store).resolve()),
+            "store": os.path.realpath(run.store),
             "executor": of_shards,
             "gpus": run.gpus,
         },

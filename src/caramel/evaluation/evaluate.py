@@ -125,7 +125,7 @@ def evaluate(
             "planned": _planned(point, name, precision=precision, batch=batch, limit=limit),
             "executor": of_shards,
             "gpus": gpus_of(gpus, device),
-            "store": str(Path(store).resolve()),
+            "store": os.path.realpath(store),
         },
     )
     folders = [trial.folder for trial in found]

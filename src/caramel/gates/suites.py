@@ -24,6 +24,7 @@ from caramel.gates.contract_expectations import contract_expectations
 from caramel.gates.data_docs import write_page
 from caramel.running.quiet import be_quiet
 from caramel.storage.files import write_atomically
+from caramel.storage.plain_files import read_plain_text
 
 EXAMPLES = 5
 COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")
@@ -95,7 +96,7 @@ def read_suite(path: Path) -> dict[str, Any]:
         DataError: it is missing, is not JSON, or lacks one of its keys.
     """
     try:
-        suite = json.loads(path.read_text(encoding="utf-8"))
+        suite = json.loads(read_plain_text(path))
     except FileNotFoundError:
         raise DataError(f"Suite {str(path)!r} is missing. Suites are in the folder expectations/.") from None
     except ValueError as error:

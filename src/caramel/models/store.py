@@ -58,7 +58,7 @@ class Store:
     def __init__(self, root: str | Path, identity: Identity, code: str) -> None:
         whole = {**identity, "code": code}
         text = json.dumps(whole, sort_keys=True, indent=2, default=str) + "\n"
-        self.folder = Path(root).resolve() / hashlib.sha256(text.encode()).hexdigest()[:32]
+        self.folder = Path(os.path.realpath(root)) / hashlib.sha256(text.encode()).hexdigest()[:32]
         path = self.folder / "identity.json"
         if not path.is_file() or path.read_bytes() != text.encode():
             write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))

@@ -267,7 +267,7 @@ def _shards(stage: _Stage, split_rows: Mapping[str, Path]) -> list[str]:
         if (rows := stage.index(path)) is None:
             continue
         if path in split_rows:
-            rows = pd.read_parquet(split_rows[path])
+            rows = pd.read_parquet(split_rows[path].absolute())
         folder = PurePosixPath(path).parent
         named = {shard: os.path.normpath(folder / shard) for shard in rows["shard"].unique()}
         if lacking := [shard for shard, place in named.items() if place not in stage.files]:
@@ -287,7 +287,7 @@ def _check(stage: _Stage, split_rows: Mapping[str, Path]) -> None:
             raise DataError(f"{path} does not hold the rows that pin {stage.origin.pinned.name!r} names.")
         if (rows := stage.index(path)) is not None:
             if path in split_rows:
-                rows = pd.read_parquet(split_rows[path])
+                rows = pd.read_parquet(split_rows[path].absolute())
             pictures = Pictures(stage.folder / path, rows)
             for image_id in pictures:
                 pictures.checked(image_id)

@@ -269,7 +269,7 @@ def table_version(path: Path) -> TableVersion:
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_metadata(path).num_rows
+        rows = pq.read_metadata(path.absolute()).num_rows  # a:b/c would be taken for a URL
         return TableVersion(rows=rows, content=tables.content_hash(path), md5=dvc_hash(path))
     except (pa.ArrowException, OSError) as error:
         raise DataError(

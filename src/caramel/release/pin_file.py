@@ -20,6 +20,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from caramel.errors import ConfigError, DataError, shown
 from caramel.release.version_paths import explain_bad_path
 from caramel.storage.files import write_text
+from caramel.storage.plain_files import read_plain_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FROM_GIT = "Take the file back from git."
@@ -103,7 +104,7 @@ def read_pin(name: str, root: Path, source: str | None = None) -> Pin:
             f"There is no pin {name!r}. Pins: {', '.join(names) or 'none; make one with `caramel pin`'}."
         )
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain_text(path)
         raw = json.loads(text, object_pairs_hook=_distinct, parse_constant=_no_number)
         if not isinstance(raw, dict):
             raise ValueError(f"an object of fields is expected, not {type(raw).__name__}")

@@ -14,7 +14,7 @@ from caramel.errors import DataError
 from caramel.kinds.parser import Parser
 from caramel.report.blocks import Section, count, percent
 from caramel.report.inputs import number, value
-from caramel.report.rendering import render
+from caramel.report.rendering import render, shorten
 from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, ranked
 from caramel.report.sections.statistics_section import statistics_blocks
@@ -51,7 +51,7 @@ def write_page(
     rows = _table(folder / "rows.parquet", ROW_COLUMNS)
     found = set_statistics(rows, parser)
     page = audit_page(audit, pairs, rows, found, beside=beside, beside_name=beside_name, parser=parser)
-    write_csv(folder / STATISTICS, found)
+    write_csv(folder / STATISTICS, found.map(shorten))
     path = folder / PAGE
     write_text(path, page)
     return path
@@ -59,7 +59,7 @@ def write_page(
 
 def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
-        found = pd.read_parquet(path)
+        found = pd.read_parquet(path.absolute())  # a:b/c would be taken for a URL
     except (OSError, ValueError) as error:  # pyarrow's errors are of these two kinds
         raise DataError(f"{str(path)!r} cannot be read: {error}. {AGAIN}") from error
     lacking = [c for c in columns if c not in found.columns]

@@ -15,6 +15,7 @@ from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
 from caramel.report.inputs import Skipped, number, read_csv, read_json
 from caramel.report.sections.data_sections import blind_frame
 from caramel.report.sections.model_rows import MAIN, read_variants
+from caramel.storage.plain_files import read_plain_text
 
 
 def key_numbers(data: Path) -> dict[str, float]:
@@ -86,7 +87,7 @@ def read_last(path: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        last = json.loads(path.read_text(encoding="utf-8"))
+        last = json.loads(read_plain_text(path))
         return {"profile": last["profile"], "commit": last["commit"], "numbers": dict(last["numbers"])}
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
         raise DataError(f"{path} is broken ({error!r}). Remove it: it only holds the last report.") from error

@@ -12,6 +12,7 @@ import pandas as pd
 from caramel import tables
 from caramel.errors import DataError
 from caramel.storage.image_store import Pictures
+from caramel.storage.plain_files import read_plain_text
 
 
 class Skipped(Exception):
@@ -26,7 +27,7 @@ def read_json(path: Path) -> dict[str, Any]:
         DataError: the file is missing, or no JSON object.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_plain_text(path))
     except FileNotFoundError:
         raise DataError(f"{path} is missing. Run `dvc repro` to make it.") from None
     except (ValueError, RecursionError) as error:

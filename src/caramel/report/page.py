@@ -15,7 +15,7 @@ from caramel import tables
 from caramel.report import changes
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
-from caramel.report.rendering import render
+from caramel.report.rendering import render, shorten
 from caramel.report.sections import (
     attacker_sections,
     claim_sections,
@@ -98,7 +98,7 @@ def build_report(
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
         claim=claim and {**claim, "confirmatory": registration.confirmatory},
-        statistics=statistics.to_csv(index=False),
+        statistics=statistics.map(shorten).to_csv(index=False),
     )
 
 
@@ -262,7 +262,11 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
     write_text(folder / "report.html", report.html)
     write_text(folder / "statistics.csv", report.statistics)
     summary = {"profile": profile, "numbers": dict(report.numbers)}
-    shown = {"contrast": report.claim and dict(report.claim), **summary}
+    shown = {
+        "contrast": report.claim and {name: shorten(value) for name, value in report.claim.items()},
+        "profile": shorten(profile),
+        "numbers": {shorten(name): number for name, number in report.numbers.items()},
+    }
     text = json.dumps(shown, indent=2, sort_keys=True) + "\n"
     write_text(folder / "summary.json", text)
     remembered = json.dumps({**summary, "commit": commit}, indent=2, sort_keys=True) + "\n"

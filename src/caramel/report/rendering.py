@@ -7,7 +7,7 @@ from typing import Any
 from caramel.errors import printable
 from caramel.report.blocks import data_uri
 
-LONGEST = 2000  # characters of one text on a page; what data may hold has no bound
+LONGEST = 2000  # characters of one text on a page or in the tables beside it; what data may hold has no bound
 
 
 def render(template: str, **values: Any) -> str:
@@ -39,7 +39,10 @@ def _finalize(value: Any) -> Any:
 
     Control characters are escapes: they would turn the direction of what follows, or be no HTML.
     """
-    if type(value) is not str:
-        return value
-    rest = len(value) - LONGEST
-    return printable(value if rest <= 0 else f"{value[:LONGEST]}… ({rest:,} more characters)")
+    return printable(shorten(value)) if type(value) is str else value
+
+
+def shorten(value: Any) -> Any:
+    """Return a text with at most ``LONGEST`` of its characters, and how many more there are; other values as they are."""
+    rest = len(value) - LONGEST if isinstance(value, str) else 0
+    return value if rest <= 0 else f"{value[:LONGEST]}… ({rest:,} more characters)"

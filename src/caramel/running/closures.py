@@ -32,6 +32,7 @@ INFRASTRUCTURE = frozenset(
         "registry",
         "running",
         "storage.files",
+        "storage.plain_files",
         "storage.plain_yaml",
         "storage.targets",
         "storage.volumes",

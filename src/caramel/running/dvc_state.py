@@ -27,6 +27,7 @@ from typing import Any
 from caramel.errors import DataError, ResourceError, shown
 from caramel.running.git_commands import read_git_file
 from caramel.storage.files import write_text
+from caramel.storage.plain_files import read_plain, read_plain_text
 
 LOCK = "dvc.lock"
 RWLOCK = Path(".dvc", "tmp", "rwlock")
@@ -46,7 +47,7 @@ def read_lock(root: Path) -> dict[str, Any]:
         ResourceError: the system does not let it be read.
     """
     try:
-        content = (root / LOCK).read_bytes()
+        content = read_plain(root / LOCK)
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -163,7 +164,7 @@ def rwlock_trouble(root: Path) -> str | None:
     waited for: DVC takes it to be running, in a container whose first process is no init for ever.
     """
     try:
-        held = json.loads((root / RWLOCK).read_text(encoding="utf-8"))
+        held = json.loads(read_plain_text(root / RWLOCK))
         holders = [*held.get("write", {}).values(), *(i for of in held.get("read", {}).values() for i in of)]
         numbers = {(int(holder["pid"]), str(holder["cmd"])) for holder in holders}
     except FileNotFoundError:

@@ -16,6 +16,7 @@ from caramel.errors import ConfigError, DataError, shown
 from caramel.running.closures import CARAMEL, Package, reached
 from caramel.running.graph import data_beside
 from caramel.storage.files import file_hash
+from caramel.storage.plain_files import read_plain_text
 from caramel.storage.plain_yaml import read_yaml
 
 CODE = "code"
@@ -43,7 +44,7 @@ def read_sums(path: Path) -> dict[str, str]:
         DataError: a line is none of sum and name.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        lines = read_plain_text(path).splitlines() if path.exists() else []
     except ValueError as error:
         raise DataError(f"{path} is no text: {error}. Take it back from git.") from error
     found = {}

@@ -32,6 +32,7 @@ from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
 from caramel.storage.files import write_text
+from caramel.storage.plain_files import append_plain, require_plain
 from caramel.storage.volumes import blamed, require
 
 IMAGES = "data/scenes/images.parquet"
@@ -141,9 +142,13 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     The time counts from the start of the process, imports included. The memory is the resident
     memory of the process and all its descendants (Ray's workers) at one moment; pages that they
     share count once for each.
+
+    Raises:
+        ConfigError: that file is a link, or no plain file; before any work.
     """
     import psutil
 
+    require_plain(TIMINGS)
     process, peak, done, started = psutil.Process(), 0, threading.Event(), time.monotonic()
 
     def sample() -> None:
@@ -168,5 +173,4 @@ def _noting(name: str, profile: str) -> Iterator[None]:
     row = Timing(
         stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20, began=process.create_time()
     )
-    with TIMINGS.open("a", encoding="utf-8") as stream:
-        stream.write(row.model_dump_json() + "\n")
+    append_plain(TIMINGS, row.model_dump_json() + "\n")

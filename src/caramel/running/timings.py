@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.running.work_folder import TIMINGS
+from caramel.storage.plain_files import read_plain
 
 
 class Timing(BaseModel):
@@ -28,7 +29,7 @@ def last_run(stage: str, profile: str) -> date | None:
 
     Outputs that DVC fetched or took from its cache leave no line.
     """
-    lines = TIMINGS.read_text(encoding="utf-8", errors="replace").splitlines() if TIMINGS.exists() else []
+    lines = read_plain(TIMINGS).decode(errors="replace").splitlines() if TIMINGS.exists() else []
     for line in reversed(lines):
         try:
             row = Timing.model_validate_json(line)

@@ -59,7 +59,7 @@ def copy_artifacts(
     from mlflow.exceptions import MlflowException
     from requests import RequestException
 
-    if folder is None and (foreign := _explain_foreign(run.info.artifact_uri, theirs.tracking_uri)):
+    if folder is None and (foreign := explain_foreign(run.info.artifact_uri, theirs.tracking_uri)):
         return [f"{shown_address(run.info.artifact_uri)}: {foreign}"]
     root = find_local_folder(run.info.artifact_uri)
     if root is not None:
@@ -79,7 +79,7 @@ def copy_artifacts(
     return []
 
 
-def _explain_foreign(uri: str, store: str) -> str:
+def explain_foreign(uri: str, store: str) -> str:
     """Return why artifacts that a store names are none of its own; empty if they are.
 
     A server may name any files of this machine, or another server, which MLflow would send name and password of this user.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -161,7 +162,7 @@ def _is_inside(uri: str, folder: Path | None) -> bool:
     if folder is None:
         return True
     local = find_local_folder(uri)
-    return local is not None and local.resolve().is_relative_to(folder)
+    return local is not None and Path(os.path.realpath(local)).is_relative_to(folder)
 
 
 def _meant(error: Exception, source: str, target: str) -> CaramelError:

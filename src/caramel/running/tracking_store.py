@@ -88,7 +88,7 @@ def store_in(folder: Path) -> str:
         DataError: the store is empty or broken.
         ResourceError: the volume is full or read-only, or another process holds the store's lock for long.
     """
-    database = folder.resolve() / DATABASE
+    database = Path(os.path.realpath(folder), DATABASE)
     uri = database_uri(database)
     require([folder])  # SQLite and MLflow would say much, and not this
     folder.mkdir(exist_ok=True)
@@ -141,7 +141,7 @@ def counted_runs(database: Path) -> tuple[int, int]:
     options = "immutable=1" if os.statvfs(database).f_flag & os.ST_RDONLY else "mode=ro"
     try:
         with closing(
-            sqlite3.connect(f"{database.resolve().as_uri()}?{options}", uri=True, timeout=60)
+            sqlite3.connect(f"{Path(os.path.realpath(database)).as_uri()}?{options}", uri=True, timeout=60)
         ) as store:
             count, running = store.execute("SELECT count(*), sum(status = 'RUNNING') FROM runs").fetchone()
             return count, running or 0
@@ -156,7 +156,7 @@ def counted_runs(database: Path) -> tuple[int, int]:
 
 def explain_broken_store(error: Exception, folder: Path) -> DataError | None:
     """Return what it means that the store in a folder is damaged, or lacks a table or column of MLflow's; None of any other error."""
-    database = folder.resolve() / DATABASE
+    database = Path(os.path.realpath(folder), DATABASE)
     if lacking := re.search(r"no such (?:table|column): \S+", str(error)):
         return DataError(
             f"The store of runs {database} was not written by MLflow: {lacking[0]}. Put a copy back, or move the file away "

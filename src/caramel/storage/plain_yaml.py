@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError, shown, shown_address
+from caramel.storage.plain_files import read_plain
 
 MOST_BYTES = 2**18  # of a file; the largest of ours has 24 thousand
 MOST_ENTRIES = 50_000  # of a document, aliases written out
@@ -25,8 +26,7 @@ def read_yaml(path: Path, cure: str) -> Any:
         ConfigError: there is no such file, it cannot be read, or it is not plain YAML.
     """
     try:
-        with path.open("rb") as stream:
-            content = stream.read(MOST_BYTES + 1)
+        content = read_plain(path, MOST_BYTES + 1)
     except FileNotFoundError:
         raise ConfigError(f"{path} is missing. {cure}") from None
     except OSError as error:

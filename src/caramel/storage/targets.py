@@ -56,7 +56,7 @@ def check_folder(path: Path) -> None:
     if path.is_symlink():
         raise ConfigError(
             f"{str(path)!r} is a link to {os.path.realpath(path)!r}: nothing is written through a link. Remove it, or "
-            f"give another --out."
+            f"name another folder."
         )
 
 

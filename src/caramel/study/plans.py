@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from caramel.config import Contrast
 from caramel.errors import ConfigError, shown
+from caramel.storage.plain_files import read_plain
 from caramel.storage.plain_yaml import read_yaml
 
 CURE = "Set report.plan to the file of a plan, or to null."
@@ -64,7 +65,7 @@ def read_plan(path: Path) -> Plan:
 
 def hash_plan(path: Path) -> str:
     """Return the SHA-256 of a plan's file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_plain(path)).hexdigest()
 
 
 def check_registration(

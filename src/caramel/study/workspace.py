@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Never
 
@@ -26,8 +27,10 @@ from caramel.errors import ConfigError, ResourceError
 from caramel.profile import write_profile
 from caramel.running.dvc_state import refuse_beside
 from caramel.running.work_folder import WORK
-from caramel.storage.files import write_atomically
+from caramel.storage.files import write_atomically, write_text
+from caramel.storage.plain_files import read_plain, require_plain
 from caramel.storage.plain_yaml import read_yaml
+from caramel.storage.targets import check_folder, remove_results
 
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs
@@ -73,8 +76,8 @@ def read_first_day(folder: Path) -> date:
     """
     path = folder / BEGAN
     if not path.exists():
-        write_atomically(path, lambda new: new.write_text(f"{datetime.now(UTC).date()}\n", encoding="utf-8"))
-    text = path.read_text(encoding="utf-8", errors="replace").strip()
+        write_text(path, f"{datetime.now(UTC).date()}\n")
+    text = read_plain(path).decode(errors="replace").strip()
     try:
         return date.fromisoformat(text)
     except ValueError as error:
@@ -87,21 +90,22 @@ def prepare(root: Path, folder: Path) -> None:
     """Bring what the stages need into the study's folder: the sources as they are now, and DVC's settings.
 
     Raises:
-        ConfigError: ``root`` is no project.
+        ConfigError: ``root`` is no project, or what would be written is a link.
     """
     for name in (*_COPIED, *_FILES):
         if not (root / name).exists():
             raise ConfigError(f"{root.resolve()} has no {name}. Run `caramel study` in the project's folder.")
     for name in (*_COPIED, *(name for name in _CODE if (root / name).exists())):
-        shutil.rmtree(folder / name, ignore_errors=True)
+        remove_results(folder / name)
         shutil.copytree(root / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    check_folder(folder / ".dvc")
     (folder / ".dvc").mkdir(exist_ok=True)
     for name in _FILES:
-        shutil.copy2(root / name, folder / name)
+        write_atomically(folder / name, partial(shutil.copy2, root / name))
     # The study's folder lies in a repository that ignores it.
-    (folder / ".dvc" / "config.local").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
-    (folder / "inputs").unlink(missing_ok=True)  # of a project that was moved since
-    (folder / "inputs").symlink_to((root / "inputs").resolve())
+    write_text(folder / ".dvc" / "config.local", "[core]\n    no_scm = true\n")
+    remove_results(folder / "inputs")  # a link, of a project that was moved since
+    (folder / "inputs").symlink_to(os.path.realpath(root / "inputs"))
 
 
 def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
@@ -112,6 +116,7 @@ def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Neve
     """
     write_profile(profile, sets, folder)
     log, total = folder / LOG, bar.n + len(stages(folder))
+    require_plain(log)
     with log.open("wb") as said, log.open(encoding="utf-8", errors="replace") as heard:
         process = subprocess.Popen(
             [sys.executable, "-m", "dvc", "repro", LAST],
@@ -165,6 +170,6 @@ def _environment(folder: Path) -> dict[str, str]:
     So an edit of the project while a study runs does not change what runs.
     """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    sources = os.pathsep.join(filter(None, [str((folder / "src").resolve()), os.environ.get("PYTHONPATH")]))
+    sources = os.pathsep.join(filter(None, [os.path.realpath(folder / "src"), os.environ.get("PYTHONPATH")]))
     kept = {name: value for name, value in os.environ.items() if name != "DVC_ROOT"}
     return kept | {"PATH": path, "PYTHONPATH": sources}

@@ -38,7 +38,7 @@ from caramel.models.families.chat_endpoint import KEY, Endpoint
 from caramel.models.families.chat_responses import LARGEST
 from caramel.models.families.specs import missing_of, open_model
 
-KEY_VALUE = "sk-a-secret-of-the-test"
+KEY_VALUE = "sk-a-secret/of+the-test"
 
 
 @pytest.fixture(autouse=True)
@@ -481,6 +481,26 @@ def test_the_family_chat_opens_by_spec(server: ChatServer) -> None:
         server.url,
     )
     open_model.cache_clear()
+
+
+SIGNS = "".join(f"\\u{ord(sign):04X}" for sign in KEY_VALUE)
+
+
+@pytest.mark.parametrize(
+    "said", [SIGNS, SIGNS.lower(), SIGNS.replace("\\", "\\\\"), KEY_VALUE.replace("/", "\\/")]
+)
+@pytest.mark.parametrize("form", ['{"error": {"message": "\\ud800 %s"}}', '{"detail": "%s"}', "wrong key %s"])
+def test_a_key_that_is_escaped_stays_hidden_in_refusals(server: ChatServer, said: str, form: str) -> None:
+    refusal = Response(500, (form % said).encode())
+    problem = one(server, lambda request, number: refusal, attempts=1, key=KEY_VALUE).problem
+    assert f"${KEY}" in problem
+    assert said not in problem
+
+
+def test_a_key_that_is_escaped_is_not_kept_in_replies(server: ChatServer) -> None:
+    body = b'{"choices": [{"message": {"content": "Your key is %s."}}]}' % SIGNS.encode()
+    reply = one(server, lambda request, number: Response(body=body), key=KEY_VALUE)
+    assert reply.text == f"Your key is ${KEY}."
 
 
 def test_a_reply_that_repeats_the_key_is_kept_without_it(server: ChatServer) -> None:

@@ -193,6 +193,37 @@ def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
     assert [path.name for path in mine.iterdir()] == ["letter.txt"]
 
 
+@pytest.mark.parametrize(
+    ("uri", "said"),
+    [
+        ("file://{home}", "is a path of this machine"),
+        ("{home}", "is a path of this machine"),
+        ("mlflow-artifacts://evil.example.org/1", "lies at another server"),
+        ("https://me:s3cret@evil.example.org/1", "lies at another server"),
+        ("models:/other/1", "is another model"),
+    ],
+)
+def test_a_server_names_no_files_of_others_as_those_of_a_version(
+    uri: str, said: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow.entities.model_registry import ModelVersion, ModelVersionTag
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CARAMEL_TRACKING_URI", store := "http://store.example.org:5000")
+    version = ModelVersion(
+        "tuned", "1", 0, tags=[ModelVersionTag(registering.CONTENT, file_hash(clip_folder))]
+    )
+    client = SimpleNamespace(
+        tracking_uri=store,
+        get_model_version=lambda *_: version,
+        get_model_version_download_uri=lambda *_: uri.format(home=clip_folder),
+    )
+    monkeypatch.setattr(registering, "open_client", lambda _: client)
+    with pytest.raises(BackendError, match=said) as raised:
+        resolved("models:/tuned/1")
+    assert "s3cret" not in str(raised.value)
+
+
 @pytest.mark.parametrize("body", [b'{"model_version": {"name": true}}', b'{"model_version": 1}', b"\\x89PNG"])
 def test_a_reply_that_is_none_of_a_registry_is_told(
     body: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,7 +224,7 @@ def load_checkpoint(
             not fit the config, its activation is not established, or the device cannot be used.
         ResourceError: the model does not fit onto the device.
     """
-    folder = Path(folder).resolve()
+    folder = Path(os.path.realpath(folder))
     config, weights = read_folder(folder, says, name)
     _check_weights(folder / CARD, weights)
     state = read_state(weights)

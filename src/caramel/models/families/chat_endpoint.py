@@ -45,6 +45,7 @@ REFUSING = {400, 422}  # of what a server does not take, among them a parameter 
 BYTES_PER_TOKEN = 64  # of a response at most
 SLOWEST = 4  # tokens per second
 LIMITS = ("requests", "tokens")  # of which servers say in headers how many are left, and when there are more
+_QUOTED = 8  # backslashes before an escaped character, at most: a quote in a quote in a quote has seven
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
@@ -178,7 +179,7 @@ class Endpoint:
         ) as response:
             content = read_body(response, self.timeout, self.largest)
             if self.key and len(self.key) >= SECRET:  # replies are kept and published
-                content = content.replace(self.key.encode(), f"${KEY}".encode())
+                content = re.sub(_form_of(self.key).encode(), f"${KEY}".encode(), content)
             return Response(response.status_code, response.headers, content)
 
     def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -189,7 +190,7 @@ class Endpoint:
 
     def _told(self, text: str) -> str:
         """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
-        hidden = text.replace(self.key, f"${KEY}") if self.key else text
+        hidden = re.sub(_form_of(self.key), f"${KEY}", text) if self.key else text
         return printable(" ".join(hidden.split()))[:SHOWN]
 
 
@@ -204,6 +205,11 @@ def endpoint_of(target: str, *, workers: int = 8) -> Endpoint:
     if not (key.isascii() and key.isprintable()):
         raise BackendError(f"{KEY} holds characters that cannot stand in a header of HTTP. Set it again.")
     return Endpoint(model, url.geturl(), key or None, settings=settings, workers=workers)
+
+
+def _form_of(key: str) -> str:
+    """Return the pattern of a key in JSON, and in JSON that is quoted in JSON: its characters, escaped or not."""
+    return "".join(rf"\\{{0,{_QUOTED}}}(?:{re.escape(sign)}|(?i:u{ord(sign):04x}))" for sign in key)
 
 
 def _retry_after(value: str) -> float:

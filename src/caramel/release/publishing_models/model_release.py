@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -104,7 +105,7 @@ def checkpoint_of(run: str, root: Path) -> tuple[Path, str]:
 
 
 def _inside(path: Path, root: Path) -> bool:
-    return path.resolve().is_relative_to(root.resolve())
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 def pin_of(output: str, pin: str | None, root: Path) -> Pin:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
-from caramel.errors import BackendError, ConfigError
+from caramel.errors import BackendError, ConfigError, shown_address
 from caramel.models.clip.checkpoints import WEIGHTS
 from caramel.release.pin_file import Pin
 from caramel.release.publishing_models import as_mlflow
@@ -22,6 +22,7 @@ from caramel.release.publishing_models.model_release import checkpoint_of, pin_o
 from caramel.release.publishing_models.trained_run import training_run
 from caramel.running.installed import requirement
 from caramel.running.tracking import opened_store
+from caramel.running.tracking_artifacts import explain_foreign
 from caramel.running.tracking_calls import clearly
 from caramel.running.tracking_store import held, open_client, store_root, tracking_uri
 from caramel.running.work_folder import WORK
@@ -144,10 +145,7 @@ def resolved(spec: str) -> str:
                 with TemporaryDirectory(dir=place.parent) as scratch:
                     made = empty_folder(Path(scratch, ARTIFACT))
                     mlflow.artifacts.download_artifacts(
-                        f"{REGISTERED}{name}/{version.version}",
-                        dst_path=str(made),
-                        tracking_uri=uri,
-                        registry_uri=uri,
+                        _find_files(client, name, version.version), dst_path=str(made), tracking_uri=uri
                     )
                     folder = _put(made, place, version.tags)
     except OSError as error:
@@ -157,6 +155,25 @@ def resolved(spec: str) -> str:
             f"Model {spec!r} holds no checkpoint as `caramel register` put it there: its files are missing or others."
         )
     return f"{named['label'] or f'{name} {which}'}=open_clip:{folder}"
+
+
+def _find_files(client: MlflowClient, name: str, version: str) -> str:
+    """Return the URI of a version's files.
+
+    Raises:
+        BackendError: its server names files of this machine or of another server, or no files.
+    """
+    from mlflow.store.artifact.runs_artifact_repo import RunsArtifactRepository
+
+    uri = client.get_model_version_download_uri(name, version)
+    if RunsArtifactRepository.is_runs_uri(uri):
+        uri = RunsArtifactRepository.get_underlying_uri(uri, client.tracking_uri)
+    reason = "is another model" if uri.startswith(REGISTERED) else explain_foreign(uri, client.tracking_uri)
+    if reason:
+        raise BackendError(
+            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {shown_address(brief(uri))}, {reason}."
+        )
+    return uri
 
 
 def _put(made: Path, place: Path, tags: Mapping[str, str]) -> Path | None:

@@ -116,7 +116,7 @@ def _on_ray(
 
 def results_in(folder: str | Path) -> Path:
     """Return the folder of results, absolute."""
-    folder = Path(folder).resolve()
+    folder = Path(os.path.realpath(folder))
     if folder.exists() and not folder.is_dir():
         raise ResourceError(f"Results go into the folder {str(folder)!r}, but a file is there. Move it away.")
     return folder

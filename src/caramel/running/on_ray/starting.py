@@ -215,7 +215,7 @@ def _make_job_config() -> Any:
     class Config(JobConfig):  # type: ignore[misc]
         def _serialize(self) -> bytes:
             job: Any = self
-            known = [str(Path(folder).resolve()) for folder in sys.path]
+            known = [os.path.realpath(folder) for folder in sys.path]
             job._py_driver_sys_path = [folder for folder in job._py_driver_sys_path if folder in known]
             return bytes(super()._serialize())
 

@@ -155,7 +155,7 @@ def _require_private(folder: Path) -> Path:
         raise ResourceError(
             f"The folder {str(folder)!r} of Ray's temporary files is open to others (mode {mode:04o}, not 0700). {cure}"
         )
-    for parent in folder.resolve().parents:
+    for parent in Path(os.path.realpath(folder)).parents:
         mode = parent.stat().st_mode
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             raise ResourceError(
