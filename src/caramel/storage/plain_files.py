@@ -25,7 +25,7 @@ def read_plain(path: Path, most: int = -1) -> bytes:
     def open_at_once(name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NONBLOCK)
 
-    with open(path, "rb", opener=open_at_once) as stream:  # noqa: PTH123: Path.open takes no opener
+    with open(path, "rb", opener=open_at_once) as stream:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(errno.EINVAL, "it is no plain file", str(path))
         return stream.read(most)
