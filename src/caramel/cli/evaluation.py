@@ -211,5 +211,6 @@ def _sources(
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
         BENCHMARKS.place(name)
-    folder, pictures = (None if given is None else Path(os.path.realpath(given)) for given in (data, images))
+    folder = Path(os.path.realpath(data))  # a circle of links, too
+    pictures = Path(os.path.realpath(images)) if images else None
     return [source_of(name, folder, pictures, missing) for name in names]

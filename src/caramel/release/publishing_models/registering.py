@@ -165,9 +165,9 @@ def _find_files(client: MlflowClient, name: str, version: str) -> str:
     """
     from mlflow.store.artifact.runs_artifact_repo import RunsArtifactRepository
 
-    uri = client.get_model_version_download_uri(name, version)
+    uri = str(client.get_model_version_download_uri(name, version))
     if RunsArtifactRepository.is_runs_uri(uri):
-        uri = RunsArtifactRepository.get_underlying_uri(uri, client.tracking_uri)
+        uri = str(RunsArtifactRepository.get_underlying_uri(uri, client.tracking_uri))
     reason = "is another model" if uri.startswith(REGISTERED) else explain_foreign(uri, client.tracking_uri)
     if reason:
         raise BackendError(
