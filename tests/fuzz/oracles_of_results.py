@@ -157,7 +157,7 @@ def weights_are_those_of_the_card(seen: Seen) -> Iterator[str]:
     told = plain(card)
     if (
         isinstance(told, dict)
-        and "weights_sha256" in told
+        and told.get("weights_sha256") is not None  # null states none
         and told["weights_sha256"] != hashlib.sha256(weights).hexdigest()
     ):
         yield "loaded weights that are not those of the card"
