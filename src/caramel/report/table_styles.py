@@ -70,8 +70,10 @@ def _csv(grid: Grid) -> str:
         rows.append([line.name, *(cell.text for cell in line.cells), *source])
     out = io.StringIO()
     # A carriage return alone is quoted only where lines end in it.
-    quoting = csv.QUOTE_ALL if any("\r" in text for row in rows for text in row) else csv.QUOTE_MINIMAL
-    csv.writer(out, lineterminator="\n", quoting=quoting).writerows(rows)
+    returns = any("\r" in text for row in rows for text in row)
+    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL).writerows(
+        rows
+    )
     return out.getvalue().rstrip("\n")
 
 
