@@ -71,9 +71,8 @@ def _csv(grid: Grid) -> str:
     out = io.StringIO()
     # A carriage return alone is quoted only where lines end in it.
     returns = any("\r" in text for row in rows for text in row)
-    csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL).writerows(
-        rows
-    )
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
+    writer.writerows(rows)
     return out.getvalue().rstrip("\n")
 
 
