@@ -89,7 +89,12 @@ def share_of_verdicts(seen: Seen) -> Iterator[str]:
         return
     said = [str(row["correct"]).strip().lower() for row in rows if str(row["model"]) == "m"]
     right, wrong = sum(text in TRUE for text in said), sum(text in FALSE for text in said)
-    for row in csv_rows(out.read_bytes()) if right + wrong else ():
+    try:
+        found = csv_rows(out.read_bytes())
+    except Unreadable as error:
+        yield f"wrote a table although {error}"
+        return
+    for row in found if right + wrong else ():
         if (row["model"], row["subset"], row["metric"]) != ("m", "all", "accuracy"):
             continue
         if int(row["n"]) != right + wrong or abs(float(row["value"]) - right / (right + wrong)) > 1e-6:

@@ -5,6 +5,7 @@ A graph may name files at addresses. DVC asks their servers, by this user's logi
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -43,4 +44,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell has it ignored by what it runs in the background
     sys.exit(main())
