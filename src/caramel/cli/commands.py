@@ -40,7 +40,7 @@ CURES = {
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit code: 1, and one message, for any error that the user can mend."""
     try:
-        refuse_bytes(sys.argv[1:] if arguments is None else arguments)
+        check_arguments(sys.argv[1:] if arguments is None else arguments)
         return cli(arguments, standalone_mode=False) or 0
     except click.ClickException as error:
         shown = io.StringIO()  # it names files as they are called
@@ -58,13 +58,12 @@ def run(arguments: list[str] | None = None) -> int:
     return 1
 
 
-def refuse_bytes(arguments: list[str]) -> None:
+def check_arguments(arguments: list[str]) -> None:
     """Raise ConfigError for an argument whose bytes are no UTF-8: what Python makes of them stands in no table or file."""
     for word in arguments:
         try:
-            word.encode(
-                errors="surrogateescape"
-            ).decode()  # UTF-8 stays such in a locale that knows ASCII alone
+            # UTF-8 stays such in a locale that knows ASCII alone.
+            word.encode(errors="surrogateescape").decode()
         except UnicodeError as error:
             raise ConfigError(
                 f"The argument {word!r} is no UTF-8 text. Rename the file or folder, or write the value in UTF-8."

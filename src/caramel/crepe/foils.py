@@ -173,8 +173,7 @@ def _before(caption: Caption, graph: SceneGraph, node: int, word: str) -> list[E
     """Return the edit that puts an attribute before an object's phrase."""
     own = _own(caption, graph, node)
     start = own[0][0]
-    first = _WORD.match(
-        caption.text, start
-    )  # an article before agrees with what is edited; a name such as "?" has no word
+    # An article before agrees with what is edited; a name such as "?" has no word.
+    first = _WORD.match(caption.text, start)
     end, rest = (first.end(), first.group()) if first else (start, "")
     return [Edit(start, end, f"{word} {'and ' if len(own) > 1 else ''}{rest}")]

@@ -44,7 +44,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell has it ignored by what it runs in the background
+    # A shell has it ignored by what it runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

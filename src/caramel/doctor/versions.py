@@ -107,7 +107,7 @@ def stop_dvc_status(status: subprocess.Popen[str] | None) -> None:
             with suppress(subprocess.TimeoutExpired):
                 status.communicate(timeout=ENDING)  # not `wait`: it may have much to say
             for process in family:
-                with suppress(psutil.NoSuchProcess):
+                with suppress(psutil.Error):
                     process.kill()
             status.kill()
 
