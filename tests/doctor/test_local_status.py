@@ -110,6 +110,20 @@ def test_the_doctor_ends_though_dvc_never_does_and_nothing_may_interrupt_it(name
     assert ("not known: DVC took over 8 s" if name == "dvc.yaml" else "is not what DVC writes") in line
 
 
+def test_what_is_asked_to_end_is_killed_where_a_user_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('at work', flush=True); time.sleep(900)"
+    status = subprocess.Popen([sys.executable, "-c", deaf], stdout=-1, text=True)
+    assert status.stdout is not None
+    assert status.stdout.readline() == "at work\n"
+    monkeypatch.setattr(status, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        versions.stop_dvc_status(status)
+    assert status.wait(PATIENCE) == -signal.SIGKILL
+
+
 def test_what_cannot_be_interrupted_is_killed_with_all_that_it_started(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

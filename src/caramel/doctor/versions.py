@@ -104,12 +104,14 @@ def stop_dvc_status(status: subprocess.Popen[str] | None) -> None:
         if status.poll() is None:
             family = psutil.Process(status.pid).children(recursive=True)
             status.send_signal(signal.SIGINT)
-            with suppress(subprocess.TimeoutExpired):
-                status.communicate(timeout=ENDING)  # not `wait`: it may have much to say
-            for process in family:
-                with suppress(psutil.Error):
-                    process.kill()
-            status.kill()
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    status.communicate(timeout=ENDING)  # not `wait`: it may have much to say
+            finally:  # also where a user does not wait for that
+                for process in family:
+                    with suppress(psutil.Error):
+                        process.kill()
+                status.kill()
 
 
 def lock_trouble(root: Path) -> str:
