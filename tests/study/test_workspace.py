@@ -254,6 +254,19 @@ def test_a_project_that_was_moved_studies_its_own_inputs(tmp_path: Path) -> None
     assert (moved / "work" / "study" / "inputs").resolve() == (moved / "inputs").resolve()
 
 
+@pytest.mark.parametrize("what", ["folder", "file"])
+def test_what_stands_where_the_link_to_the_inputs_belongs_is_kept(what: str, tmp_path: Path) -> None:
+    project = Study(tmp_path).folder
+    folder = project / "work" / "study"
+    folder.mkdir(parents=True)
+    own = folder / "inputs" / "mine.txt" if what == "folder" else folder / "inputs"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text("mine")
+    with pytest.raises(ConfigError, match=rf"study/inputs' is a {what}.*Move it away"):
+        prepare(project, folder)
+    assert own.read_text() == "mine"
+
+
 @pytest.mark.parametrize("name", ["dvc.yaml", ".dvc", ".dvc/config", ".dvc/config.local", "pipelines"])
 def test_a_study_is_prepared_through_no_link(name: str, tmp_path: Path) -> None:
     project = Study(tmp_path).folder

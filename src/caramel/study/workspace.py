@@ -90,7 +90,8 @@ def prepare(root: Path, folder: Path) -> None:
     """Bring what the stages need into the study's folder: the sources as they are now, and DVC's settings.
 
     Raises:
-        ConfigError: ``root`` is no project, or what would be written is a link.
+        ConfigError: ``root`` is no project, what would be written is a link, or something else than a link stands
+            where that to its inputs belongs.
     """
     for name in (*_COPIED, *_FILES):
         if not (root / name).exists():
@@ -104,8 +105,23 @@ def prepare(root: Path, folder: Path) -> None:
         write_atomically(folder / name, partial(shutil.copy2, root / name))
     # The study's folder lies in a repository that ignores it.
     write_text(folder / ".dvc" / "config.local", "[core]\n    no_scm = true\n")
-    remove_results(folder / "inputs")  # a link, of a project that was moved since
-    (folder / "inputs").symlink_to(os.path.realpath(root / "inputs"))
+    _link_inputs(root / "inputs", folder / "inputs")
+
+
+def _link_inputs(inputs: Path, link: Path) -> None:
+    """Have a link lead to the project's inputs, in place of one of a project that was moved since.
+
+    Raises:
+        ConfigError: there is something else than a link, which stays.
+    """
+    if link.is_symlink():
+        link.unlink()
+    elif link.exists():
+        what = "a folder" if link.is_dir() else "a file"
+        raise ConfigError(
+            f"{str(link)!r} is {what}, where `caramel study` puts a link to {str(inputs)!r}. Move it away."
+        )
+    link.symlink_to(os.path.realpath(inputs))
 
 
 def repro(folder: Path, profile: str, sets: Mapping[str, str], *, bar: tqdm[Never]) -> None:
