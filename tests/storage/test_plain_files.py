@@ -12,6 +12,7 @@ from released_projects import made
 from special_files import make_null, make_socket
 
 from caramel.errors import ConfigError
+from caramel.storage import plain_files
 from caramel.storage.plain_files import append_plain, read_plain, read_plain_text
 
 CARAMEL = str(Path(sys.executable).with_name("caramel"))
@@ -47,6 +48,31 @@ def test_a_plain_file_is_read_through_a_link_and_added_to_through_none(tmp_path:
     assert (tmp_path / "file").read_bytes() == "é\r\nxü".encode()
     with pytest.raises(ConfigError, match="link"):
         append_plain(tmp_path / "link", "x")
+
+
+@pytest.mark.parametrize("what", ["link", "fifo", "fifo that is read"])
+def test_what_takes_a_files_place_after_the_check_is_not_written_into(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+    other.write_text("other's")
+    os.mkfifo(tmp_path / "fifo")
+    reader = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK)
+
+    def check_too_early(_: Path) -> None:
+        if what == "link":
+            path.symlink_to(other)
+        elif what == "fifo":
+            os.mkfifo(path)
+        else:
+            (tmp_path / "fifo").rename(path)
+
+    monkeypatch.setattr(plain_files, "require_plain", check_too_early)
+    with pytest.raises(ConfigError, match="is no plain file"):
+        append_plain(path, "x")
+    assert other.read_text() == "other's"
+    assert not os.read(reader, 1)
+    os.close(reader)
 
 
 @pytest.mark.parametrize(("name", "command"), [(name, c) for name, each in READERS.items() for c in each])

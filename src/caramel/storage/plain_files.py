@@ -50,5 +50,17 @@ def require_plain(path: Path) -> None:
 def append_plain(path: Path, text: str) -> None:
     """Add a text in UTF-8 to a plain file, or to a new one; errors as in ``require_plain``."""
     require_plain(path)
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(text)
+
+    def open_plain(name: str, flags: int) -> int:
+        # What took the file's place since is neither followed nor waited for.
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+    try:
+        with open(path, "a", encoding="utf-8", opener=open_plain) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise OSError(errno.ENXIO, "it is no plain file", str(path))
+            stream.write(text)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO without a reader, or a socket
+            raise ConfigError(f"{str(path)!r} is no plain file. Remove it.") from error
+        raise
