@@ -188,4 +188,5 @@ def test_the_images_of_the_released_rows_are_found_where_their_source_has_them(t
         path.parent.mkdir(exist_ok=True)
         path.touch()
     task = BENCHMARK.read(data, tmp_path)
+    assert task.images
     assert {Path(image.path) for image in task.images} <= images
