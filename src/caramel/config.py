@@ -260,8 +260,10 @@ class Pretrain(Section):
     pretrained: str | None
     model: str
     seed: Seed
+    image_steps: Count
     steps: Positive
     batch: Several
+    block_size: Positive
     lr: LearningRate
     warmup: Count
     weight_decay: WeightDecay
