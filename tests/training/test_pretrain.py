@@ -131,5 +131,5 @@ def test_an_image_tower_of_another_make_is_refused_with_the_cure(
     drawn_world: Any, files: dict[str, bytes], tmp_path: Path
 ) -> None:
     resnet = {"image_size": 64, "layers": [1, 1, 1, 1], "width": 16}
-    with pytest.raises(ConfigError, match="vision transformer of open_clip's own(?s:.*)image_steps: 0"):
+    with pytest.raises(ConfigError, match=r"vision transformer of open_clip's own(?s:.*)image_steps: 0"):
         pretrain(drawn_world[0].pairs, files, tmp_path, vision=resnet)
