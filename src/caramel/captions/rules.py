@@ -88,7 +88,8 @@ def swap_obj(said: Reading, rng: Rng) -> Reading | str:
     mentions = said.meaning.mentions
     options = list_related_mentions(said)
     if not options:
-        return "no relation in the caption"
+        has_positions = any(m.position for m in mentions)
+        return "no two different positions in the caption" if has_positions else "no relation in the caption"
     a, b = options[int(rng.integers(len(options)))]
     first, second = mentions[a].position, mentions[b].position
     return _with_mentions(
