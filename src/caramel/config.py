@@ -144,6 +144,8 @@ class Scenes(Section):
     further_objects: bool
     unseen: Annotated[float, Field(ge=0, le=0.5)]
     prior: Share
+    absolute_positions: Share
+    group_size: Positive
     held_out: tuple[Share, Share]
 
     @field_validator("held_out")

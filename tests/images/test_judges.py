@@ -62,3 +62,8 @@ def test_a_noun_that_stands_twice_or_a_cell_that_cannot_be_read_is_no_picture_of
     picture[30:42, 28:46] = np.random.default_rng(1).integers(256, size=(12, 18, 3))
     judge = ReadingJudge(further_objects=True)
     assert judge.fit([to_png(picture)], ["A red car."]).tolist() == [0.0]
+
+
+def test_a_position_is_read_off_the_picture() -> None:
+    assert fit("A red car on the left and a cup at the top.", CAR, CUP) == 1.0
+    assert fit("A red car on the left and a cup at the bottom.", CAR, CUP) == 0.0
