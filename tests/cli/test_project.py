@@ -20,7 +20,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import click
 import pytest
-from commands import CARAMEL, find_stray_stores
+from commands import CARAMEL, find_stray_stores, run_command
 
 from caramel import cli
 from caramel.blind.scorer_specs import scorers_help
@@ -66,6 +66,38 @@ def test_the_help_lists_what_can_be_named_as_it_describes_itself(
 ) -> None:
     _, said, _ = call(name, "--help")
     assert all(f"\n    {line.rstrip()}\n" in said for line in listed())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("table", "a", "--benchmark", b"\x80", "--out", "out.md"),
+        ("release-model", "base", "--out", b"caf\xe9"),
+        ("audit", b"caf\xc3\xa9/\xff.csv", "--out", "out"),
+        (b"\x80",),
+        ("--\x80".encode("latin-1"),),
+    ],
+)
+def test_an_argument_that_is_no_utf_8_is_refused_before_any_command_begins(
+    words: tuple[str | bytes, ...], tmp_path: Path
+) -> None:
+    done = run_command(tmp_path, *map(os.fsdecode, words))
+    (odd,) = [os.fsdecode(word) for word in words if isinstance(word, bytes)]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: The argument {odd!r} is no UTF-8 text. Rename the file")
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("forced", [{}, {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}])
+def test_a_file_whose_name_is_not_ascii_is_read_where_the_locale_is(
+    forced: dict[str, str], tmp_path: Path
+) -> None:
+    name = "caf\xe9.csv"
+    (tmp_path / name).write_text("filename,caption,negative_caption\na.png,a dog,a cat\n", encoding="utf-8")
+    words = ("refine", name, "--out", "\xe9", "--folds", "2")
+    done = run_command(tmp_path, *words, environment={"LC_ALL": "C", **forced})
+    assert "UTF-8" not in done.stderr
+    assert "1 rows" in done.stderr + done.stdout
 
 
 def test_help_imports_nothing_heavy() -> None:

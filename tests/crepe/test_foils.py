@@ -62,6 +62,11 @@ def test_a_graph_holds_with_different_objects_for_what_is_said_and_negated_where
     assert not holds(replace(pair, edges=(Edge(1, ON, 0),)), pair, WORDS)
 
 
+def test_an_attribute_is_put_before_an_object_whose_name_has_no_letter() -> None:
+    said = SceneGraph((Node("?"), Node("car", ("red",)), Node("box"), Node("cup")))
+    assert "red ? and a car and a box and a cup" in swap_foils(Told(by_template(said), said, said), WORDS)
+
+
 def naively(said: SceneGraph, shown: SceneGraph, negated: Place | None) -> bool:
     """Try all choices of objects, by the definition."""
     for chosen in itertools.permutations(range(len(shown.nodes)), len(said.nodes)):

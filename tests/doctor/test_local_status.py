@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from commands import run_command
 
 from caramel.doctor import local_status, versions
 from caramel.doctor.findings import FAIL
+
+PATIENCE = 120.0  # seconds after which something hangs
 
 
 @pytest.fixture
@@ -84,3 +88,54 @@ def test_settings_that_are_a_folder_are_named_without_a_traceback(tmp_path: Path
     assert done.returncode == 1
     assert ".dvc/config" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# Each list holds nine of the one above: DVC looks through all 9**8 entries for the place of a key that is not allowed.
+ENDLESS = "".join(
+    f"{name}: &{name} [{', '.join([above] * 9)}]\n"
+    for name, above in zip("abcdefghi", ("x", "*a", "*b", "*c", "*d", "*e", "*f", "*g", "*h"), strict=True)
+)
+
+
+@pytest.mark.parametrize("name", ["dvc.lock", "dvc.yaml"])
+def test_the_doctor_ends_though_dvc_never_does_and_nothing_may_interrupt_it(name: str, project: Path) -> None:
+    text = (project / name).read_text(encoding="utf-8")
+    (project / name).write_text(ENDLESS + text, encoding="utf-8")
+    # As a shell starts what runs in the background.
+    call = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from caramel.cli import main; main(['doctor'])"
+    command = [sys.executable, "-c", call]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert "Traceback" not in done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line[6:].startswith("dvc.lock")]
+    assert ("not known: DVC took over 8 s" if name == "dvc.yaml" else "is not what DVC writes") in line
+
+
+def test_what_is_asked_to_end_is_killed_where_a_user_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    deaf = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('at work', flush=True); time.sleep(900)"
+    status = subprocess.Popen([sys.executable, "-c", deaf], stdout=-1, text=True)
+    assert status.stdout is not None
+    assert status.stdout.readline() == "at work\n"
+    monkeypatch.setattr(status, "communicate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        versions.stop_dvc_status(status)
+    assert status.wait(PATIENCE) == -signal.SIGKILL
+
+
+def test_what_cannot_be_interrupted_is_killed_with_all_that_it_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(versions, "ENDING", 0.1)
+    sleep = "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); print('at work', flush=True); time.sleep(900)"
+    start = f"import subprocess, sys; child = subprocess.Popen([sys.executable, '-c', {sleep!r}], stdout=-1)"
+    deaf = f"{start}; child.stdout.readline(); {sleep}"
+    status = subprocess.Popen([sys.executable, "-c", deaf], stdout=-1, stderr=-1, text=True)
+    assert status.stdout is not None
+    assert status.stdout.readline() == "at work\n"
+    (child,) = psutil.Process(status.pid).children()
+    versions.stop_dvc_status(status)
+    assert status.returncode == -signal.SIGKILL
+    psutil.wait_procs([child], timeout=PATIENCE)
+    assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE

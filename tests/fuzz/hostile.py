@@ -167,7 +167,7 @@ def serve_tracking(box: Path, fill_in: Callable[[bytes], bytes] = bytes) -> str:
             body = fill_in((box / f"server/{name}.json").read_bytes()) if name else b"{}"
             headers = json.loads((box / "server/headers.json").read_bytes())
             status, form = int(headers.get("status", 200)), headers.get("X-Body")
-        except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        except (OSError, ValueError, AttributeError, TypeError, RecursionError, OverflowError):
             handler.wfile.write(b"\x00 no HTTP")
             return
         if form == "whole":

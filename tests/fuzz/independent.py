@@ -44,8 +44,9 @@ def _text(data: bytes) -> str:
 
 
 def csv_rows(data: bytes) -> list[dict[str, str]]:
+    """Return the rows; a line end within a field is a new line, however the file writes it, as in all text files."""
     try:
-        rows = [row for row in csv.reader(io.StringIO(_text(data), newline=""), strict=True) if row]
+        rows = [row for row in csv.reader(io.StringIO(_text(data), newline=None), strict=True) if row]
     except csv.Error:
         raise Unreadable("no CSV") from None
     if not rows:

@@ -411,7 +411,9 @@ def _strangers() -> list[Target]:
             EVAL.format(model="models:/tuned/1", name="sugarcrepe", data="data/set --dry-run"),
             strangers.only_its_own_folder_is_written,
             files=("server/*", strangers.NUMBER),
-            **served_runs | {"serve": strangers.serve_registry},
+            # In the sandbox, where it is seen what is written: elsewhere the store of all inputs is one.
+            serve=strangers.serve_registry,
+            environment={**served_runs["environment"], "DVC_ROOT": "."},
         ),
         _target(
             "doctor addresses",

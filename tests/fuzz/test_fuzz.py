@@ -102,3 +102,38 @@ for name in ("work/registered/tuned-1/model/x", "work/registered/tuned-/x", "dat
 """
     said = ["", "made a folder of another name", "wrote 'data/x', made a folder of another name"]
     assert seen_by_the_fuzz(code, tmp_path).splitlines() == said
+
+
+def test_a_picture_is_owed_to_the_rows_that_name_it(tmp_path: Path) -> None:
+    code = """
+import oracles
+from types import SimpleNamespace
+valid = {"data/a.json": b"[]", "data/b/0.jpg": b"whole"}
+for files in ({**valid, "data/b/0.jpg": b"x"}, {"data/b/0.jpg": b"x"}, {**valid, "data/a.json": b"[1]", "data/b/0.jpg": b"x"}, valid):
+    print(*oracles.pictures_decode(SimpleNamespace(code=0, valid=valid, files=files)), sep=", ")
+"""
+    said = ["took a picture that does not decode", "", "", ""]
+    assert seen_by_the_fuzz(code, tmp_path).splitlines() == said
+
+
+def test_a_line_end_within_a_caption_is_the_same_in_every_text_file(tmp_path: Path) -> None:
+    code = """
+import independent
+for end in (b"\\n", b"\\r\\n", b"\\r"):
+    print(independent.csv_rows(end.join([b"id,caption", b'1,"a', b'b"', b"2,c"])))
+"""
+    rows = [{"id": "1", "caption": "a\nb"}, {"id": "2", "caption": "c"}]
+    assert seen_by_the_fuzz(code, tmp_path).splitlines() == [str(rows)] * 3
+
+
+def test_a_table_of_ours_that_is_no_csv_is_a_finding(tmp_path: Path) -> None:
+    code = """
+import oracles_of_results
+from types import SimpleNamespace
+Path("out").mkdir()
+Path("out/metrics.csv").write_bytes(b"model,subset\\nm\\r,all\\n")
+seen = SimpleNamespace(code=0, box=Path(), files={"data/v.json": b'[{"model": "m", "correct": "True"}]'})
+print(*oracles_of_results.share_of_verdicts(seen))
+"""
+    said = "wrote a table although a row is longer or shorter than the header\n"
+    assert seen_by_the_fuzz(code, tmp_path) == said

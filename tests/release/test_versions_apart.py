@@ -56,6 +56,25 @@ def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Pat
     assert "corrected over all 30 figures" in difference_page(found.as_json(), {})
 
 
+def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
+    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    for name, right in (("v1", 10), ("v2", 30)):
+        scored = similarities(right)
+        subsets = pd.Series([["add_att"]] * 4 + [["swap_att"]] * 36)
+        scored = scored.assign(subsets=subsets, s_c0_i0=scored["s_c0_i0"].where(scored.index >= 4))
+        version(tmp_path, name, rows, none, right=0, seed=1, scored=scored)
+    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    assert {row["subset"] for row in found.metrics} == {"all", "swap_att", "macro"}
+
+
+def test_the_page_shows_a_small_p_as_a_bound_that_is_not_zero(tmp_path: Path) -> None:
+    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    for name, right in (("v1", 2), ("v2", 38)):
+        version(tmp_path, name, rows, none, right=right, seed=1)
+    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    assert "≤ 0.0003" in difference_page(found.as_json(), {})
+
+
 def version(
     root: Path,
     name: str,

@@ -262,13 +262,14 @@ def test_intervals_are_shown_on_demand() -> None:
     assert low < value < high
 
 
-def test_csv_is_read_back() -> None:
-    text = table([whole('a "b", c', 0)], style="csv", published=True, metrics=("itt",), subsets=("swap_obj",))
+@pytest.mark.parametrize("name", ['a "b", c', "a\r"])
+def test_csv_is_read_back(name: str) -> None:
+    text = table([whole(name, 0)], style="csv", published=True, metrics=("itt",), subsets=("swap_obj",))
     head, *rows = csv.reader(io.StringIO(text))
     assert head == ["Model", "swap_obj itt", "Source"]
     assert {len(row) for row in rows} == {3}
     assert rows[0] == ["Instances", "245", ""]
-    assert rows[2][0] == 'a "b", c'
+    assert rows[2][0] == name
     assert float(rows[2][1]) > 0
 
 

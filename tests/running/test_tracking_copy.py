@@ -285,6 +285,9 @@ def test_a_run_is_copied_one_time_where_the_answer_to_its_making_breaks_off(
         ("http://store.example.org:5000", "http://store.example.org:5001/1", "lies at another server"),
         ("http://127.0.0.1:5000", "https://me:s3cret@evil.example.org/1", "lies at another server"),
         ("sqlite:///a.db", "mlflow-artifacts://evil.example.org/1", "lies at another server"),
+        ("http://store.example.org:5000", "runs:/1/of_a_path", "is another run or model"),
+        ("http://store.example.org:5000", "Models:/m-1", "is another run or model"),
+        ("http://store.example.org:5000", "http://evil.example.org:99999/1", "is no address"),
     ],
 )
 def test_a_server_names_neither_files_of_this_machine_nor_who_gets_the_password(

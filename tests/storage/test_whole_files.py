@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import os
 import stat
@@ -26,6 +27,7 @@ from caramel.storage.files import (
     write_json,
     write_text,
 )
+from caramel.storage.records import csv_rows
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -247,6 +249,15 @@ def test_an_output_folder_is_empty_whatever_was_left_at_its_place(tmp_path: Path
     assert place.is_dir()
     assert list(place.iterdir()) == []
     assert (other / "mine").read_text() == "kept"
+
+
+def test_a_carriage_return_ends_no_row_of_a_csv_file(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"model": ["m\r", "a\nb", "m"], "n": ["1", "2", "3"]})
+    write_csv(tmp_path / "file.csv", rows)
+    with (tmp_path / "file.csv").open(encoding="utf-8", newline="") as file:
+        assert list(csv.DictReader(file)) == rows.to_dict("records")
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "file.csv", dtype=str), rows)
+    assert next(row for _, row in csv_rows(tmp_path / "file.csv")) == {"model": "m\n", "n": "1"}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import sys
 
 import click
 
@@ -27,7 +28,7 @@ from caramel.cli import (
     versions,
 )
 from caramel.cli.saying import say
-from caramel.errors import CaramelError
+from caramel.errors import CaramelError, ConfigError
 
 CURES = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), " Make room there, or give another place."),
@@ -39,6 +40,7 @@ CURES = {
 def run(arguments: list[str] | None = None) -> int:
     """Run the command line; return its exit code: 1, and one message, for any error that the user can mend."""
     try:
+        check_arguments(sys.argv[1:] if arguments is None else arguments)
         return cli(arguments, standalone_mode=False) or 0
     except click.ClickException as error:
         shown = io.StringIO()  # it names files as they are called
@@ -54,6 +56,18 @@ def run(arguments: list[str] | None = None) -> int:
         place = f"{error.strerror}: {error.filename!r}.{CURES.get(error.errno or 0, '')}"
         say(f"Error: {place if error.filename else error}", err=True)
     return 1
+
+
+def check_arguments(arguments: list[str]) -> None:
+    """Raise ConfigError for an argument whose bytes are no UTF-8: what Python makes of them stands in no table or file."""
+    for word in arguments:
+        try:
+            # UTF-8 stays such in a locale that knows ASCII alone.
+            word.encode(errors="surrogateescape").decode()
+        except UnicodeError as error:
+            raise ConfigError(
+                f"The argument {word!r} is no UTF-8 text. Rename the file or folder, or write the value in UTF-8."
+            ) from error
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

@@ -129,7 +129,7 @@ def evaluate(
     from caramel.release.publishing_models.registering import resolved
     from caramel.report.terminal import metrics_text
 
-    _refuse_secrets(models)
+    _check_addresses(models)
     models = tuple(map(resolved, models))
     sources = _sources(benchmarks, data, images, missing)
     if dry_run:
@@ -157,8 +157,13 @@ def evaluate(
     say(f"\nWritten to {out}.")
 
 
-def _refuse_secrets(models: Sequence[str]) -> None:
-    """Raise a ConfigError or BackendError if a model's address holds a password or key: runs and tables would keep it."""
+def _check_addresses(models: Sequence[str]) -> None:
+    """Check the models' addresses before anything is written: runs and tables would keep a password or key in them.
+
+    Raises:
+        ConfigError: an address holds a password or key.
+        BackendError: what stands behind its # is no setting; it may be a key, too.
+    """
     from caramel.models.families.chat_settings import parse_settings
 
     for model in models:
@@ -211,5 +216,6 @@ def _sources(
         raise ConfigError(f"--benchmark {benchmarks!r} must name benchmarks, each once, joined by commas.")
     for name in names:
         BENCHMARKS.place(name)
-    folder, pictures = (None if given is None else Path(os.path.realpath(given)) for given in (data, images))
+    folder = Path(os.path.realpath(data))  # a circle of links, too
+    pictures = Path(os.path.realpath(images)) if images else None
     return [source_of(name, folder, pictures, missing) for name in names]

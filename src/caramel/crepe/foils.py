@@ -172,6 +172,8 @@ def _without(caption: Caption, graph: SceneGraph, place: Place) -> list[Edit]:
 def _before(caption: Caption, graph: SceneGraph, node: int, word: str) -> list[Edit]:
     """Return the edit that puts an attribute before an object's phrase."""
     own = _own(caption, graph, node)
-    first = _WORD.match(caption.text, own[0][0])
-    assert first is not None
-    return [Edit(first.start(), first.end(), f"{word} {'and ' if len(own) > 1 else ''}{first.group()}")]
+    start = own[0][0]
+    # An article before agrees with what is edited; a name such as "?" has no word.
+    first = _WORD.match(caption.text, start)
+    end, rest = (first.end(), first.group()) if first else (start, "")
+    return [Edit(start, end, f"{word} {'and ' if len(own) > 1 else ''}{rest}")]

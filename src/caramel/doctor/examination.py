@@ -6,7 +6,6 @@ CARAMEL_TRACKING_URI does. The slow parts (DVC and torch) run side by side.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -45,9 +44,7 @@ def examine(root: Path) -> Iterator[Finding]:
         yield versions.dvc_lock(root, status)
         yield versions.runs(root)
     finally:
-        if status is not None and status.poll() is None:
-            status.send_signal(signal.SIGINT)  # killed, it could leave half a file
-            status.wait()
+        versions.stop_dvc_status(status)
 
 
 def mend(root: Path) -> Iterator[str]:

@@ -5,6 +5,7 @@ A graph may name files at addresses. DVC asks their servers, by this user's logi
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -43,4 +44,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    # A shell has it ignored by what it runs in the background.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from caramel.doctor import local_status
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
@@ -17,6 +21,7 @@ from caramel.running.tracking_store import DATABASE, counted_runs, database_uri
 
 ABSENT = ("deleted", "not in cache")  # what `dvc status` calls an output that is not in the project
 SLOW = 8.0  # seconds that DVC may take before its finding is given up
+ENDING = 5.0  # seconds that it has to end by itself, then
 
 
 def dvc_repository(root: Path) -> Finding:
@@ -86,6 +91,27 @@ def start_dvc_status(root: Path) -> subprocess.Popen[str] | None:
         stderr=subprocess.PIPE,
         text=True,
     )
+
+
+def stop_dvc_status(status: subprocess.Popen[str] | None) -> None:
+    """End DVC's own check, with all that it started, where it is still at work.
+
+    It is asked first: killed, it could leave half a file.
+    """
+    if status is None:
+        return
+    with status:  # closes its pipes
+        if status.poll() is None:
+            family = psutil.Process(status.pid).children(recursive=True)
+            status.send_signal(signal.SIGINT)
+            try:
+                with suppress(subprocess.TimeoutExpired):
+                    status.communicate(timeout=ENDING)  # not `wait`: it may have much to say
+            finally:  # also where a user does not wait for that
+                for process in family:
+                    with suppress(psutil.Error):
+                        process.kill()
+                status.kill()
 
 
 def lock_trouble(root: Path) -> str:

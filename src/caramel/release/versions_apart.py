@@ -170,7 +170,8 @@ def _metrics(old: Pin, new: Pin, root: Path) -> tuple[list[dict[str, Any]], dict
     resamples, seed = scoring(new)
     before, after = (rows_of(pinned, RESULTS, root) for pinned in (old, new))
     found, unpaired = compare_versions(after, before, resamples=resamples, seed=seed)
-    differing = found[found["difference"] != 0].assign(tests=int(found["p_holm"].notna().sum()))
+    measured = found[found["difference"].notna()].assign(tests=int(found["p_holm"].notna().sum()))
+    differing = measured[measured["difference"] != 0]
     records = differing[[*SHOWN, "tests"]].to_dict("records")
     return [{str(name): value for name, value in row.items()} for row in records], unpaired
 

@@ -64,12 +64,15 @@ def rendered(grid: Grid, style: Style) -> str:
 
 
 def _csv(grid: Grid) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(grid.head)
+    rows = [grid.head]
     for line in (line for part in grid.parts for line in part):
         source = [line.source] if grid.sourced else []
-        writer.writerow([line.name, *(cell.text for cell in line.cells), *source])
+        rows.append([line.name, *(cell.text for cell in line.cells), *source])
+    out = io.StringIO()
+    # A carriage return alone is quoted only where lines end in it.
+    returns = any("\r" in text for row in rows for text in row)
+    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
+    writer.writerows(rows)
     return out.getvalue().rstrip("\n")
 
 

@@ -75,18 +75,27 @@ def copy_artifacts(
     except (MlflowException, RequestException) as error:
         for client in (theirs, ours):  # one that is away ends the copy; a file that cannot be read does not
             require_server(client.tracking_uri)
-        return [f"{run.info.artifact_uri}: {' '.join(shown_address(str(error)).split())[:200]}"]
+        reason = " ".join(shown_address(str(error)).split())[:200]
+        return [f"{shown_address(run.info.artifact_uri)}: {reason}"]
     return []
 
 
 def explain_foreign(uri: str, store: str) -> str:
     """Return why artifacts that a store names are none of its own; empty if they are.
 
-    A server may name any files of this machine, or another server, which MLflow would send name and password of this user.
+    A server may name any files of this machine, or another server, which MLflow would send name and password of this user;
+    or another run or model, whose files MLflow looks up by itself, wherever they are.
     """
-    parts, server = urlsplit(uri), urlsplit(store)
+    server = urlsplit(store)
+    try:
+        parts = urlsplit(uri)
+        host = parts.hostname, parts.port
+    except ValueError:
+        return "is no address"
+    if parts.scheme in ("runs", "models"):
+        return "is another run or model"
     if parts.scheme in ("http", "https", "mlflow-artifacts"):
-        is_own = not parts.netloc or (parts.hostname, parts.port) == (server.hostname, server.port)
+        is_own = not parts.netloc or host == (server.hostname, server.port)
         return "" if is_own else "lies at another server, which is not asked"
     is_far = server.scheme in ("http", "https") and not _is_loopback(server.hostname or "")
     return (

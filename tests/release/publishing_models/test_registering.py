@@ -200,7 +200,12 @@ def test_the_number_that_a_server_gives_a_version_leads_to_no_other_folder(
         ("{home}", "is a path of this machine"),
         ("mlflow-artifacts://evil.example.org/1", "lies at another server"),
         ("https://me:s3cret@evil.example.org/1", "lies at another server"),
-        ("models:/other/1", "is another model"),
+        ("https://me:" + 12 * "s3cret." + "@evil.example.org/1", "lies at another server"),
+        ("models:/other/1", "is another run or model"),
+        ("Models:/other/1", "is another run or model"),
+        ("runs:/of_a_path/model", "is a path of this machine"),
+        ("runs:/of_a_run/model", "is another run or model"),
+        ("http://[1/", "is no address"),
     ],
 )
 def test_a_server_names_no_files_of_others_as_those_of_a_version(
@@ -213,10 +218,12 @@ def test_a_server_names_no_files_of_others_as_those_of_a_version(
     version = ModelVersion(
         "tuned", "1", 0, tags=[ModelVersionTag(registering.CONTENT, file_hash(clip_folder))]
     )
+    artifacts = {"of_a_path": clip_folder.as_uri(), "of_a_run": "runs:/of_a_path/model"}
     client = SimpleNamespace(
         tracking_uri=store,
         get_model_version=lambda *_: version,
         get_model_version_download_uri=lambda *_: uri.format(home=clip_folder),
+        get_run=lambda run: SimpleNamespace(info=SimpleNamespace(artifact_uri=artifacts[run])),
     )
     monkeypatch.setattr(registering, "open_client", lambda _: client)
     with pytest.raises(BackendError, match=said) as raised:

@@ -110,18 +110,18 @@ def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
         DataError: a file is broken, or the runs are of different releases; see ``check_contents``.
     """
     columns = ["model", "benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
-    parts, alone = [], []
+    parts, without_instances = [], []
     for run in runs:
         files = {SIMILARITIES: run_file(str(run)), ANSWERS: run / ANSWERS}
-        found = [tables.read(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
-        parts += found
-        if not found:
-            alone.append(str(run))
+        of_run = [tables.read(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
+        parts += of_run
+        if not of_run:
+            without_instances.append(str(run))
     check_contents(parts)
     notes = note_unknown_contents([part[part["benchmark"] == benchmark] for part in parts])
-    if alone and len(runs) > 1:
+    if without_instances and len(runs) > 1:
         notes.append(
-            f"Metrics alone, without their instances: {', '.join(alone)}. Whether these are of the same release of the "
+            f"Metrics alone, without their instances: {', '.join(without_instances)}. Whether these are of the same release of the "
             f"benchmark as the others cannot be told."
         )
     return notes

@@ -161,19 +161,20 @@ def _find_files(client: MlflowClient, name: str, version: str) -> str:
     """Return the URI of a version's files.
 
     Raises:
-        BackendError: its server names files of this machine or of another server, or no files.
+        BackendError: its server names files of this machine, of another server, or of another run or model.
     """
     from mlflow.store.artifact.runs_artifact_repo import RunsArtifactRepository
+    from mlflow.utils.uri import append_to_uri_path
 
-    uri = client.get_model_version_download_uri(name, version)
-    if RunsArtifactRepository.is_runs_uri(uri):
-        uri = RunsArtifactRepository.get_underlying_uri(uri, client.tracking_uri)
-    reason = "is another model" if uri.startswith(REGISTERED) else explain_foreign(uri, client.tracking_uri)
-    if reason:
+    uri, path = str(client.get_model_version_download_uri(name, version)), ""
+    if uri.startswith("runs:/"):
+        run_id, path = RunsArtifactRepository.parse_runs_uri(uri)
+        uri = str(client.get_run(run_id).info.artifact_uri)
+    if reason := explain_foreign(uri, client.tracking_uri):
         raise BackendError(
-            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {shown_address(brief(uri))}, {reason}."
+            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {brief(shown_address(uri))}, {reason}."
         )
-    return uri
+    return str(append_to_uri_path(uri, path)) if path else uri
 
 
 def _put(made: Path, place: Path, tags: Mapping[str, str]) -> Path | None:
