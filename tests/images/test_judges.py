@@ -31,6 +31,11 @@ def test_a_broken_picture_is_a_clear_error() -> None:
         ReadingJudge(further_objects=False).fit([b"not an image"], [TRUE])
 
 
+def test_a_broken_picture_is_named_by_its_place_among_all_and_not_among_different_ones() -> None:
+    with pytest.raises(DataError, match="Image 'number 2' does not decode"):
+        ReadingJudge(further_objects=False).fit([PICTURE, PICTURE, b"not an image"], [TRUE] * 3)
+
+
 def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
     judge = clip_judge(checkpoint=str(clip_folder), device="cpu", further_objects=False)
     fits = judge.fit([PICTURE, PICTURE], [TRUE, FALSE])
