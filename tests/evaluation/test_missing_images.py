@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chat_server import ChatServer, always, picture
-from commands import run_command
+from commands import run_command, run_eval
 from small_releases import write_sugarcrepe
 
 import caramel
@@ -41,19 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 def evaluate(folder: Path, model: str, *more: str) -> tuple[int, str, str]:
-    arguments = [
-        "--benchmark",
-        "sugarcrepe",
-        "--data",
-        "data",
-        "--images",
-        "images",
-        "--out",
-        "out",
-        "--bootstrap",
-        "100",
-    ]
-    done = run_command(folder, "eval", "--model", model, *arguments, *more)
+    done = run_eval(folder, model, "--out", "out", *more)
     return done.returncode, done.stdout, done.stderr
 
 

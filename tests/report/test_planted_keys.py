@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from chat_server import ChatServer, always, picture
-from commands import run_command
+from commands import run_command, run_eval
 from released_projects import made
 from remote_projects import QUIET, cached, run
 from small_releases import write_sugarcrepe
@@ -114,18 +114,7 @@ def test_no_key_stands_in_what_eval_writes(tmp_path: Path, server: ChatServer) -
     said = ""
     models = ["blind:length", f"chat:m@{server.url}", *(f"chat:m@http://{address}" for address in REFUSED)]
     for number, model in enumerate(models):
-        words = (
-            "eval",
-            "--model",
-            model,
-            "--benchmark",
-            "sugarcrepe",
-            "--data",
-            "data",
-            "--images",
-            "images",
-        )
-        done = run_command(tmp_path, *words, "--out", f"out{number}", "--bootstrap", "100")
+        done = run_eval(tmp_path, model, "--out", f"out{number}")
         assert done.returncode == (number > 1), done
         said += done.stdout + done.stderr
     assert len(server.requests) > 1, "the key was sent, and said back"

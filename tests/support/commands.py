@@ -42,3 +42,9 @@ def find_stray_stores(folder: Path, store: Path) -> list[Path]:
     paths = [path for name in MLFLOW_FILES for path in folder.rglob(name)]
     paths += [path for name in MLFLOW_FILES if (path := folder.parent / name).exists()]
     return [path for path in paths if store not in (path, *path.parents)]
+
+
+def run_eval(folder: Path, model: str, *more: str) -> subprocess.CompletedProcess[str]:
+    """Run ``caramel eval`` of a model on the SugarCrepe files of ``folder/data`` and the images of ``folder/images``."""
+    files = ("--benchmark", "sugarcrepe", "--data", "data", "--images", "images")
+    return run_command(folder, "eval", "--model", model, *files, "--bootstrap", "100", *more)
