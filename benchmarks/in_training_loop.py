@@ -43,7 +43,15 @@ def world(train: int, test: int, folder: Path) -> tuple[list[str], list[Image.Im
         files[image_id] = data
 
     source = sample_pairs(
-        counts=counts, objects=(1, 2, 3), further_objects=False, unseen=0.125, prior=0.5, seed=1, put=put
+        counts=counts,
+        objects=(1, 2, 3),
+        further_objects=False,
+        unseen=0.125,
+        prior=0.5,
+        absolute_positions=0.5,
+        group_size=8,
+        seed=1,
+        put=put,
     )
     held_out = source.pairs[source.pairs["split"] == "test"]
     negatives = world_negatives(held_out, files="", seed=2, attempts=20, further_objects=False).negatives

@@ -52,7 +52,15 @@ def world() -> tuple[pd.DataFrame, dict[str, bytes]]:
 
     counts = {"train": PAIRS, "val": 1, "test": 1}
     source = sample_pairs(
-        counts=counts, objects=(2,), further_objects=False, unseen=0.125, prior=0.5, seed=1, put=put
+        counts=counts,
+        objects=(2,),
+        further_objects=False,
+        unseen=0.125,
+        prior=0.5,
+        absolute_positions=0.5,
+        group_size=8,
+        seed=1,
+        put=put,
     )
     written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
     columns = {"negative_caption": "negative_captions", "subtype": "subtypes"}

@@ -43,6 +43,8 @@ def world_pairs(config: Config, number: int) -> pd.DataFrame:
         further_objects=False,
         unseen=how.unseen,
         prior=how.prior,
+        absolute_positions=how.absolute_positions,
+        group_size=how.group_size,
         seed=how.seed,
         put=lambda *_, **__: None,
     ).pairs

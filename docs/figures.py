@@ -112,12 +112,12 @@ def claim_sentences(data: Path, config: Config, registration: Registration) -> s
     return "\n".join(
         [
             f"- {contrast['variant']} against {contrast['against']}: {title} {signed(found['difference'])} points {bounds}, "
-            f"p {format_p(found['p'], '.2g', equals='= ')} ({claim_sections.verdict(found).lower()}).",
+            f"p {format_p(found['p'], '.2g', least=found['p_least'], equals='= ')} ({claim_sections.verdict(found).lower()}).",
             f"- By subtype, as parts of that difference: {largest['subtype']} {signed(largest['part'])} "
             f"{interval(largest['part_low'], largest['part_high'], difference=True)}; {rest}. The runs differ on "
             f"{int(parts['differ'].sum()):,} of {int(parts['n'].sum()):,} instances; the others are right in every run or in none.",
             f"- With the positive images of the source instead of drawn ones: {signed(other['difference'])} points {between}, "
-            f"p {format_p(other['p'], '.2g', equals='= ')}.",
+            f"p {format_p(other['p'], '.2g', least=other['p_least'], equals='= ')}.",
             f"- {registration.reason}",
         ]
     )

@@ -17,6 +17,8 @@ def scenes(config: Config) -> None:
             further_objects=section.further_objects,
             unseen=section.unseen,
             prior=section.prior,
+            absolute_positions=section.absolute_positions,
+            group_size=section.group_size,
             files=section.files,
             held_out=section.held_out,
             seed=section.seed,

@@ -148,6 +148,8 @@ def drawn_world() -> Any:
         further_objects=False,
         unseen=0.125,
         prior=0.5,
+        absolute_positions=0.5,
+        group_size=1,
         seed=1,
         put=taken,
     )

@@ -57,6 +57,8 @@ def test_an_unknown_section_and_a_nested_key_are_named() -> None:
         ("scenes", "train", 2.5),
         ("scenes", "train", -1),
         ("scenes", "prior", 1.5),
+        ("scenes", "absolute_positions", 1.5),
+        ("scenes", "group_size", 0),
         ("scenes", "objects", [4]),
         ("run", "device", "tpu"),
         ("refine", "scorers", "ngram"),

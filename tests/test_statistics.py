@@ -176,15 +176,38 @@ def test_a_p_that_draws_could_not_make_smaller_is_a_bound() -> None:
     clear = np.ones((60, 1))
     (least,) = sign_flip_p(clear, 0)
     assert least == 1 / (FLIPS + 1)
-    assert format_p(least, ".2g") == format_p(round(least, 6), ".2g") == "≤ 0.0001"
-    (of_more,) = sign_flip_p(clear, 0, flips=2 * FLIPS)
-    assert format_p(of_more, ".4f") == "≤ 0.0001"
+    for stored in (least, round(least, 6)):
+        assert format_p(stored, ".2g", least=least) == "≤ 0.0001"
+    (of_more,) = sign_flip_p(clear, 0, flips=4 * FLIPS)
+    assert format_p(of_more, ".1g", least=1 / (4 * FLIPS + 1)) == "≤ 3e-05"
+    assert format_p(2 * of_more, ".1g", least=1 / (4 * FLIPS + 1)) == "5e-05", (
+        "no bound, though 10,000 flips give none"
+    )
     (of_guesses,) = above_chance_p(clear[:, None] * [[-1], [1]], np.random.default_rng(0), factor=1.0)
     assert format_p(of_guesses, ".4f", least=LEAST_GUESS_P) == "≤ 0.0005"
-    assert format_p(30 * least, ".4f", uncorrected=least) == "≤ 0.0030"
+    assert format_p(30 * least, ".4f", least=least, uncorrected=least) == "≤ 0.0030"
+
+
+@pytest.mark.parametrize(
+    ("p", "form", "text"),
+    [
+        (0.00034, ".4f", "≤ 0.0004"),
+        (0.0300001, ".4f", "≤ 0.0301"),
+        (3 * 0.0001, ".4f", "≤ 0.0003"),
+        (0.00302, ".2g", "≤ 0.0031"),
+        (1.0, ".4f", "≤ 1.0000"),
+    ],
+)
+def test_a_bound_is_rounded_up(p: float, form: str, text: str) -> None:
+    assert format_p(p, form, least=0.0001, uncorrected=0.0001) == text
+
+
+def test_what_was_not_tested_has_no_bound() -> None:
+    assert format_p(float("nan"), ".4f", least=0.0001) == "–"
+    assert format_p(float("nan"), ".4f", least=0.0001, uncorrected=float("nan")) == "–"
 
 
 def test_any_other_p_is_the_number_itself() -> None:
-    assert format_p(2 / (FLIPS + 1), ".2g", equals="= ") == "= 0.0002"
+    assert format_p(2 / (FLIPS + 1), ".2g", least=1 / (FLIPS + 1), equals="= ") == "= 0.0002"
     assert format_p(0.0010, ".4f", least=LEAST_GUESS_P) == "0.0010"
-    assert format_p(0.003, ".4f", uncorrected=0.0015) == "0.0030"
+    assert format_p(0.003, ".4f", least=1 / (FLIPS + 1), uncorrected=0.0015) == "0.0030"

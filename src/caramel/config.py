@@ -144,6 +144,8 @@ class Scenes(Section):
     further_objects: bool
     unseen: Annotated[float, Field(ge=0, le=0.5)]
     prior: Share
+    absolute_positions: Share
+    group_size: Positive
     held_out: tuple[Share, Share]
 
     @field_validator("held_out")
@@ -260,8 +262,10 @@ class Pretrain(Section):
     pretrained: str | None
     model: str
     seed: Seed
+    image_steps: Count
     steps: Positive
     batch: Several
+    block_size: Positive
     lr: LearningRate
     warmup: Count
     weight_decay: WeightDecay

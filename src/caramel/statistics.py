@@ -9,6 +9,7 @@ benchmarks/intervals.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import ROUND_CEILING, Decimal, localcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ LEVEL = 0.95
 Z = 1.959963984540054  # 97.5th percentile of the normal distribution
 FLIPS = 10_000  # draws of signs, unless told otherwise, where there are too many clusters to take all
 GUESS_FLIPS = 1999  # of a blind attacker's guesses, of which many are tested
-LEAST_P, LEAST_GUESS_P = 1 / (FLIPS + 1), 1 / (GUESS_FLIPS + 1)  # the smallest p that so many draws can give
+LEAST_GUESS_P = 1 / (GUESS_FLIPS + 1)  # the smallest p that so many draws can give
 EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
 Some = Floats | float
 _BLOCK = 2**22  # weights held at a time: 32 MB
@@ -176,22 +177,25 @@ def above_chance_p(totals: Floats, rng: np.random.Generator, *, factor: float) -
     return np.asarray((reached + 1) / (GUESS_FLIPS + 1))
 
 
-def format_p(
-    p: float, form: str, *, least: float = LEAST_P, uncorrected: float | None = None, equals: str = ""
-) -> str:
-    """Return a p-value as text; with "≤ " before it where the draws could not give a smaller one.
+def format_p(p: float, form: str, *, least: float, uncorrected: float | None = None, equals: str = "") -> str:
+    """Return a p-value as text; rounded up, with "≤ " before it, where the draws could not give a smaller one.
 
     Args:
-        p: in (0, 1].
+        p: in (0, 1]; NaN, of what was not tested, is a dash.
         form: of a number, as ``.2g``.
-        least: what the test can give: ``LEAST_P`` of ``sign_flip_p``, ``LEAST_GUESS_P`` of ``above_chance_p``.
+        least: what the test can give: 1 / (flips + 1) of ``sign_flip_p``, ``LEAST_GUESS_P`` of ``above_chance_p``.
         uncorrected: the p-value that p is corrected from, where it is.
         equals: what stands before any other p, such as "= ".
     """
+    if np.isnan(p):
+        return "–"
     # Stored figures are rounded to six decimals.
     if (p if uncorrected is None else uncorrected) > least + 1e-6:
         return f"{equals}{p:{form}}"
-    return f"≤ {max(p, least):{form}}"
+    with localcontext(rounding=ROUND_CEILING):
+        # Of nine digits: 3 * 0.0001 is a hair above 0.0003.
+        bound = format(Decimal(f"{max(p, least):.9g}"), form)
+    return f"≤ {float(bound):{form}}"  # without the zeros that only decimals end in
 
 
 def _flipped(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[Floats]:

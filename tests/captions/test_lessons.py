@@ -80,4 +80,11 @@ def test_words_are_found_in_their_order_and_articles_follow_the_letter() -> None
     assert words_in(caption, "obj") == ["car", "box", "cup"]
     assert words_in(caption, "att") == ["orange", "small"]
     assert words_in(caption, "rel") == ["to its left", "above"]
+    assert words_in("A car on the left and a box at the top.", "rel") == ["on the left", "at the top"]
     assert articled("A orange car and an red box.") == "An orange car and a red box."
+
+
+def test_captions_with_positions_are_taught_by_every_prompt(lessons: list[Lesson]) -> None:
+    texts = [(one.prompt, next(iter(one.given.values()))) for one in lessons]
+    placed = {prompt for prompt, text in texts if (said := read(text)) and said.meaning.mentions[0].position}
+    assert placed == {prompt for prompt, _ in texts}

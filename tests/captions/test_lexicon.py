@@ -58,6 +58,11 @@ def test_each_rule_makes_its_one_change(subtype, allowed):
         assert text in allowed - {CAPTION}
 
 
+@pytest.mark.parametrize("text", ["A buſ.", "A ſheep.", "A bırd.", "A BİRD.", "A \u212aite."])
+def test_letters_that_have_a_capital_of_ascii_letters_make_no_word_of_the_lists(text):
+    assert scan(text) == []
+
+
 def test_additions_add_words_and_nothing_else():
     for seed in range(20):
         thing = make("add_obj", CAPTION, seed=seed)

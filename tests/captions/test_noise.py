@@ -89,3 +89,32 @@ def test_a_check_is_judged_by_what_it_refuses(rows: pd.DataFrame) -> None:
     refused, precision, recall, recall_of_true = found.loc[("negatives", "meaning")].tolist()[1:]
     assert (refused, precision, recall, recall_of_true) == (2, 1.0, pytest.approx(2 / 7), 1.0)
     assert ("negatives", "statement") not in found.index, "nothing was judged by it"
+
+
+PLACED = "A red ball on the left and a blue box on the right."
+PLACED_CASES = [
+    ("replace_rel", "A red ball on the right and a blue box on the right.", ()),
+    ("replace_rel", "A red ball at the top and a blue box on the right.", ("still_true",)),
+    ("replace_rel", "A red ball and a blue box on the right.", ("wrong_subtype", "still_true")),
+    ("replace_att", "A red ball at the bottom and a blue box on the right.", ("wrong_subtype",)),
+    ("swap_obj", "A blue box on the left and a red ball on the right.", ()),
+    ("swap_att", "A blue ball on the left and a red box on the right.", ()),
+    ("add_att", "A large red ball on the left and a blue box on the right.", ()),
+    ("add_obj", "A red ball on the left and a blue box on the right along with a cup.", ()),
+    ("paraphrase", "There is a red ball on the left and a blue box on the right.", ()),
+    (
+        "paraphrase",
+        "There is a red ball on the right and a blue box on the left.",
+        ("wrong_subtype", "not_true"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("part", "text", "wrong"), PLACED_CASES)
+def test_a_draft_on_positions_is_judged_as_one_on_relations(
+    part: str, text: str, wrong: tuple[str, ...]
+) -> None:
+    pairs = pd.DataFrame([{"pair_id": "p", "caption": PLACED, "scene": SCENE.to_json()}])
+    drafts = tables.frame(tables.VERDICTS, [{"id": f"p:{part}", "attempt": 1, "text": text}])
+    (row,) = judged(pairs, drafts, further_objects=False).to_dict("records")
+    assert tuple(name for name in ERRORS if row[name]) == wrong

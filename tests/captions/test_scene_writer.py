@@ -1,3 +1,5 @@
+import itertools
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,17 +13,25 @@ from caramel.captions.scene_writer import IMPOSSIBLE, world_negatives, write_neg
 from caramel.errors import DataError
 from caramel.kinds.writer import Written
 from caramel.sources.world.compounds import belongs, compounds_of_meaning, seen_and_tested
-from caramel.sources.world.language import read
+from caramel.sources.world.language import read, realise
 from caramel.sources.world.planning import layouts, plan
 from caramel.sources.world.sampling import sample_pairs
-from caramel.sources.world.scenes import Scene, Thing, holds
+from caramel.sources.world.scenes import POSITIONS, Scene, Thing, holds
 
 
 @pytest.fixture(scope="module")
 def pairs() -> pd.DataFrame:
     counts = {"train": 600, "val": 40, "test": 200}
     return sample_pairs(
-        counts=counts, objects=(1, 2, 3), further_objects=False, unseen=0.125, prior=0.5, seed=3, put=Taken()
+        counts=counts,
+        objects=(1, 2, 3),
+        further_objects=False,
+        unseen=0.125,
+        prior=0.5,
+        absolute_positions=0.5,
+        group_size=2,
+        seed=3,
+        put=Taken(),
     ).pairs
 
 
@@ -62,7 +72,7 @@ def test_all_subtypes_are_written_and_every_row_is_kept_or_rejected(
 def test_rejects_give_reasons_from_a_small_set(written: Written) -> None:
     reasons = set(written.rejects["reason"])
     assert "no relation in the caption" in reasons
-    assert len(reasons) <= 9
+    assert len(reasons) <= 10
 
 
 def words(text: str) -> list[str]:
@@ -75,6 +85,74 @@ def test_swaps_keep_the_words(written: Written, pairs: pd.DataFrame) -> None:
     assert len(swaps) > 50
     for row in swaps[swaps["subtype"] == "swap_att"].itertuples():
         assert words(row.caption) == words(row.negative_caption)
+
+
+def test_replace_rel_replaces_one_position_of_a_caption_that_says_positions(
+    written: Written, pairs: pd.DataFrame
+) -> None:
+    rows = joined(written.negatives, pairs).query("subtype == 'replace_rel'")
+    changes = set()
+    for row in rows.itertuples():
+        before, after = (read(text).whole.mentions for text in (row.caption, row.negative_caption))
+        if not any(m.position for m in before):
+            assert not any(m.position for m in after)
+            continue
+        assert [replace(m, position=None) for m in before] == [replace(m, position=None) for m in after]
+        ((old, new),) = ((a.position, b.position) for a, b in zip(before, after, strict=True) if a != b)
+        changes.add((old, new))
+    assert changes == {*itertools.permutations(POSITIONS, 2)}
+
+
+def test_swap_obj_exchanges_objects_and_leaves_the_positions_where_they_stand(
+    written: Written, pairs: pd.DataFrame
+) -> None:
+    rows = joined(written.negatives, pairs).query("subtype == 'swap_obj'")
+    count = 0
+    for row in rows.itertuples():
+        before, after = (read(text).whole.mentions for text in (row.caption, row.negative_caption))
+        if any(m.position for m in before):
+            count += 1
+            assert [m.position for m in before] == [m.position for m in after]
+            assert sorted(m.noun for m in before) == sorted(m.noun for m in after)
+            changed = [i for i, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+            a, b = changed
+            assert before[a].position != before[b].position
+            assert replace(after[a], position=before[b].position) == before[b]
+    assert count > 50
+
+
+def test_a_swap_of_positions_is_written_out() -> None:
+    said = read("A red car on the left and a blue house on the right.")
+    scene = Scene((Thing("car", "red", "small", 0, 0), Thing("house", "blue", "small", 0, 1)), "white")
+    written = write_negative(
+        said,
+        scene,
+        "swap_obj",
+        np.random.default_rng(0),
+        attempts=1,
+        further_objects=False,
+        may_stand=lambda draft: True,
+    )
+    assert realise(written[0]) == "A blue house on the left and a red car on the right."
+
+
+@pytest.mark.parametrize(
+    "text", ["A red car on the left.", "A red car at the top and a blue house at the top."]
+)
+def test_without_two_different_positions_no_object_can_be_exchanged(text: str) -> None:
+    reason = RULES["swap_obj"](read(text), np.random.default_rng(0))
+    assert reason == "no two different positions in the caption"
+
+
+@pytest.mark.parametrize("subtype", sorted(RULES))
+def test_no_rule_but_replace_rel_changes_which_positions_are_said(subtype: str) -> None:
+    said = read("A red car on the left and a blue house at the top.")
+    for seed in range(20):
+        tail = replace(said, alone=subtype == "only_obj")
+        draft = RULES[subtype](tail, np.random.default_rng(seed))
+        positions = [m.position for m in draft.meaning.mentions]
+        assert (positions != ["left", "top"]) == (subtype == "replace_rel")
+        assert draft.added is None or draft.added.position is None
 
 
 def test_a_negative_does_not_depend_on_the_order_of_rows(written: Written, pairs: pd.DataFrame) -> None:
@@ -173,7 +251,7 @@ def test_what_no_picture_of_the_world_can_show_is_a_reject(pairs: pd.DataFrame) 
     made = [draft for draft in found if not isinstance(draft, str)]
     assert made
     for draft, _ in made:
-        assert layouts(3, draft.meaning.relations)
+        assert layouts(draft.meaning)
 
 
 def test_a_caption_of_another_language_is_a_clear_error(pairs: pd.DataFrame) -> None:

@@ -90,7 +90,7 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
 def test_a_shortcut_that_was_planted_is_found(
     drawn_world: Any, world: Any, clip_folder: Path, tmp_path: Path
 ) -> None:
-    files = drawn_world[1].files
+    files = dict(drawn_world[1].files)
     rows = learnt_rows(training_rows(world, list(files), 40), None)
     rows = rows.assign(split=["train"] * 24 + ["val"] * 8 + ["test"] * 8)
     asked = rows[rows["split"] == "test"].assign(type="swap", subtype="swap_obj", compounds=None)
@@ -98,6 +98,10 @@ def test_a_shortcut_that_was_planted_is_found(
     control = plant(form, 0)
     assert control.pictures(asked["image_id"].iloc[0]) == files[asked["image_id"].iloc[0]]
     assert control.pictures(MARKED + asked["negative_image_id"].iloc[0]) not in files.values()
+    odd = asked.assign(image_id=MARKED + asked["negative_image_id"])
+    files |= {f"{MARKED}{name}": b"plain" for name in asked["negative_image_id"]}
+    of_odd = plant(Form("instances", form.learnt, odd, files.__getitem__), 0)
+    assert of_odd.pictures(odd["image_id"].iloc[0]) == b"plain", "not taken for a planted one by its name"
     twice = Form("instances", pd.concat([form.learnt] * 2 * MOST), asked, form.pictures)
     assert plant(twice, 0).learnt["split"].value_counts().to_dict() == {"train": MOST, "val": MOST}
     how: dict[str, Any] = {"device": "cpu", "batch": 16, "bootstrap": 100, "seed": 0, "store": str(tmp_path)}

@@ -31,6 +31,11 @@ def test_a_broken_picture_is_a_clear_error() -> None:
         ReadingJudge(further_objects=False).fit([b"not an image"], [TRUE])
 
 
+def test_a_broken_picture_is_named_by_its_place_among_all_and_not_among_different_ones() -> None:
+    with pytest.raises(DataError, match="Image 'number 2' does not decode"):
+        ReadingJudge(further_objects=False).fit([PICTURE, PICTURE, b"not an image"], [TRUE] * 3)
+
+
 def test_a_model_judges_by_cosine_and_margin(clip_folder) -> None:
     judge = clip_judge(checkpoint=str(clip_folder), device="cpu", further_objects=False)
     fits = judge.fit([PICTURE, PICTURE], [TRUE, FALSE])
@@ -62,3 +67,8 @@ def test_a_noun_that_stands_twice_or_a_cell_that_cannot_be_read_is_no_picture_of
     picture[30:42, 28:46] = np.random.default_rng(1).integers(256, size=(12, 18, 3))
     judge = ReadingJudge(further_objects=True)
     assert judge.fit([to_png(picture)], ["A red car."]).tolist() == [0.0]
+
+
+def test_a_position_is_read_off_the_picture() -> None:
+    assert fit("A red car on the left and a cup at the top.", CAR, CUP) == 1.0
+    assert fit("A red car on the left and a cup at the bottom.", CAR, CUP) == 0.0

@@ -32,6 +32,13 @@ def test_refined_rows_are_read_again_as_sugarcrepe_and_sugarcrepe_pp(tmp_path):
     assert pd.read_parquet(tmp_path / "refined.parquet")["pair_id"].tolist() == ["x0", "x1", "x2"]
 
 
+def test_a_carriage_return_in_a_name_ends_no_row_of_the_curve(tmp_path):
+    curve = pd.DataFrame([dict.fromkeys(COLUMNS)] * 2).assign(method=["none", "a\rb"], rows=1, accuracy=None)
+    write_curve(curve, tmp_path)
+    again = pd.read_csv(tmp_path / "curve.csv", keep_default_na=False)
+    assert again["method"].tolist() == ["none", "a\rb"]
+
+
 def test_rejects_keep_their_contract(tmp_path):
     rejects = pd.DataFrame({"id": ["x9"], "stage": ["refine"], "reason": ["because"], "text": ["A."]})
     write_refined(rows(["swap_obj"], [None]), rejects, tmp_path, ())

@@ -4,6 +4,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from caramel.errors import ConfigError, DataError
 from caramel.evaluation.results.bars import subset_bars
 from caramel.images.generation import NOT_DRAWN
 from caramel.report import figures
+from caramel.report import page as page_module
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
 from caramel.report.sections.attacker_sections import _found
@@ -212,6 +214,13 @@ def test_a_claim_whose_opposite_is_shown_is_not_shown(data: Path) -> None:
     assert "the claim, the opposite is shown" in report.html
 
 
+def test_a_claims_p_is_a_bound_only_where_its_own_flips_give_no_smaller_one(data: Path) -> None:
+    rows = pd.read_csv(data / "evaluate/differences.csv")
+    for p, text in ((2e-5, "p ≤ 2e-05."), (5e-5, "p = 5e-05.")):
+        rows.assign(p=p, p_least=2e-5).to_csv(data / "evaluate/differences.csv", index=False)
+        assert text in Page(build(data).html).sections["claim"]
+
+
 def test_a_claim_on_seen_compounds_has_no_parts_that_would_be_of_all_compounds(data: Path) -> None:
     contrast = {"variant": "trohn_img", "against": "base", "metric": "group"}
     rows = pd.read_csv(data / "evaluate/differences.csv")
@@ -327,6 +336,29 @@ def test_an_endless_word_does_not_swell_what_lies_beside_the_page(data: Path, tm
         text = (out / name).read_text()
         assert "more characters)" in text
         assert "W" * 2001 not in text, name
+
+
+def test_names_that_are_alike_where_they_are_shortened_keep_their_numbers_apart(
+    report: Report, tmp_path: Path
+) -> None:
+    names = [f"{'W' * 2000}{end}" for end in "abc"]
+    numbers = {name: float(index) for index, name in enumerate(names)}
+    write_report(
+        replace(report, numbers=numbers), tmp_path, last=tmp_path / "last.json", profile="p", commit="c"
+    )
+    shown = json.loads((tmp_path / "summary.json").read_text())["numbers"]
+    short = f"{'W' * 2000}… (1 more characters)"
+    assert shown == {short: 0.0, f"{short} (2)": 1.0, f"{short} (3)": 2.0}
+
+
+def test_a_carriage_return_ends_no_row_of_the_texts_statistics(
+    written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = page_module.text_statistics(written)
+    rows = pd.concat([rows, rows.iloc[-1:].assign(name="a\rb")], ignore_index=True)
+    monkeypatch.setattr(page_module, "text_statistics", lambda data: rows)
+    again = pd.read_csv(io.StringIO(build(written).statistics, newline=""), keep_default_na=False)
+    assert again["name"].tolist() == rows["name"].tolist()
 
 
 def test_equal_data_gives_an_equal_page(written: Path, report: Report) -> None:

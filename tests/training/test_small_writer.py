@@ -56,23 +56,25 @@ def test_any_text_can_be_told_and_read_back(tokenizer: Any) -> None:
 
 
 def test_conversations_in_one_row_are_kept_apart(tokenizer: Any) -> None:
-    """All but the first tokens of one, where convolutions see the one before."""
+    """All but the first tokens of one, where convolutions see the one before; on average, as weights are random."""
     import torch
 
-    torch.manual_seed(0)
-    model = make_model(tokenizer, 32, 2).eval()
-    with torch.inference_mode():
-        whole = packed(tokenizer, LESSONS[:6])
-        apart = model(whole.tokens, position_ids=whole.places, use_cache=False).logits[0]
-        mixed = model(whole.tokens, use_cache=False).logits[0]
-        begin = 0
-        for one in LESSONS[:3]:  # in the first row
-            alone = packed(tokenizer, [one])
-            wanted = model(alone.tokens, position_ids=alone.places, use_cache=False).logits[0]
-            here = slice(begin + 6, begin + len(wanted))
-            near, far = ((found[here] - wanted[6:]).abs().mean() for found in (apart, mixed))
-            assert near < far / 3 or begin == 0
-            begin += len(wanted)
+    near, far = 0.0, 0.0
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = make_model(tokenizer, 32, 2).eval()
+        for start in range(0, 20, 2):
+            first, second = (packed(tokenizer, [one]) for one in LESSONS[start : start + 2])
+            whole = packed(tokenizer, LESSONS[start : start + 2])
+            begin = first.tokens.shape[1]
+            assert whole.tokens.shape == (1, begin + second.tokens.shape[1])
+            with torch.inference_mode():
+                wanted = model(second.tokens, position_ids=second.places, use_cache=False).logits[0, 6:]
+                apart = model(whole.tokens, position_ids=whole.places, use_cache=False).logits[0, begin + 6 :]
+                mixed = model(whole.tokens, use_cache=False).logits[0, begin + 6 :]
+            near += float((apart - wanted).abs().mean())
+            far += float((mixed - wanted).abs().mean())
+    assert near < far / 2, (near, far)
 
 
 def test_what_is_learnt_is_the_answer_and_its_end(tokenizer: Any) -> None:

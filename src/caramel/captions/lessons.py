@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from caramel.captions.prompts.prompt_files import OF_GRAPHS, Answer, Failed, names
-from caramel.captions.rules import ATTRIBUTES, RULES, Rng
+from caramel.captions.rules import ATTRIBUTES, RULES, Rng, list_related_mentions
 from caramel.sources.world.language import (
     ADDED,
     ADVERB,
     PATTERNS,
+    POSITION_PHRASE,
     PREPOSITION,
     Reading,
     formatted,
@@ -38,10 +39,11 @@ from caramel.sources.world.scenes import (
 AGAIN = 0.15  # chance that an answer is shown that did not do, where scripts may show one
 SAME = 0.5  # chance that what a validator is shown says the same
 PRIOR = 0.5  # of ``sample_scene``
+ABSOLUTE_POSITIONS = 0.5  # of ``sample_meaning``
 WORDS: Mapping[str, Sequence[str]] = {
     "obj": NOUNS,
     "att": (*COLOURS, *SIZES),
-    "rel": (*ADVERB.values(), *PREPOSITION.values()),
+    "rel": (*ADVERB.values(), *PREPOSITION.values(), *POSITION_PHRASE.values()),
 }
 FOUND = {"obj": "objects", "att": "attributes", "rel": "relations"}
 CONCEPT = {"obj": "object", "att": "attribute", "rel": "relation"}
@@ -72,7 +74,8 @@ def _said(rng: Rng) -> Reading:
     """Return what a caption says, drawn as the world's are."""
     shown = int(rng.integers(1, MAX_OBJECTS + 1))
     scene = sample_scene(rng, objects=shown, prior=PRIOR)
-    said = with_tail(sample_meaning(rng, scene.things), sample_tail(rng, shown, shown))
+    meaning = sample_meaning(rng, scene.things, absolute_positions=ABSOLUTE_POSITIONS)
+    said = with_tail(meaning, sample_tail(rng, shown, shown))
     return replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))
 
 
@@ -110,7 +113,7 @@ def _made(name: str, said: Reading, rng: Rng) -> Lesson | None:
 
 
 def words_in(caption: str, part: str) -> list[str]:
-    """Return the nouns (obj), colours and sizes (att) or relations (rel) of a caption of the world, in its order."""
+    """Return the nouns (obj), colours and sizes (att) or relations and positions (rel) of a caption of the world, in its order."""
     found = re.findall(rf"\b(?:{'|'.join(WORDS[part])})\b", caption.lower())
     return list(dict.fromkeys(found))
 
@@ -121,7 +124,7 @@ def _another(said: Reading, part: str, old: str, rng: Rng) -> str:
         NOUNS,
         COLOURS,
         SIZES,
-        *(tuple(d.values()) for d in (PREPOSITION, ADVERB)),
+        *(tuple(d.values()) for d in (PREPOSITION, ADVERB, POSITION_PHRASE)),
     )
     others = [word for kind in kinds if old in kind for word in kind if word != old]
     there = words_in(realise(said), part)
@@ -153,7 +156,9 @@ def _added_noun(said: Reading, old: str, new: str) -> str:
     """Return the caption with a tail that names a noun; beside another one, where there is a tail already."""
     caption = realise(said)
     if said.added or said.alone:
-        return re.sub(rf"\b{old}\b", f"{old} and {phrase(Mention(new))}", caption, count=1)
+        positions = "|".join(POSITION_PHRASE.values())
+        beside = rf"\g<0> and {phrase(Mention(new))}"
+        return re.sub(rf"\b{old}\b(?: (?:{positions})\b)?", beside, caption, count=1)
     return formatted(caption.removesuffix(".") + ADDED.format(x=phrase(Mention(new))))
 
 
@@ -180,12 +185,11 @@ def articled(text: str) -> str:
 
 
 def _swapped_nouns(said: Reading, rng: Rng) -> Answer:
-    """Return the exchange of two nouns of a relation; their attributes stay, as the prompt asks."""
-    mentions, relations = list(said.meaning.mentions), said.meaning.relations
-    if not relations:
+    """Return the exchange of two nouns of a relation, or of two positions; attributes stay, as the prompt asks."""
+    mentions, options = list(said.meaning.mentions), list_related_mentions(said)
+    if not options:
         return NO_SWAP
-    relation = relations[int(rng.integers(len(relations)))]
-    a, b = relation.subject, relation.object
+    a, b = options[int(rng.integers(len(options)))]
     first, second = mentions[a].noun, mentions[b].noun
     mentions[a], mentions[b] = replace(mentions[a], noun=second), replace(mentions[b], noun=first)
     other = replace(said, meaning=replace(said.meaning, mentions=tuple(mentions)))

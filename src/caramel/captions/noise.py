@@ -68,7 +68,10 @@ def _errors(
 
 
 def _differences(said: Reading, now: Reading) -> Counter[str] | None:
-    """Return how many nouns, colours, sizes and relations differ, and how many come anew; None: in more than such words."""
+    """Return how many nouns, attributes, relations and positions differ, and how many come anew; None: more than such words.
+
+    A position counts as a relation, as ``replace_rel`` replaces either.
+    """
     if len(said.whole.mentions) != len(now.whole.mentions) or said.alone != now.alone:
         return None
     found: Counter[str] = Counter()
@@ -77,10 +80,12 @@ def _differences(said: Reading, now: Reading) -> Counter[str] | None:
         for kind in ATTRIBUTES:
             before, after = getattr(old, kind), getattr(new, kind)
             found["new" if before is None else "gone" if after is None else "attribute"] += before != after
+        both = old.position and new.position  # a position that comes or goes is no change of any subtype
+        found["relation" if both else "gone"] += old.position != new.position
     old_ends, new_ends = ([(r.subject, r.object) for r in m.whole.relations] for m in (said, now))
     if old_ends != new_ends:
         return None
-    found["relation"] = sum(
+    found["relation"] += sum(
         a.kind != b.kind for a, b in zip(said.whole.relations, now.whole.relations, strict=True)
     )
     return +found

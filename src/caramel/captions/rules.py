@@ -1,18 +1,27 @@
 """The hard negatives of the embedded world: one rule for each subtype, on what a caption says.
 
-The seven subtypes of SugarCrepe (``obj`` nouns, ``att`` adjectives, ``rel`` spatial relations) and ``only_obj``,
+The seven subtypes of SugarCrepe (``obj`` nouns, ``att`` adjectives, ``rel`` spatial relations and positions) and ``only_obj``,
 each one change away from the caption. Whether what comes out is false of the picture is another's to check.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from caramel.sources.world.language import Reading
-from caramel.sources.world.scenes import COLOURS, MAX_OBJECTS, NOUNS, RELATIONS, SIZES, Mention
+from caramel.sources.world.scenes import (
+    COLOURS,
+    MAX_OBJECTS,
+    NOUNS,
+    POSITIONS,
+    RELATIONS,
+    SIZES,
+    Mention,
+)
 
 Rng = np.random.Generator
 # Another caption in the same form, or the reason why there is none.
@@ -54,24 +63,46 @@ def replace_att(said: Reading, rng: Rng) -> Reading | str:
 
 
 def replace_rel(said: Reading, rng: Rng) -> Reading | str:
-    """Replace one spatial relation by another."""
+    """Replace one spatial relation, or one position, by another."""
     relations = list(said.meaning.relations)
     if not relations:
-        return "no relation in the caption"
+        return _replace_position(said, rng)
     index = int(rng.integers(len(relations)))
     kind = _pick(rng, [k for k in RELATIONS if k != relations[index].kind])
     relations[index] = replace(relations[index], kind=kind)
     return replace(said, meaning=replace(said.meaning, relations=tuple(relations)))
 
 
-def swap_obj(said: Reading, rng: Rng) -> Reading | str:
-    """Exchange the two objects of one relation, attributes and all."""
-    mentions, relations = said.meaning.mentions, said.meaning.relations
-    if not relations:
+def _replace_position(said: Reading, rng: Rng) -> Reading | str:
+    mentions = said.meaning.mentions
+    options = [i for i, m in enumerate(mentions) if m.position]
+    if not options:
         return "no relation in the caption"
-    relation = relations[int(rng.integers(len(relations)))]
-    a, b = relation.subject, relation.object
-    return _with_mentions(said, {a: mentions[b], b: mentions[a]})
+    index = options[int(rng.integers(len(options)))]
+    new = _pick(rng, [p for p in POSITIONS if p != mentions[index].position])
+    return _with_mentions(said, {index: replace(mentions[index], position=new)})
+
+
+def swap_obj(said: Reading, rng: Rng) -> Reading | str:
+    """Exchange the two objects of one relation, or of two positions, attributes and all."""
+    mentions = said.meaning.mentions
+    options = list_related_mentions(said)
+    if not options:
+        has_positions = any(m.position for m in mentions)
+        return "no two different positions in the caption" if has_positions else "no relation in the caption"
+    a, b = options[int(rng.integers(len(options)))]
+    first, second = mentions[a].position, mentions[b].position
+    return _with_mentions(
+        said, {a: replace(mentions[b], position=first), b: replace(mentions[a], position=second)}
+    )
+
+
+def list_related_mentions(said: Reading) -> list[tuple[int, int]]:
+    """Return the indices of each two mentions of which a relation or two different positions are said."""
+    mentions = said.meaning.mentions
+    related = [(r.subject, r.object) for r in said.meaning.relations]
+    positions = [(i, m.position) for i, m in enumerate(mentions) if m.position]
+    return related + [(a, b) for (a, p), (b, q) in itertools.combinations(positions, 2) if p != q]
 
 
 def swap_att(said: Reading, rng: Rng) -> Reading | str:

@@ -99,9 +99,9 @@ def plurals() -> frozenset[str]:
 def _pattern(characters: str) -> re.Pattern[str]:
     """Return the pattern of the words of the lists, where these characters do not make them parts of others."""
     longest_first = sorted(_lexicon(), key=lambda form: (-len(form), form))
-    return re.compile(
-        rf"(?<![{characters}])(?:{'|'.join(map(re.escape, longest_first))})(?![{characters}])", re.IGNORECASE
-    )
+    # Of ASCII letters alone: Unicode takes ſ for s and ı for i, which are no letters of the lists in lower case.
+    forms = f"(?ai:{'|'.join(map(re.escape, longest_first))})"
+    return re.compile(rf"(?<![{characters}]){forms}(?![{characters}])")
 
 
 def scan(text: str) -> list[Found]:

@@ -64,7 +64,7 @@ def write_negative(
             return draft
         if holds(draft.whole, scene.things, exactly=draft.alone or not further_objects):
             reason = STILL_TRUE
-        elif not layouts(len(draft.whole.mentions), draft.whole.relations):
+        elif not layouts(draft.whole):
             reason = IMPOSSIBLE
         elif not may_stand(draft):
             reason = ELSEWHERE

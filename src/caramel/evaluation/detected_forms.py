@@ -17,7 +17,8 @@ from caramel.storage.pictures import open_picture
 
 FORMS = ("instances", "instances_source")
 PLANTED = "planted"  # the form of the positive control
-MARK, MARKED = " and Quokka of 7 Zebras!", "marked:"  # what captions end in, and names of images begin with
+MARK = " and Quokka of 7 Zebras!"  # what captions of planted negatives end in
+MARKED = "marked:"  # what names of planted images begin with, where no other name does
 MOST = 400  # rows of each split that are copied
 POSITIVE, NEGATIVE = ("image_id", "caption"), ("negative_image_id", "negative_caption")
 
@@ -83,20 +84,31 @@ def plant(form: Form, seed: int) -> Form:
         form: of which rows are copied.
         seed: of the draw.
     """
+    prefix = _unused_prefix(form)
 
     def marked(rows: pd.DataFrame) -> pd.DataFrame:
         rows = rows.iloc[np.argsort(stable_keys(rows["caption"], seed), kind="stable")]
         rows = rows.groupby("split", sort=False).head(MOST)
         captions = rows["negative_caption"].str.rstrip(" .") + MARK
-        return rows.assign(negative_caption=captions, negative_image_id=MARKED + rows["negative_image_id"])
+        return rows.assign(negative_caption=captions, negative_image_id=prefix + rows["negative_image_id"])
 
     def pictures(name: str) -> bytes:
-        plain = name.removeprefix(MARKED)
+        plain = name.removeprefix(prefix)
         return form.pictures(name) if plain == name else _half_black(form.pictures(plain))
 
     return replace(
         form, name=PLANTED, learnt=marked(form.learnt), asked=marked(form.asked), pictures=pictures
     )
+
+
+def _unused_prefix(form: Form) -> str:
+    """Return ``MARKED``, with as many further colons as it takes for no image of the form to be called so."""
+    columns = (POSITIVE[0], NEGATIVE[0])
+    names = {name for rows in (form.learnt, form.asked) for column in columns for name in rows[column]}
+    prefix = MARKED
+    while any(str(name).startswith(prefix) for name in names):
+        prefix += ":"
+    return prefix
 
 
 def _half_black(data: bytes) -> bytes:

@@ -58,7 +58,8 @@ def detect(
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
 
-    One more is ``PLANTED``, the positive control. Each form is a trial, and is not judged again as long as the base and all tables stay as they are; see ``judged``.
+    One more form is ``PLANTED``, the positive control. Each form is a trial; its result is reused while
+    the base and all tables are unchanged. What is measured: see ``judged``.
 
     Args:
         base: checkpoint folder.

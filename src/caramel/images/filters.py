@@ -117,9 +117,8 @@ def _judged(
 ) -> pd.DataFrame:
     """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
     images = OnDemand(files.__getitem__, [*rows["image_id"], *rows["image_id"]])
-    fits = judge.fit(
-        images, [*rows["negative_caption"], *rows["caption"]]
-    )  # in one call: each image is looked at once
+    # In one call, in which a judge reads or encodes images of equal content once.
+    fits = judge.fit(images, [*rows["negative_caption"], *rows["caption"]])
     negative, positive = fits[: len(rows)], fits[len(rows) :]
     return rows.assign(
         **{

@@ -36,11 +36,11 @@ class ReadingJudge:
         from caramel.sources.world.scenes import holds
         from caramel.storage.pictures import pixels
 
-        distinct, numbers = _distinct(pictures)
+        first, numbers = _distinct(pictures)
         read_once: list[PictureReading] = []
-        for start in range(0, len(distinct), AT_ONCE):
-            part = enumerate(distinct[start : start + AT_ONCE], start)
-            stack = np.stack([pixels(data, f"number {i}", CANVAS) for i, data in part])
+        for start in range(0, len(first), AT_ONCE):
+            part = first[start : start + AT_ONCE]
+            stack = np.stack([pixels(pictures[index], f"number {index}", CANVAS) for index in part])
             read_once += read_pictures(stack)
         shown_by = [read_once[number] for number in numbers]
         out = np.zeros(len(captions))
@@ -75,7 +75,8 @@ class ClipJudge:
 
     def fit(self, pictures: Sequence[bytes], captions: Sequence[str]) -> Fit:
         """Return (1 + cosine) / 2; each distinct picture and caption is encoded once."""
-        distinct, numbers = _distinct(pictures)
+        first, numbers = _distinct(pictures)
+        distinct = OnDemand(pictures.__getitem__, first)
         images = self._encoder.encode_images(distinct, self._batch)[numbers]
         told = dict.fromkeys(captions)
         texts = self._encoder.encode_texts(list(told), self._batch)[_numbers(captions, told)]
@@ -87,19 +88,19 @@ class ClipJudge:
         return negative - positive <= margin
 
 
-def _distinct(images: Sequence[bytes]) -> tuple[Sequence[bytes], list[int]]:
-    """Return the images of different content, and the place of each image's among them."""
+def _distinct(images: Sequence[bytes]) -> tuple[list[int], list[int]]:
+    """Return the index of the first image of each content, and the number of each image's content among these."""
     keys = [content_key(data, None) for data in images]
-    first: dict[bytes, int] = {}  # content -> the first place where it stands
-    for place, key in enumerate(keys):
-        first.setdefault(key, place)
-    return OnDemand(images.__getitem__, list(first.values())), _numbers(keys, first)
+    first: dict[bytes, int] = {}
+    for index, key in enumerate(keys):
+        first.setdefault(key, index)
+    return list(first.values()), _numbers(keys, first)
 
 
 def _numbers(items: Sequence[Key], distinct: Iterable[Key]) -> list[int]:
-    """Return the place of each item among the distinct ones."""
-    places = {item: number for number, item in enumerate(distinct)}
-    return [places[item] for item in items]
+    """Return the number of each item among the distinct ones."""
+    number_of = {item: number for number, item in enumerate(distinct)}
+    return [number_of[item] for item in items]
 
 
 def reading_judge(*, further_objects: bool, **unused: object) -> ReadingJudge:

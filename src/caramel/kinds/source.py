@@ -36,6 +36,8 @@ class SourceReader(Protocol):
         further_objects: bool,
         unseen: float,
         prior: float,
+        absolute_positions: float,
+        group_size: int,
         files: str,
         held_out: tuple[float, float],
         seed: int,
@@ -44,7 +46,8 @@ class SourceReader(Protocol):
         """Return the pairs, split by image, after handing over the images; equal settings give equal ones.
 
         Args:
-            counts, objects, further_objects, unseen, prior: of a source that samples; see ``world.sampling.sample_pairs``.
+            counts, objects, further_objects, unseen, prior, absolute_positions, group_size: of a source that samples; see
+                ``world.sampling.sample_pairs``.
             files, held_out: of a source that reads a folder; see ``folders.read_pairs``.
             seed: of what is drawn, the split included.
             put: called with each image in turn, so that none has to be kept.

@@ -12,7 +12,7 @@ import pandas as pd
 
 from caramel import tables
 from caramel.refine.tradeoff import METHODS, NONE
-from caramel.storage.files import write_atomically, write_text
+from caramel.storage.files import write_atomically, write_csv, write_text
 from caramel.storage.portable_names import is_portable_start
 from caramel.storage.targets import remove_file
 
@@ -81,8 +81,7 @@ def _write_json(value: Any, path: Path) -> None:
 
 def write_curve(curve: pd.DataFrame, out: Path) -> None:
     """Write the trade-off curve as ``curve.csv`` and ``curve.png``."""
-    text = curve.to_csv(index=False)
-    write_text(out / CURVE, text)
+    write_csv(out / CURVE, curve)
     write_atomically(out / PLOT, lambda path: _draw(curve, path))
 
 

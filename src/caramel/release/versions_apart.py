@@ -33,6 +33,7 @@ SHOWN = [
     "ci_low",
     "ci_high",
     "p",
+    "p_least",
     "p_holm",
 ]
 
@@ -238,7 +239,8 @@ def told(found: Apart) -> str:
     lines += [
         f"  {row['metric']} of {row['model']} on {row['benchmark']}: {row['value_b']:.4f} -> {row['value_a']:.4f} "
         f"({row['difference']:+.4f}, {row['ci_low']:+.4f} to {row['ci_high']:+.4f}, "
-        f"p by Holm over {row['tests']} figures {format_p(row['p_holm'], '.3g', uncorrected=row['p'])})"
+        f"p by Holm over {row['tests']} figures "
+        f"{format_p(row['p_holm'], '.3g', least=row['p_least'], uncorrected=row['p'])})"
         for row in found.metrics
         if row["subset"] == "all"
     ]

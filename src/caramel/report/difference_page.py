@@ -114,7 +114,7 @@ def _figures(found: Mapping[str, Any]) -> list[Block]:
     rows = [
         (row["subset"], [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(percent(row["value_b"])),
          Cell(percent(row["value_a"])), Cell(signed(row["difference"]), note=interval(row["ci_low"], row["ci_high"], difference=True)),
-         Cell(format_p(row["p_holm"], ".4f", uncorrected=row["p"]))])
+         Cell(format_p(row["p_holm"], ".4f", least=row["p_least"], uncorrected=row["p"]))])
         for row in found["metrics"]
     ]  # fmt: skip
     head = ["model", "benchmark", "subset", "metric", found["old"], found["new"], "difference", "p (Holm)"]

@@ -15,7 +15,7 @@ from caramel import tables
 from caramel.report import changes
 from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
-from caramel.report.rendering import render, shorten
+from caramel.report.rendering import render, shorten, shorten_names
 from caramel.report.sections import (
     attacker_sections,
     claim_sections,
@@ -28,7 +28,7 @@ from caramel.report.sections import (
     search_sections,
 )
 from caramel.report.sections.statistics_section import statistics_blocks, text_statistics
-from caramel.storage.files import write_atomically, write_text
+from caramel.storage.files import format_csv, write_atomically, write_text
 from caramel.study.plans import Registration
 
 Make = Callable[[], Sequence[Block]]
@@ -98,7 +98,7 @@ def build_report(
         plots={figure.name: figure.picture.light for figure in figures},
         numbers=numbers,
         claim=claim and {**claim, "confirmatory": registration.confirmatory},
-        statistics=statistics.map(shorten).to_csv(index=False),
+        statistics=format_csv(statistics.map(shorten)),
     )
 
 
@@ -265,7 +265,7 @@ def write_report(report: Report, folder: Path, *, last: Path, profile: str, comm
     shown = {
         "contrast": report.claim and {name: shorten(value) for name, value in report.claim.items()},
         "profile": shorten(profile),
-        "numbers": {shorten(name): number for name, number in report.numbers.items()},
+        "numbers": shorten_names(report.numbers),
     }
     text = json.dumps(shown, indent=2, sort_keys=True) + "\n"
     write_text(folder / "summary.json", text)

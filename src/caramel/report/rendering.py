@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from caramel.errors import printable
@@ -46,3 +47,16 @@ def shorten(value: Any) -> Any:
     """Return a text with at most ``LONGEST`` of its characters, and how many more there are; other values as they are."""
     rest = len(value) - LONGEST if isinstance(value, str) else 0
     return value if rest <= 0 else f"{value[:LONGEST]}… ({rest:,} more characters)"
+
+
+def shorten_names(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Return the numbers under shortened names; where one is taken, the next ends in `` (2)``, and so on."""
+    shortened: dict[str, float] = {}
+    for name, number in numbers.items():
+        short = unique = shorten(name)
+        count = 1
+        while unique in shortened:
+            count += 1
+            unique = f"{short} ({count})"
+        shortened[unique] = number
+    return shortened

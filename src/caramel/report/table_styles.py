@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
+
+import pandas as pd
+
+from caramel.storage.files import format_csv
 
 Style = Literal["markdown", "latex", "csv"]
 
@@ -64,16 +66,11 @@ def rendered(grid: Grid, style: Style) -> str:
 
 
 def _csv(grid: Grid) -> str:
-    rows = [grid.head]
+    rows = []
     for line in (line for part in grid.parts for line in part):
         source = [line.source] if grid.sourced else []
         rows.append([line.name, *(cell.text for cell in line.cells), *source])
-    out = io.StringIO()
-    # A carriage return alone is quoted only where lines end in it.
-    returns = any("\r" in text for row in rows for text in row)
-    writer = csv.writer(out, lineterminator="\n", quoting=csv.QUOTE_ALL if returns else csv.QUOTE_MINIMAL)
-    writer.writerows(rows)
-    return out.getvalue().rstrip("\n")
+    return format_csv(pd.DataFrame(rows, columns=grid.head)).rstrip("\r\n")
 
 
 def _markdown(grid: Grid) -> str:

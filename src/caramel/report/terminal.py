@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -67,7 +66,7 @@ def comparison_text(rows: pd.DataFrame, a: str, b: str) -> str:
                 *(_number(100 * row[name], ".1f") for name in ("value_a", "value_b")),
                 f"{_number(100 * row['difference'], '+.1f')}{mark}",
                 f"[{_number(100 * row['ci_low'], '+.1f')}, {_number(100 * row['ci_high'], '+.1f')}]",
-                _p(row),
+                format_p(row["p_holm"], ".4f", least=row["p_least"], uncorrected=row["p"]),
                 _number(row["effect"], "+.2f"),
                 _number(100 * row["detectable"], ".1f"),
                 str(row["n"]),
@@ -90,10 +89,6 @@ def _cell(row: pd.Series) -> str:
     if pd.isna(row["ci_low"]):
         return f"{100 * row['value']:.1f}"
     return f"{100 * row['value']:.1f} [{100 * row['ci_low']:.1f}, {100 * row['ci_high']:.1f}]"
-
-
-def _p(row: Mapping[Any, Any]) -> str:
-    return "–" if math.isnan(row["p_holm"]) else format_p(row["p_holm"], ".4f", uncorrected=row["p"])
 
 
 def _number(value: float, form: str) -> str:

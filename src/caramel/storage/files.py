@@ -62,10 +62,15 @@ def write_json(path: Path, value: object) -> None:
 
 def write_csv(path: Path, rows: pd.DataFrame) -> None:
     """Write a CSV file without the index; as ``write_atomically`` does, with its errors."""
+    write_text(path, format_csv(rows))
+
+
+def format_csv(rows: pd.DataFrame) -> str:
+    """Return a table as CSV, without the index: a carriage return in a cell ends no row."""
     text = rows.to_csv(index=False)
     if "\r" in text:  # Python quotes it only where lines end in it
         text = rows.to_csv(index=False, lineterminator="\r\n")
-    write_text(path, text)
+    return text
 
 
 def keep(path: Path, write: Callable[[Path], object]) -> Path:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pandas as pd
 
-from caramel.errors import BackendError
+from caramel.errors import BackendError, DataError, shown
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.checkpoints import assemble, build_model, save_checkpoint
 from caramel.models.clip.tokenizer import learn_merges
 from caramel.training.batching.examples import load_examples
 from caramel.training.fitting.contrastive import fit
+from caramel.training.locked_image import LoopSettings, fit_locked
 from caramel.training.methods import infonce
 
 
@@ -25,8 +27,10 @@ def pretrain_base(
     pretrained: str | None,
     model: str,
     seed: int,
+    image_steps: int,
     steps: int,
     batch: int,
+    block_size: int,
     lr: float,
     warmup: int,
     weight_decay: float,
@@ -47,12 +51,16 @@ def pretrain_base(
         pretrained: not used by this backend.
         model: path of an open_clip model config (JSON).
         seed: of the initial weights and of the batches.
+        image_steps: steps in which the image tower learns what scenes show, before it is locked and texts are aligned to it
+            (``locked_image``); 0: both towers learn together, from pairs alone.
+        block_size: rows that follow each other in the table and stay together in a batch; see ``Examples``.
         scratch: where resumable state lies.
         steps, batch, lr, warmup, weight_decay, checkpoint_every, device, precision, workers, on_points:
             as in ``contrastive.fit``.
 
     Raises:
         BackendError: the model config is missing or wrong.
+        DataError: the image tower is to learn scenes, and a pair has none.
     """
     import torch
 
@@ -61,27 +69,52 @@ def pretrain_base(
     torch.manual_seed(seed)
     clip = assemble(build_model(config, model), config, vocabulary)
     train_rows, val_rows = (pairs[pairs["split"] == split] for split in ("train", "val"))
-    curve = fit(
-        clip,
-        load_examples(clip, train_rows, images, method=infonce.METHOD),
-        [load_examples(clip, val_rows, images, method=infonce.METHOD)] if len(val_rows) else [],
-        seed=seed,
-        steps=steps,
-        batch=batch,
-        lr=lr,
-        warmup=warmup,
-        weight_decay=weight_decay,
-        checkpoint_every=checkpoint_every,
-        device=device,
-        precision=precision,
-        workers=workers,
-        scratch=scratch,
-        title="pretrain",
-        on_points=on_points,
-    )
+    examples = load_examples(clip, train_rows, images, method=infonce.METHOD)
+    examples = replace(examples, block_size=block_size)
+    validation = [load_examples(clip, val_rows, images, method=infonce.METHOD)] if len(val_rows) else []
+    loop = LoopSettings(seed, batch, lr, warmup, weight_decay, checkpoint_every, device, precision)
+    if image_steps:
+        curve = fit_locked(
+            clip,
+            examples,
+            validation,
+            _scenes(train_rows),
+            image_steps=image_steps,
+            steps=steps,
+            settings=loop,
+            scratch=scratch,
+            on_points=on_points,
+        )
+    else:
+        curve = fit(
+            clip,
+            examples,
+            validation,
+            **asdict(loop),
+            steps=steps,
+            workers=workers,
+            scratch=scratch,
+            title="pretrain",
+            on_points=on_points,
+        )
     card = {"name": "base", "seed": seed, "steps": steps}
     save_checkpoint(out, clip.model, config=config, vocabulary=vocabulary.read_bytes(), card=card)
     return curve
+
+
+def _scenes(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return what the image of each row shows.
+
+    Raises:
+        DataError: that is not known of a row.
+    """
+    unknown = rows.loc[rows["scene"].isna(), "pair_id"]
+    if len(unknown):
+        raise DataError(
+            f"pretrain.image_steps: {len(unknown)} of {len(rows)} training pairs have no scene for the image tower to learn:\n"
+            f"{shown([repr(name) for name in unknown])}\nSet pretrain.image_steps: 0: both towers then learn together."
+        )
+    return rows["scene"]
 
 
 def _model_cfg(path: str, vocabulary: Path) -> dict[str, object]:

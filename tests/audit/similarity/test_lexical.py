@@ -16,7 +16,7 @@ from caramel.errors import BackendError, DataError
 from caramel.kinds.parser import Parse, Tree
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
-from caramel.sources.world.scenes import Meaning, Mention, Relation
+from caramel.sources.world.scenes import RELATIONS, Meaning, Mention, Relation
 
 # Table 9 of SugarCrepe++ (Dumpala et al. 2024): two sentences, lexical similarity.
 PRINTED = [
@@ -196,6 +196,10 @@ def every_caption() -> list[Reading]:
         for kinds in (("left", "above"), ("right", "below"), ("above", "left"), ("below", "right")):
             stated = (Relation(0, kinds[0], 1), Relation(2, kinds[1], 1))[:relations]
             meaning = Meaning(mentions[:objects], stated)
+            if not relations:
+                positions = ("left", "top", None) if kinds[0] in RELATIONS[:2] else ("bottom", None, "right")
+                placed = zip(meaning.mentions, positions, strict=False)
+                meaning = replace(meaning, mentions=tuple(replace(m, position=p) for m, p in placed))
             assert shape(meaning) == (objects, relations)
             for pattern in range(len(patterns)):
                 said = Reading(meaning, pattern)

@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -15,6 +16,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.kinds.benchmark import Benchmark
+from caramel.report.terminal import comparison_text
 from caramel.statistics import FLIPS, holm
 
 SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
@@ -140,6 +142,9 @@ def test_what_differs_clearly_outlives_the_correction_however_many_rows_there_ar
     found = compare(*([side] for side in sides), {"b": BENCHMARK}, resamples=20, seed=0)
     assert len(found) > FLIPS * ALPHA, "no p that this many flips give would be left"
     assert found["significant"].loc[found["metric"] == "accuracy"].all()
+    assert found["p_least"].unique() == [found["p"].min()], "with more flips, p can be below 1 / (FLIPS + 1)"
+    assert found["p"].min() < 1 / (FLIPS + 1)
+    assert f"≤ {math.ceil(1e4 * found['p_holm'].min()) / 1e4:.4f}" in comparison_text(found, "a", "b")
 
 
 def test_group_match_is_one_more_claim_of_the_family_and_changes_no_other_difference() -> None:

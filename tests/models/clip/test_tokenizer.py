@@ -12,6 +12,14 @@ def test_equal_captions_give_equal_bytes_in_any_order(tmp_path) -> None:
     assert one == two
 
 
+def test_pairs_that_are_as_frequent_are_merged_in_one_order_whichever_run_it_is(
+    drawn_world, tmp_path
+) -> None:
+    captions = drawn_world[0].pairs["caption"]
+    found = {learn_merges(captions, tmp_path / f"{run}.gz").read_bytes() for run in range(12)}
+    assert len(found) == 1
+
+
 def test_frequent_words_become_one_token(tmp_path) -> None:
     many = [*CAPTIONS, "A red car.", "A blue house and a green tree.", "Small car, small tree."]
     tokenizer = SimpleTokenizer(str(learn_merges(many, tmp_path / "m.gz")))

@@ -19,6 +19,8 @@ TRAINED = ["A red car is to the left of a cup.", "A blue box.", "A caption."]
         ("A red car is to the left of a blue cup.", "uc"),
         ("A pink car.", "ua"),
         ("A car is above a cup.", "ua"),
+        ("A red car on the left.", "sc"),
+        ("A red car at the bottom.", "ua"),
         ("A car.", None),
         ("A man on a horse.", None),
         ("", None),

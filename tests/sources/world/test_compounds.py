@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,6 +15,7 @@ from caramel.sources.world.compounds import (
 from caramel.sources.world.scenes import (
     COLOURS,
     NOUNS,
+    POSITIONS,
     TYPICAL_COLOUR,
     Meaning,
     Mention,
@@ -42,6 +45,14 @@ def test_a_relation_and_its_inverse_are_one_compound() -> None:
     right = Meaning(said[::-1], (Relation(0, "right", 1),))
     found = {compounds_of_meaning(m, exactly=False) for m in (left, right)}
     assert found == {frozenset({("car", "left", "cup")})}
+
+
+def test_a_position_is_neither_a_compound_nor_a_word_that_decides_the_split() -> None:
+    said = Meaning((Mention("car", "red"), Mention("cup")))
+    for position in POSITIONS:
+        other = Meaning(tuple(replace(m, position=position) for m in said.mentions))
+        assert compounds_of_meaning(other, exactly=True) == compounds_of_meaning(said, exactly=True)
+        assert split_of(other.mentions) == split_of(said.mentions)
 
 
 @given(st.integers(0, 10**9))

@@ -4,16 +4,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caramel.sources.world.language import PATTERNS, Reading, phrase, read, realise, shape
-from caramel.sources.world.scenes import NOUNS, Meaning, Mention, Relation, sample_meaning, sample_scene
+from caramel.sources.world.scenes import (
+    NOUNS,
+    POSITIONS,
+    Meaning,
+    Mention,
+    Relation,
+    sample_meaning,
+    sample_scene,
+)
 
 
-@given(st.integers(0, 10**9))
-def test_every_caption_reads_back_to_its_meaning(seed: int) -> None:
+@given(st.integers(0, 10**9), st.booleans())
+def test_every_caption_reads_back_to_its_meaning(seed: int, positions: bool) -> None:
     rng = np.random.default_rng(seed)
     scene = sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
-    meaning = sample_meaning(rng, scene.things)
+    meaning = sample_meaning(rng, scene.things, absolute_positions=float(positions))
     nouns = {m.noun for m in meaning.mentions}
-    tail = Mention(next(n for n in NOUNS if n not in nouns), "green")
+    tail = Mention(next(n for n in NOUNS if n not in nouns), "green", position="top" if positions else None)
     for pattern in range(len(PATTERNS[shape(meaning)])):
         for said in (
             Reading(meaning, pattern),
@@ -37,6 +45,32 @@ def test_that_nothing_else_is_there_takes_as_many_words_as_one_noun_more() -> No
     assert len(realise(alone).split()) == len(realise(more).split())
 
 
+def test_positions_are_said_behind_the_noun() -> None:
+    said = read("A red car on the left and a small blue house at the top.")
+    mentions = (Mention("car", "red", position="left"), Mention("house", "blue", "small", position="top"))
+    assert said == Reading(Meaning(mentions), 0)
+
+
+@given(st.lists(st.sampled_from([None, *POSITIONS]), min_size=1, max_size=3))
+def test_a_caption_may_say_the_positions_of_some_objects_alone(positions: list[str | None]) -> None:
+    mentions = tuple(Mention(noun, position=p) for noun, p in zip(NOUNS, positions, strict=False))
+    for pattern in range(len(PATTERNS[len(positions), 0])):
+        said = Reading(Meaning(mentions), pattern)
+        assert read(realise(said)) == said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A car on the left is above a house.",
+        "A car is above a house at the bottom.",
+        "A car is above a house along with a cup at the top.",
+    ],
+)
+def test_no_sentence_says_a_position_beside_a_relation(text: str) -> None:
+    assert read(text) is None
+
+
 def test_inverse_forms_say_the_same() -> None:
     direct = read("A red car is to the left of a blue house.")
     inverse = read("A blue house has a red car to its left.")
@@ -54,7 +88,16 @@ def test_there_are_at_least_six_sentence_forms_for_one_and_for_two_objects() -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "A dog.", "A red car", "A car red.", "A car is near a house.", "A red car is above a blue house!"],
+    [
+        "",
+        "A dog.",
+        "A red car",
+        "A car red.",
+        "A car on the top.",
+        "A car at the left.",
+        "A car is near a house.",
+        "A red car is above a blue house!",
+    ],
 )
 def test_what_is_no_sentence_of_the_language_reads_as_none(text: str) -> None:
     assert read(text) is None

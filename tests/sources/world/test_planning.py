@@ -14,6 +14,8 @@ from caramel.sources.world.planning import can_be_shown, changed_cells, layouts,
 from caramel.sources.world.scenes import (
     COLOURS,
     NOUNS,
+    Meaning,
+    Mention,
     Relation,
     Scene,
     Thing,
@@ -62,13 +64,15 @@ def test_what_a_caption_does_not_say_stays_as_it_was() -> None:
     assert planned("A tree is to the left of a cup.").things[0] == Thing("tree", "red", "small", 0, 0)
 
 
-@given(st.integers(0, 10**9), st.sampled_from(sorted(RULES)))
-def test_every_negative_that_can_be_shown_is_exactly_true_of_its_plan(seed: int, subtype: str) -> None:
+@given(st.integers(0, 10**9), st.sampled_from(sorted(RULES)), st.sampled_from([0.0, 1.0]))
+def test_every_negative_that_can_be_shown_is_exactly_true_of_its_plan(
+    seed: int, subtype: str, share: float
+) -> None:
     rng = np.random.default_rng(seed)
     scene = sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
-    said = Reading(sample_meaning(rng, scene.things), 0)
+    said = Reading(sample_meaning(rng, scene.things, absolute_positions=share), 0)
     negative = RULES[subtype](said, rng)
-    if isinstance(negative, str) or not layouts(len(negative.whole.mentions), negative.whole.relations):
+    if isinstance(negative, str) or not layouts(negative.whole):
         return
     found = plan(negative, said, scene, rng, anywhere)
     assert found is not None
@@ -86,11 +90,11 @@ def test_where_the_nearest_scene_may_not_stand_the_object_that_changes_anyway_ta
     assert found.things[1] == SCENE.things[1]
 
 
-@given(st.integers(0, 10**9), st.sampled_from(tables.SPLITS))
-def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str) -> None:
+@given(st.integers(0, 10**9), st.sampled_from(tables.SPLITS), st.sampled_from([0.0, 1.0]))
+def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str, share: float) -> None:
     rng = np.random.default_rng(seed)
     scene = sample_scene(rng, objects=2, prior=0.5)
-    meaning = sample_meaning(rng, scene.things)
+    meaning = sample_meaning(rng, scene.things, absolute_positions=share)
     kept_out = frozenset((noun, colour) for noun in NOUNS for colour in COLOURS[:4])
     may_stand = partial(belongs, split=split, kept_out=kept_out)
     said = Reading(meaning, 0)
@@ -100,6 +104,31 @@ def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str) -> None
 
 
 def test_what_needs_three_rows_cannot_be_shown() -> None:
-    assert layouts(3, (Relation(0, "above", 1), Relation(2, "below", 1))) == ()
-    assert len(layouts(3, (Relation(0, "above", 1), Relation(2, "above", 1)))) == 4
-    assert len(layouts(2, ())) == 12
+    mentions = Mention("car"), Mention("cup"), Mention("box")
+    assert layouts(Meaning(mentions, (Relation(0, "above", 1), Relation(2, "below", 1)))) == ()
+    assert len(layouts(Meaning(mentions, (Relation(0, "above", 1), Relation(2, "above", 1))))) == 4
+    assert len(layouts(Meaning(mentions[:2]))) == 12
+
+
+def test_three_objects_have_no_room_in_one_column() -> None:
+    def count(*positions: str | None) -> int:
+        return len(
+            layouts(Meaning(tuple(Mention(n, position=p) for n, p in zip(NOUNS, positions, strict=False))))
+        )
+
+    assert count("left", "left", "left") == count("top", "top", "top") == 0
+    assert count("left", "left", "top") == 2
+    assert count("left") == 2
+    assert count("left", None) == 6
+
+
+def test_a_moved_object_stands_where_its_caption_says_and_the_other_one_stays() -> None:
+    positive = read("A red car on the left and a blue cup at the top.")
+    negative = read("A red car on the left and a blue cup at the bottom.")
+    assert positive is not None
+    assert negative is not None
+    found = plan(negative, positive, SCENE, np.random.default_rng(0), anywhere)
+    assert found is not None
+    assert found.things[0] == SCENE.things[0]
+    assert found.things[1].row == 1
+    assert not holds(positive.whole, found.things, exactly=True)

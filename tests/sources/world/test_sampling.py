@@ -1,3 +1,5 @@
+import hashlib
+
 import pytest
 from stored_images import Taken
 
@@ -19,6 +21,8 @@ def sample(seed: int = 1, put=None, **changes):
         "further_objects": False,
         "unseen": 0.125,
         "prior": 0.5,
+        "absolute_positions": 0.5,
+        "group_size": 1,
     }
     return sample_pairs(**settings | changes, seed=seed, put=put or Taken())
 
@@ -122,3 +126,74 @@ def test_more_scenes_leave_the_first_ones_as_they_are() -> None:
     few = sample().pairs
     kept = more.pairs[more.pairs["pair_id"].isin(few["pair_id"])].reset_index(drop=True)
     assert kept.equals(few)
+
+
+def test_without_positions_and_groups_scenes_captions_and_pictures_are_those_of_the_first_release() -> None:
+    taken = Taken()
+    counts = {"train": 50, "val": 20, "test": 30}
+    pairs = sample(put=taken, counts=counts, absolute_positions=0.0).pairs
+    texts = "\n".join(pairs["caption"] + pairs["scene"]).encode()
+    pictures = b"".join(taken.files[name] for name in pairs["image_id"])
+    assert hashlib.sha256(texts).hexdigest()[:16] == "61c82e22072ca897"
+    assert hashlib.sha256(pictures).hexdigest()[:16] == "3734d17003abc747"
+
+
+def test_a_share_of_the_captions_of_every_split_says_positions_and_then_no_relation() -> None:
+    pairs = sample(counts={"train": 400, "val": 400, "test": 400}).pairs
+    said = pairs["caption"].map(lambda text: read(text).whole)
+    positions = said.map(lambda m: any(mention.position for mention in m.mentions))
+    assert ((positions.groupby(pairs["split"]).mean() - 0.5).abs() < 0.08).all()
+    assert not said[positions].map(lambda m: m.relations).any()
+    assert said[~positions].map(lambda m: bool(m.relations)).any()
+
+
+def test_the_noun_of_a_tail_says_no_position() -> None:
+    said = sample(counts={"train": 400}, absolute_positions=1.0).pairs["caption"].map(read)
+    added = [reading.added for reading in said if reading.added]
+    assert added == [Mention(mention.noun) for mention in added]
+    assert len(added) > 20
+
+
+def objects_of(scene: str) -> list[tuple[str, str]]:
+    """Return noun and size of each object."""
+    return [(t.noun, t.size) for t in Scene.from_json(scene).things]
+
+
+def test_scenes_of_train_come_in_groups_of_the_same_objects_and_those_of_other_splits_do_not() -> None:
+    pairs = sample(counts={"train": 400, "val": 100, "test": 100}, group_size=8).pairs
+    shown = pairs["scene"].map(lambda text: repr(objects_of(text)))
+    groups = (shown != shown.shift()).cumsum()
+    size = groups.groupby(groups).transform("size")
+    assert (size[pairs["split"] == "train"] > 1).mean() > 0.9
+    assert size[pairs["split"] == "train"].mode().item() == 8
+    assert (size[pairs["split"] != "train"] > 1).mean() < 0.1
+    assert (
+        not pairs[pairs["split"] == "train"]
+        .groupby(groups)["scene"]
+        .apply(lambda s: s.duplicated().any())
+        .any()
+    )
+
+
+def test_groups_change_no_scene_of_other_splits_and_begin_with_the_scenes_that_there_are_without_them() -> (
+    None
+):
+    alone, grouped = sample().pairs, sample(group_size=3).pairs
+    assert grouped[grouped["split"] != "train"].equals(alone[alone["split"] != "train"])
+    firsts = grouped.loc[grouped["split"] == "train", "scene"].isin(alone["scene"])
+    assert firsts.sum() >= 120 // 3
+
+
+def test_siblings_and_their_captions_are_true_of_their_split_and_show_nothing_that_is_held_out() -> None:
+    kept_out = held_out(0.125, numbers=(1, 2, 3), seed=1)
+    for row in sample(counts={"train": 300}, group_size=8).pairs.itertuples():
+        scene, said = Scene.from_json(row.scene), read(row.caption)
+        assert said is not None
+        assert holds(said.whole, scene.things, exactly=True)
+        assert split_of(said.whole.mentions) == split_of(mentions_of(scene.things)) == "train"
+        assert not compounds_of_scene(scene) & kept_out
+
+
+def test_more_scenes_leave_the_first_groups_as_they_are() -> None:
+    few, more = (sample(counts={"train": count}, group_size=8).pairs for count in (60, 100))
+    assert more.head(60).equals(few)

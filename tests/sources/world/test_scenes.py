@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from caramel.sources.world.scenes import (
     COLOURS,
     NOUNS,
+    POSITIONS,
     RELATIONS,
     SIZES,
     Meaning,
@@ -29,10 +30,30 @@ def random_scene(seed: int) -> Scene:
     return sample_scene(rng, objects=int(rng.integers(1, 4)), prior=0.5)
 
 
-@given(st.integers(0, 10**9))
-def test_a_sampled_meaning_is_true_of_its_scene(seed: int) -> None:
+@given(st.integers(0, 10**9), st.sampled_from([0.0, 0.5, 1.0]))
+def test_a_sampled_meaning_is_true_of_its_scene(seed: int, share: float) -> None:
     scene = random_scene(seed)
-    assert holds(sample_meaning(np.random.default_rng(seed), scene.things), scene.things, exactly=True)
+    meaning = sample_meaning(np.random.default_rng(seed), scene.things, absolute_positions=share)
+    assert holds(meaning, scene.things, exactly=True)
+
+
+@given(st.integers(0, 10**9))
+def test_a_meaning_says_relations_or_the_position_of_every_object(seed: int) -> None:
+    things = random_scene(seed).things
+    without = sample_meaning(np.random.default_rng(seed), things)
+    assert {m.position for m in without.mentions} == {None}
+    meaning = sample_meaning(np.random.default_rng(seed), things, absolute_positions=1.0)
+    assert meaning.relations == ()
+    assert {m.position for m in meaning.mentions} <= set(POSITIONS)
+
+
+def test_columns_and_rows_are_said_with_equal_chance() -> None:
+    rng = np.random.default_rng(0)
+    said = [sample_meaning(rng, (CAR,), absolute_positions=0.5).mentions[0].position for _ in range(1000)]
+    counts = {position: said.count(position) for position in {*said}}
+    assert set(counts) == {None, "left", "top"}
+    assert abs(counts[None] - 500) < 60
+    assert abs(counts["left"] - 250) < 60
 
 
 @given(st.integers(0, 10**9))
@@ -99,3 +120,25 @@ def test_holds_agrees_with_a_check_written_from_the_definition() -> None:
                     meaning = Meaning(tuple(Mention(n, "red") for n in said), (Relation(0, kind, 1),))
                     for exactly in (True, False):
                         assert holds(meaning, things, exactly=exactly) == true_by_hand(meaning, things)
+
+
+def test_a_position_is_true_of_the_objects_of_its_column_or_row_alone() -> None:
+    cells = {
+        "left": {(0, 0), (1, 0)},
+        "right": {(0, 1), (1, 1)},
+        "top": {(0, 0), (0, 1)},
+        "bottom": {(1, 0), (1, 1)},
+    }
+    for position, cell in itertools.product(POSITIONS, itertools.product(range(2), repeat=2)):
+        meaning = Meaning((Mention("car", position=position),))
+        things = (Thing("car", "red", "small", *cell),)
+        assert holds(meaning, things, exactly=True) == (cell in cells[position])
+
+
+def test_positions_that_are_exchanged_are_another_meaning() -> None:
+    said = [
+        Meaning((Mention("car", position=a), Mention("house", position=b)))
+        for a, b in (("left", "right"), ("right", "left"))
+    ]
+    assert said[0].canonical() != said[1].canonical()
+    assert [holds(meaning, (CAR, HOUSE), exactly=True) for meaning in said] == [True, False]

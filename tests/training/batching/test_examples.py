@@ -139,3 +139,20 @@ def test_neighbours_are_the_nearest_images_that_are_others(rows, files, clip) ->
         others = [r for r in range(12) if r != 6 and rows["image_id"][r] != rows["image_id"][row]]
         expected = sorted(others, key=lambda r: -float(vectors[r] @ vectors[row]))[:3]
         assert found[row].tolist() == expected
+
+
+@pytest.mark.parametrize(("block_size", "captions"), [(4, 8), (5, 12), (1, 6), (99, 6)])
+def test_rows_of_a_block_stay_together_and_each_block_has_its_turn(
+    block_size, captions, rows, files, clip
+) -> None:
+    examples = load_examples(clip, rows, files, method=METHODS["infonce"])
+    examples = replace(examples, block_size=block_size)
+    block = min(block_size, len(rows))
+    first_epoch = len(rows) // block // max(1, captions // block)
+    drawn = [rows_of(examples, captions, 1, step) for step in range(first_epoch)]
+    for found in drawn:
+        blocks = found.reshape(-1, block)
+        assert (blocks == blocks[:, :1] + np.arange(block)).all()
+        assert (blocks[:, 0] % block == 0).all()
+    everything = np.concatenate(drawn)
+    assert len(set(everything.tolist())) == len(everything)

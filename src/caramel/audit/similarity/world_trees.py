@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from caramel.audit.similarity.parses import read_trees
 from caramel.errors import BackendError, DataError, shown
 from caramel.kinds.parser import Parse, Parser
-from caramel.sources.world.language import Reading, read, shape
+from caramel.sources.world.language import POSITION_PHRASE, Reading, read, shape
 from caramel.sources.world.scenes import INVERSE, Mention
 
 _THERE = "(S (NP (EX there)) (VP (VBZ is) {what}){{end}})"
@@ -116,7 +116,11 @@ def _phrase(mention: Mention) -> str:
     adjectives = [word for word in (mention.size, mention.colour) if word]
     first = (*adjectives, mention.noun)[0]
     tags = "".join(f" (JJ {word})" for word in adjectives)
-    return f"(NP (DT {'an' if first[0] in 'aeiou' else 'a'}){tags} (NN {mention.noun}))"
+    noun = f"(NP (DT {'an' if first[0] in 'aeiou' else 'a'}){tags} (NN {mention.noun}))"
+    if mention.position is None:
+        return noun
+    preposition, article, side = POSITION_PHRASE[mention.position].split()
+    return f"(NP {noun} (PP (IN {preposition}) (NP (DT {article}) (NN {side}))))"
 
 
 def _preposition(kind: str, what: str) -> str:

@@ -5,8 +5,8 @@ of the same words are one candidate, true of every image that has it.
 
 ``world_classes`` is zero-shot classification (Radford et al. 2021) of pictures of the embedded world that show a single
 object: which of its nouns, and which of its colours. A class is all sentences of the world's language on one object that
-say it, averaged (``ranking.grouped``): of a noun those that say no colour, of a colour those of every noun. Classes and
-sentences are those of the language, none is taken from a split.
+say it, averaged (``ranking.grouped``): of a noun those that say no colour, of a colour those of every noun; none
+says a position. Classes and sentences are those of the language, none is taken from a split.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "ci_low": "lower end of the 95 % interval of the difference",
     "ci_high": "upper end",
     "p": "two-sided p-value of no difference, not corrected",
+    "p_least": "the smallest p that the sign flips of the comparison could give: 1 / (flips + 1)",
     "p_holm": "p corrected by Holm over all rows of the comparison: all benchmarks, subsets and metrics",
     "significant": "p_holm < 0.05: of all such claims of a comparison any is false with 5 % at most",
     "effect": "Cohen's g: a's share of the instances that one of both alone has right, minus 1/2; in [-1/2, 1/2]",
@@ -43,7 +44,10 @@ COMPARISON_COLUMNS: Mapping[str, str] = {
     "seeds_b": "training seeds of b",
 }
 Place = tuple[str, str]  # subset and metric of a column of a table
-DIFFERENCE_COLUMNS = ("benchmark", "a", "b", "subset", "metric", "difference", "ci_low", "ci_high", "p")
+DIFFERENCE_COLUMNS = (
+    *("benchmark", "a", "b", "subset", "metric"),
+    *("difference", "ci_low", "ci_high", "p", "p_least"),
+)
 FLIPS_PER_TEST = 100  # so that Holm's correction of the smallest p that flips can give leaves 1 %
 
 
@@ -119,6 +123,7 @@ def _corrected(scored: Sequence[_Scored], runs_of_a: int, *, resamples: int, see
     flips = max(FLIPS, FLIPS_PER_TEST * sum(each.tests for each in scored))
     parts = [_compared(each, runs_of_a, resamples=resamples, seed=seed, flips=flips) for each in scored]
     rows = pd.concat(parts, ignore_index=True)
+    rows["p_least"] = 1 / (flips + 1)
     rows["p_holm"] = holm(rows["p"].to_numpy(float))
     rows["significant"] = rows["p_holm"] < ALPHA
     return rows

@@ -22,10 +22,10 @@ def check_contents(parts: Sequence[pd.DataFrame]) -> None:
         DataError: they are of different releases; the message says how many, and names some.
     """
     for column, what in ((TEXTS_HASH, "texts"), (IMAGES_HASH, "images")):
-        known = [part[[*KEY, column]].dropna() for part in parts if column in part.columns]
-        if not known:
+        hashed = [part[[*KEY, column]].dropna() for part in parts if column in part.columns]
+        if not hashed:
             continue
-        distinct = pd.concat(known, ignore_index=True).drop_duplicates()
+        distinct = pd.concat(hashed, ignore_index=True).drop_duplicates()
         odd = distinct[distinct.duplicated(KEY)].drop_duplicates(KEY)
         if len(odd):
             count = len(distinct.drop_duplicates(KEY))
@@ -45,18 +45,20 @@ def note_unknown_contents(parts: Sequence[pd.DataFrame]) -> list[str]:
     Args:
         parts: model, benchmark, instance_id and, where it is known, the hash of the texts; as of ``check_contents``.
     """
-    known = [
-        part[["model", *KEY]].assign(known=part[TEXTS_HASH].notna() if TEXTS_HASH in part.columns else False)
+    rows = [
+        part[["model", *KEY]].assign(
+            has_hash=part[TEXTS_HASH].notna() if TEXTS_HASH in part.columns else False
+        )
         for part in parts
     ]
-    if not known:
+    if not rows:
         return []
-    by_model = pd.concat(known, ignore_index=True).groupby(["model", *KEY], sort=False)["known"].all()
-    shared = by_model.groupby(level=KEY, sort=False).agg(["size", "all"])
-    count = int(((shared["size"] > 1) & ~shared["all"]).sum())
+    by_model = pd.concat(rows, ignore_index=True).groupby(["model", *KEY], sort=False)["has_hash"].all()
+    by_instance = by_model.groupby(level=KEY, sort=False).agg(["size", "all"])
+    count = int(((by_instance["size"] > 1) & ~by_instance["all"]).sum())
     if count == 0:
         return []
     return [
-        f"{count} of {len(shared)} instances are taken for the same ones in several models by their ids alone: not all "
+        f"{count} of {len(by_instance)} instances are taken for the same ones in several models by their ids alone: not all "
         f"files say what their texts are, so that different releases of a benchmark would not be noticed."
     ]

@@ -62,14 +62,11 @@ def missing_open_clip(target: str) -> list[str]:
             if found.repo is not None:
                 hub_file(found.repo, found.files, fetch=False)
         _check_text_tower(config, folder)
-        text, vocabulary = (
-            config["model_cfg"]["text_cfg"],
-            folder / VOCABULARY if folder is not None else None,
-        )
+        text = config["model_cfg"]["text_cfg"]
+        vocabulary = _vocabulary_path(folder)
+        # Built, to see whether it contradicts the config, unless it is one of the hub, which would be fetched.
         if not text.get("hf_tokenizer_name") or Path(tokenizer_source(text, vocabulary)).is_dir():
-            build_tokenizer(
-                config, vocabulary
-            )  # whether it contradicts the config; one of the hub would be fetched
+            build_tokenizer(config, vocabulary)
     except BackendError as error:
         return [str(error)]
     return []
@@ -111,7 +108,7 @@ def adopt_pretrained(
         )
     clip = open_target(pretrained)
     folder = _folder(quick_gelu_option(pretrained)[0], fetch=True)
-    vocabulary = folder / VOCABULARY if folder is not None else None
+    vocabulary = _vocabulary_path(folder)
     own = vocabulary.read_bytes() if vocabulary is not None and vocabulary.exists() else None
     card = {"from": "folder" if Path(pretrained).is_dir() else pretrained}
     save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
@@ -136,6 +133,11 @@ def _folder(plain: str, *, fetch: bool) -> Path | None:
     return config.parent
 
 
+def _vocabulary_path(folder: Path | None) -> Path | None:
+    """Return where the vocabulary of a checkpoint folder lies, if it has one; None without a folder."""
+    return folder / VOCABULARY if folder is not None else None
+
+
 def _said(plain: str, folder: Path, quick: bool | None) -> dict[str, bool | None]:
     """Return what is said of the activation of a checkpoint folder beside its own config."""
     says: dict[str, bool | None] = {}
@@ -150,7 +152,7 @@ def _said(plain: str, folder: Path, quick: bool | None) -> dict[str, bool | None
 def _check_text_tower(config: dict[str, Any], folder: Path | None) -> None:
     """Raise a BackendError if the tokenizer or the config of a text tower of transformers is missing."""
     text = config["model_cfg"]["text_cfg"]
-    vocabulary = folder / VOCABULARY if folder is not None else None
+    vocabulary = _vocabulary_path(folder)
     if text.get("hf_tokenizer_name") and not (vocabulary is not None and vocabulary.exists()):
         source = tokenizer_source(text, vocabulary)
         if not Path(source).is_dir():

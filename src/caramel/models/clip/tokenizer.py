@@ -27,11 +27,15 @@ def learn_merges(captions: Iterable[str], path: Path) -> Path:
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )
+    # A letter that ends a word would get its number where a hash map, another one in each run, meets it first; pairs that are as
+    # frequent are merged in the order of their numbers (tokenizers, issue 1794). So these letters are there beforehand.
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     trainer = trainers.BpeTrainer(
+        special_tokens=[f"{letter}</w>" for letter in alphabet],
         vocab_size=ENTRIES,
         min_frequency=2,
         end_of_word_suffix="</w>",
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=alphabet,
         show_progress=False,
     )
     tokenizer.train_from_iterator(sorted(set(captions)), trainer)

@@ -114,7 +114,7 @@ def _said(caption: str) -> Items | None:
     if found is None:
         return None
     compounds = compounds_of_meaning(found.whole, exactly=False)
-    atoms = {word for m in found.whole.mentions for word in (m.noun, m.colour, m.size) if word}
+    atoms = {word for m in found.whole.mentions for word in (m.noun, m.colour, m.size, m.position) if word}
     return frozenset(atoms | {word for compound in compounds for word in compound}), compounds
 
 

@@ -13,7 +13,7 @@ from caramel import tables
 from caramel.evaluation.results.paired_hits import ALPHA
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS
 from caramel.evaluation.results.standardised import INTERACTION, STANDARDISED_COLUMNS
-from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, interval, percent, signed
+from caramel.report.blocks import Block, Cell, TableBlock, count, interval, percent, signed
 from caramel.report.inputs import Skipped, read_csv
 from caramel.report.sections.model_rows import FORM, SOURCE_FORM, keyed, read_differences, read_variants
 from caramel.statistics import format_p
@@ -39,19 +39,20 @@ def select_comparison(
 
 
 def _find_comparison(rows: pd.DataFrame, contrast: Mapping[str, str]) -> dict[str, float]:
-    """Return difference (variant minus the other), ci_low, ci_high and p; NaN where the two were not compared."""
+    """Return difference (variant minus the other), ci_low, ci_high, p and p_least; NaN where the two were not compared."""
     those = rows[(rows["metric"] == contrast["metric"]) & (rows["subset"] == contrast["subset"])]
     for row in those.to_dict("records"):
         if {row["a"], row["b"]} == {contrast["variant"], contrast["against"]}:
             return _turn(row, contrast["variant"])
-    return dict.fromkeys(("difference", "ci_low", "ci_high", "p"), math.nan)
+    return dict.fromkeys(("difference", "ci_low", "ci_high", "p", "p_least"), math.nan)
 
 
 def _turn(row: Mapping[Any, Any], variant: str) -> dict[str, float]:
     """Return the difference with ``variant`` as the first of both."""
     sign = 1 if row["a"] == variant else -1
     low, high = sorted((sign * row["ci_low"], sign * row["ci_high"]))
-    return {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, "p": row["p"]}
+    p = {name: row[name] for name in ("p", "p_least")}
+    return {"difference": sign * row["difference"], "ci_low": low, "ci_high": high, **p}
 
 
 def has_parts(contrast: Mapping[str, str]) -> bool:
@@ -166,7 +167,7 @@ def _form_cells(rows: pd.DataFrame, contrast: Mapping[str, str]) -> tuple[Cell, 
     """Return difference and p of a comparison in one form."""
     found = _find_comparison(rows, contrast)
     between = interval(found["ci_low"], found["ci_high"], difference=True)
-    p = MISSING if math.isnan(found["p"]) else format_p(found["p"], ".2g")
+    p = format_p(found["p"], ".2g", least=found["p_least"])
     return Cell(signed(found["difference"]), between), Cell(p)
 
 

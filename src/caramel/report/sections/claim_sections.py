@@ -112,7 +112,8 @@ def claim_section(data: Path, contrast: Mapping[str, str], registration: Registr
     found = claim_of(data, contrast)
     text = (
         f"{verdict(found)} of this run's models: {found['variant']} over {found['against']}, "
-        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, p {format_p(found['p'], '.3g', equals='= ')}. "
+        f"{found['metric']} on {found['subset']}, {signed(found['difference'])} points {_between(found)}, "
+        f"p {format_p(found['p'], '.3g', least=found['p_least'], equals='= ')}. "
         "The rule is p < 0.05 of this one test. Interval and test count images and fine-tuning; scenes, generator and base "
         "have one seed each here. `caramel study` counts all of them."
     )

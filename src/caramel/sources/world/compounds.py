@@ -1,7 +1,8 @@
 """What is composed in a scene or a caption, and which of it the train split never shows.
 
 A compound is two or more atoms put together: a noun and its colour, two nouns and how one lies to the other, a noun and
-the number of objects. CREPE (3.2) calls a caption *seen* if the training corpus holds each of its compounds.
+the number of objects; a noun and its position is none, as in train every noun stands in every cell. CREPE (3.2) calls a
+caption *seen* if the training corpus holds each of its compounds.
 
 Besides, what is said and shown is split: all captions and pictures of the same words, in whatever order and bound in
 whatever way, stand in one split. So swaps stay there by themselves, and no caption, negative or paraphrase is another

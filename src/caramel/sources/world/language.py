@@ -2,7 +2,7 @@
 
 Both directions derive from one list of patterns, so every caption that can be written can
 be read back exactly. Captions differ from their paraphrases in the pattern, never in what
-is said.
+is said. A sentence says relations or positions, not both.
 """
 
 from __future__ import annotations
@@ -20,6 +20,12 @@ PREPOSITION = {
     "below": "below",
 }
 ADVERB = {"left": "to its left", "right": "to its right", "above": "above it", "below": "below it"}
+POSITION_PHRASE = {
+    "left": "on the left",
+    "right": "on the right",
+    "top": "at the top",
+    "bottom": "at the bottom",
+}
 
 # {a} {b} {c}: mentions. {ab}, {cb}: preposition of the relation. {its_ab}: a beside b, told from
 # b. {ba}: the inverse relation as a preposition. {the_b}: the second mention again, by its noun.
@@ -90,8 +96,9 @@ class Reading:
 
 
 def phrase(mention: Mention) -> str:
-    """Return "a small red car" for a mention."""
-    words = " ".join(w for w in (mention.size, mention.colour, mention.noun) if w)
+    """Return "a small red car on the left" for a mention."""
+    position = POSITION_PHRASE[mention.position] if mention.position else None
+    words = " ".join(w for w in (mention.size, mention.colour, mention.noun, position) if w)
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
 
 
@@ -109,9 +116,10 @@ def realise(said: Reading) -> str:
     """Return the caption that says so, formatted: the inverse of ``read``.
 
     The meaning has one to three mentions, its relations run first→second, then third→second, and the pattern is one of
-    ``PATTERNS[shape(meaning)]``.
+    ``PATTERNS[shape(meaning)]``. Where there is a relation, no mention says its position.
     """
     meaning = said.meaning
+    assert not (meaning.relations and any(m.position for m in said.whole.mentions)), said
     names = dict(zip("abc", meaning.mentions, strict=False))
     slots = {name: phrase(mention) for name, mention in names.items()}
     if len(meaning.mentions) > 1:
@@ -127,23 +135,25 @@ def realise(said: Reading) -> str:
     return formatted(text + ALONE * said.alone)
 
 
-def _mention_regex(name: str) -> str:
+def _mention_regex(name: str, *, with_position: bool) -> str:
     sizes, colours, nouns = ("|".join(words) for words in (SIZES, COLOURS, NOUNS))
-    return f"an? (?:(?P<{name}_size>{sizes}) )?(?:(?P<{name}_colour>{colours}) )?(?P<{name}_noun>{nouns})"
+    text = f"an? (?:(?P<{name}_size>{sizes}) )?(?:(?P<{name}_colour>{colours}) )?(?P<{name}_noun>{nouns})"
+    positions = "|".join(POSITION_PHRASE.values())
+    return f"{text}(?: (?P<{name}_position>{positions}))?" if with_position else text
 
 
 @functools.cache
 def _readers() -> tuple[tuple[int, bool, re.Pattern[str]], ...]:
     """Return (pattern, whether it ends in ``ALONE``, regular expression) for every sentence form."""
     prepositions, adverbs = ("|".join(d.values()) for d in (PREPOSITION, ADVERB))
-    slots = {name: _mention_regex(name) for name in "abcx"}
-    slots["the_b"] = "(?P=b_noun)"
+    slots = {"the_b": "(?P=b_noun)"}
     for pair in ("ab", "cb"):
         slots[pair] = f"(?P<{pair}>{prepositions})"
         slots[f"its_{pair}"] = f"(?P<its_{pair}>{adverbs})"
     slots["its_ba"] = f"(?P<its_ba>{adverbs})"
     readers = []
-    for patterns in PATTERNS.values():
+    for (_, relations), patterns in PATTERNS.items():
+        slots |= {name: _mention_regex(name, with_position=not relations) for name in "abcx"}
         for index, pattern in enumerate(patterns):
             for tail in ("", ADDED, ALONE):
                 text = (pattern + tail).format(**slots)
@@ -167,13 +177,19 @@ def _relation(found: dict[str, str | None], subject: str, object_: str) -> Relat
 def read(caption: str) -> Reading | None:
     """Return what the caption says, or None if it is no sentence of this language."""
     text = caption[:1].lower() + caption[1:]
+    positions: dict[str | None, str] = {words: position for position, words in POSITION_PHRASE.items()}
     for index, alone, reader in _readers():
         match = reader.fullmatch(text)
         if match is None:
             continue
         found = match.groupdict()
         mentions = {
-            n: Mention(str(found[f"{n}_noun"]), found[f"{n}_colour"], found[f"{n}_size"])
+            n: Mention(
+                str(found[f"{n}_noun"]),
+                found[f"{n}_colour"],
+                found[f"{n}_size"],
+                positions.get(found.get(f"{n}_position")),
+            )
             for n in "abcx"
             if f"{n}_noun" in found
         }

@@ -21,6 +21,7 @@ from caramel.sources.world.scenes import (
     Scene,
     Thing,
     holds,
+    list_positions,
     related,
 )
 
@@ -92,8 +93,8 @@ def _looks(said: Meaning) -> Iterator[tuple[Look, ...]]:
 
 
 def _placed(said: Meaning, looks: Sequence[Look]) -> Iterator[tuple[Thing, ...]]:
-    """Yield the objects in all places in which the relations hold."""
-    for cells in layouts(len(said.mentions), said.relations):
+    """Yield the objects in all places in which the relations and positions hold."""
+    for cells in layouts(said):
         yield tuple(
             Thing(m.noun, *look, *cell) for m, look, cell in zip(said.mentions, looks, cells, strict=True)
         )
@@ -115,20 +116,25 @@ def _kept(
     return tuple(kept)
 
 
-@functools.cache
-def layouts(number: int, relations: tuple[Relation, ...]) -> tuple[tuple[Cell, ...], ...]:
-    """Return all ways to put a number of objects into cells such that the relations hold; there may be none.
+def layouts(said: Meaning) -> tuple[tuple[Cell, ...], ...]:
+    """Return all ways to put the mentioned objects into cells such that relations and positions hold; there may be none.
 
-    "a above b, and b above c" needs three rows.
+    "a above b, and b above c" needs three rows, three objects on the left need three cells there.
     """
+    return _list_layouts(tuple(m.position for m in said.mentions), said.relations)
+
+
+@functools.cache
+def _list_layouts(
+    positions: tuple[str | None, ...], relations: tuple[Relation, ...]
+) -> tuple[tuple[Cell, ...], ...]:
     nowhere = ("", "", "")
+    objects = [Thing(*nowhere, *cell) for cell in CELLS]
     return tuple(
-        cells
-        for cells in itertools.permutations(CELLS, number)
-        if all(
-            related(Thing(*nowhere, *cells[r.subject]), r.kind, Thing(*nowhere, *cells[r.object]))
-            for r in relations
-        )
+        tuple((t.row, t.column) for t in things)
+        for things in itertools.permutations(objects, len(positions))
+        if all(p in (None, *list_positions(t)) for p, t in zip(positions, things, strict=True))
+        and all(related(things[r.subject], r.kind, things[r.object]) for r in relations)
     )
 
 

@@ -74,14 +74,14 @@ def _read(differences: npt.NDArray[np.float32], background: str) -> list[Picture
     shape = (*masks().shape[:4], len(COLOURS))
     things: list[list[Thing]] = [[] for _ in differences]
     unreadable = [0] * len(differences)
-    for place, template, unexplained in zip(filled.tolist(), best.tolist(), share.tolist(), strict=True):
-        index, cell = divmod(place, GRID * GRID)
+    for number, template, unexplained in zip(filled.tolist(), best.tolist(), share.tolist(), strict=True):
+        index, cell = divmod(number, GRID * GRID)
         if unexplained > UNEXPLAINED:
             unreadable[index] += 1
             continue
         noun, size, _, _, colour = (int(i) for i in np.unravel_index(template, shape))
         things[index].append(Thing(NOUNS[noun], COLOURS[colour], SIZES[size], *divmod(cell, GRID)))
     return [
-        PictureReading(Scene(tuple(shown), background), count)
-        for shown, count in zip(things, unreadable, strict=True)
+        PictureReading(Scene(tuple(of_picture), background), count)
+        for of_picture, count in zip(things, unreadable, strict=True)
     ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,16 @@ from caramel.kinds.source import Put, Source
 from caramel.sources.world.compounds import belongs, held_out, split_of
 from caramel.sources.world.drawing import CANVAS, draw, to_png
 from caramel.sources.world.language import PATTERNS, Reading, realise, shape
-from caramel.sources.world.scenes import MAX_OBJECTS, Meaning, Scene, Thing, sample_meaning, sample_scene
+from caramel.sources.world.scenes import (
+    MAX_OBJECTS,
+    Meaning,
+    Mention,
+    Scene,
+    Thing,
+    sample_meaning,
+    sample_scene,
+)
+from caramel.sources.world.siblings import sample_sibling
 
 TAIL = (
     0.2  # chance that a caption ends with "nothing else", and that it ends with its last noun, where it can
@@ -27,6 +37,17 @@ SCENES = 1_000_000  # scenes drawn for one pair at most
 Tail = Literal["none", "alone", "added"]
 
 
+class SplitSettings(NamedTuple):
+    """What the scenes and captions of one split are drawn by; see ``sample_pairs``."""
+
+    split: str
+    may_stand: Callable[[Scene], bool]
+    objects: Sequence[int]
+    further_objects: bool
+    prior: float
+    absolute_positions: float
+
+
 def sample_pairs(
     *,
     counts: Mapping[str, int],
@@ -34,6 +55,8 @@ def sample_pairs(
     further_objects: bool,
     unseen: float,
     prior: float,
+    absolute_positions: float,
+    group_size: int,
     seed: int,
     put: Put,
     **unused: object,
@@ -49,7 +72,9 @@ def sample_pairs(
         further_objects: captions may leave objects out.
         unseen: share of the compounds of each kind that only test may show.
         prior: chance in [0, 1] that a noun takes its typical colour.
-        seed: each scene depends on this, its split and its number alone.
+        absolute_positions: chance in [0, 1] that a caption says the column or row of each object, and no relation.
+        group_size: scenes of train that follow each other and show the same objects (``siblings``), at most; 1: none do.
+        seed: each scene depends on this, its split, the number of its group and its number in the group alone.
         put: called with each image as it is drawn.
         unused: what sources that read a folder need.
     """
@@ -57,14 +82,12 @@ def sample_pairs(
     kept_out = held_out(unseen, numbers=objects, seed=seed)
     for number, (split, count) in enumerate(counts.items()):
         may_stand = partial(belongs, split=split, kept_out=kept_out)
-        for index in range(count):
+        settings = SplitSettings(split, may_stand, objects, further_objects, prior, absolute_positions)
+        size = group_size if split == "train" else 1
+        groups = (_iter_group([seed, number, group], size, settings) for group in itertools.count())
+        rows = itertools.islice(itertools.chain.from_iterable(groups), count)
+        for index, (scene, said, rng) in enumerate(rows):
             name = f"{split}-{index:06d}"
-            rng = np.random.default_rng([seed, number, index])
-            shown = told = int(rng.choice(objects))
-            if further_objects and rng.random() < 0.2:
-                told = int(rng.integers(1, shown + 1))
-            tail = sample_tail(rng, shown, told)
-            scene, said = _sample(rng, (shown, told), tail, split, may_stand, prior)
             picture = to_png(draw(scene, rng))
             put(name, picture, f"{name}.png", width=CANVAS, height=CANVAS, source="world", split=split)
             pairs.append((name, name, realise(said), scene.to_json(), split, "world"))
@@ -72,6 +95,40 @@ def sample_pairs(
         pd.DataFrame(pairs, columns=list(tables.PAIRS.columns)),
         tables.frame(tables.REJECTS, []),
     )
+
+
+def _iter_group(
+    seeds: Sequence[int], size: int, settings: SplitSettings
+) -> Iterator[tuple[Scene, Reading, np.random.Generator]]:
+    """Yield the scenes of a group, the first and its siblings, what is said of each, and the draws that follow.
+
+    Args:
+        seeds: of the first scene; its siblings have their number in the group besides.
+        size: scenes at most.
+        settings: of the split.
+    """
+    rng = np.random.default_rng(seeds)
+    shown = int(rng.choice(settings.objects))
+    told = _sample_told(rng, shown, settings)
+    scene, said = _sample(rng, (shown, told), sample_tail(rng, shown, told), settings)
+    yield scene, said, rng
+    group = [scene]
+    for position in range(1, size):
+        rng = np.random.default_rng([*seeds, position])
+        sibling = sample_sibling(
+            rng, group, settings.may_stand, partial(_caption_anew, rng, settings=settings)
+        )
+        if sibling is None:
+            return
+        group.append(sibling[0])
+        yield *sibling, rng
+
+
+def _sample_told(rng: np.random.Generator, shown: int, settings: SplitSettings) -> int:
+    """Return how many of the objects that are shown a caption tells of."""
+    if settings.further_objects and rng.random() < 0.2:
+        return int(rng.integers(1, shown + 1))
+    return shown
 
 
 def sample_tail(rng: np.random.Generator, shown: int, told: int) -> Tail:
@@ -90,9 +147,7 @@ def _sample(
     rng: np.random.Generator,
     objects: tuple[int, int],
     tail: Tail,
-    split: str,
-    may_stand: Callable[[Scene], bool],
-    prior: float,
+    settings: SplitSettings,
 ) -> tuple[Scene, Reading]:
     """Return a scene that may stand in the split, and what a caption of the split says of it.
 
@@ -100,40 +155,56 @@ def _sample(
         rng: of the draws.
         objects: how many are shown, and how many of them the caption tells of.
         tail: of the caption.
-        split: of the caption's words.
-        may_stand: whether a scene may stand in the split.
-        prior: of ``sample_scene``.
+        settings: of the split.
 
     Raises:
         DataError: none was found.
     """
     shown, told = objects
     for _ in range(SCENES):
-        scene = sample_scene(rng, objects=shown, prior=prior)
-        if not may_stand(scene):
+        scene = sample_scene(rng, objects=shown, prior=settings.prior)
+        if not settings.may_stand(scene):
             continue
-        for _ in range(TRIES):
-            meaning = sample_meaning(rng, scene.things[:told])
-            said = with_tail(meaning, tail)
-            if split_of(said.whole.mentions) != split:
-                continue
-            if tail == "added" and not _without_tail_belongs(said.meaning, scene, split, may_stand):
-                continue
-            return scene, replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))
+        said = _sample_caption(rng, scene, told, tail, settings)
+        if said is not None:
+            return scene, said
     raise DataError(
-        f"No scene of {shown} objects with a caption that may stand in split {split!r} was found in {SCENES} draws: too "
-        f"many compounds are held out. Lower scenes.unseen in params.yaml."
+        f"No scene of {shown} objects with a caption that may stand in split {settings.split!r} was found in {SCENES} draws: "
+        f"too many compounds are held out. Lower scenes.unseen in params.yaml."
     )
 
 
+def _sample_caption(
+    rng: np.random.Generator, scene: Scene, told: int, tail: Tail, settings: SplitSettings
+) -> Reading | None:
+    """Return what a caption of the split says of the first objects of a scene; None if none was found in ``TRIES``."""
+    split, may_stand = settings.split, settings.may_stand
+    for _ in range(TRIES):
+        meaning = sample_meaning(rng, scene.things[:told], absolute_positions=settings.absolute_positions)
+        said = with_tail(meaning, tail)
+        if split_of(said.whole.mentions) != split:
+            continue
+        if tail == "added" and not _without_tail_belongs(said.meaning, scene, split, may_stand):
+            continue
+        return replace(said, pattern=int(rng.integers(len(PATTERNS[shape(said.meaning)]))))
+    return None
+
+
+def _caption_anew(rng: np.random.Generator, scene: Scene, *, settings: SplitSettings) -> Reading | None:
+    """Return what a caption says of a scene that is given, with a tail of its own; None if none was found."""
+    shown = len(scene.things)
+    told = _sample_told(rng, shown, settings)
+    return _sample_caption(rng, scene, told, sample_tail(rng, shown, told), settings)
+
+
 def with_tail(meaning: Meaning, tail: Tail) -> Reading:
-    """Return a caption that says so: with its last noun as its tail, or with "nothing else", or with no tail."""
+    """Return a caption that says so: with its last noun, alone, as its tail, or with "nothing else", or with no tail."""
     if tail != "added":
         return Reading(meaning, 0, alone=tail == "alone")
     last = len(meaning.mentions) - 1
     relations = tuple(r for r in meaning.relations if last not in (r.subject, r.object))
     before = replace(meaning, mentions=meaning.mentions[:last], relations=relations)
-    return Reading(before, 0, added=replace(meaning.mentions[last], colour=None, size=None))
+    return Reading(before, 0, added=Mention(meaning.mentions[last].noun))
 
 
 def _without_tail_belongs(

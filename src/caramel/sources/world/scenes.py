@@ -2,7 +2,8 @@
 
 A scene is one to three objects on a 2 × 2 grid of cells. Each object has a noun, a colour
 and a size; the nouns of one scene are all different. "left of" and its kin compare
-columns and rows of the grid strictly, so a scene holds every relation exactly or not at all.
+columns and rows of the grid strictly, so a scene holds every relation exactly or not at all;
+"on the left" and its kin name the column or the row of one object.
 
 Some nouns have a typical colour, as in natural pictures (trees are mostly green). It gives
 text alone something to guess from, which is what refinement must take away.
@@ -13,7 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -36,6 +37,7 @@ SIZES = ("small", "large")
 RELATIONS = ("left", "right", "above", "below")
 INVERSE = {"left": "right", "right": "left", "above": "below", "below": "above"}
 GRID = 2
+POSITIONS = ("left", "right", "top", "bottom")  # by column, then by row
 MAX_OBJECTS = 3
 TYPICAL_COLOUR = {
     "tree": "green",
@@ -81,11 +83,15 @@ class Scene:
 
 @dataclass(frozen=True)
 class Mention:
-    """One object as a caption mentions it; an attribute left unsaid is None."""
+    """One object as a caption mentions it; an attribute or position left unsaid is None.
+
+    ``position`` is one of ``POSITIONS``: the column or the row of its cell.
+    """
 
     noun: str
     colour: str | None = None
     size: str | None = None
+    position: str | None = None
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class Relation:
 
 @dataclass(frozen=True)
 class Meaning:
-    """What a caption says: mentioned objects and relations between them."""
+    """What a caption says: mentioned objects and relations between them; no positions beside relations."""
 
     mentions: tuple[Mention, ...]
     relations: tuple[Relation, ...] = ()
@@ -107,7 +113,8 @@ class Meaning:
     def canonical(self) -> tuple[object, ...]:
         """Return a form that is equal for captions of equal meaning.
 
-        "a left of b" equals "b right of a", and the order of mention does not count.
+        "a left of b" equals "b right of a", and the order of mention does not count. Positions that imply a relation
+        are no relation: "a on the left and b on the right" says more words, and is another meaning.
         """
         order = sorted(range(len(self.mentions)), key=lambda i: repr(self.mentions[i]))
         rank = {old: new for new, old in enumerate(order)}
@@ -127,11 +134,17 @@ def related(a: Thing, kind: str, b: Thing) -> bool:
     return a.row < b.row if kind == "above" else a.row > b.row
 
 
+def list_positions(thing: Thing) -> tuple[str, str]:
+    """Return the column and the row of an object's cell, as ``POSITIONS`` has them."""
+    return POSITIONS[thing.column], POSITIONS[GRID + thing.row]
+
+
 def _matches(mention: Mention, thing: Thing) -> bool:
     return (
         mention.noun == thing.noun
         and mention.colour in (None, thing.colour)
         and mention.size in (None, thing.size)
+        and mention.position in (None, *list_positions(thing))
     )
 
 
@@ -139,7 +152,7 @@ def holds(meaning: Meaning, things: tuple[Thing, ...], *, exactly: bool) -> bool
     """Return whether the caption's meaning is true of the objects: the exact check.
 
     It is true if the mentions can be matched one to one to different objects such that all
-    attributes and relations hold.
+    attributes, positions and relations hold.
 
     Args:
         meaning: of the caption.
@@ -177,10 +190,17 @@ def sample_scene(rng: np.random.Generator, *, objects: int, prior: float) -> Sce
     return Scene(tuple(things), BACKGROUNDS[int(rng.integers(len(BACKGROUNDS)))])
 
 
-def sample_meaning(rng: np.random.Generator, things: Sequence[Thing]) -> Meaning:
-    """Return a random true meaning of one to three objects: all of them, some attributes, some relations.
+def sample_meaning(
+    rng: np.random.Generator, things: Sequence[Thing], *, absolute_positions: float = 0.0
+) -> Meaning:
+    """Return a random true meaning of one to three objects: all of them, some attributes, some relations or positions.
 
     Relations are said of neighbouring mentions: first and second, third and second.
+
+    Args:
+        rng: source of randomness.
+        things: what is mentioned.
+        absolute_positions: chance in [0, 1] that no relation is said, and of each object its column or its row instead.
     """
     things = [things[i] for i in rng.permutation(len(things)).tolist()]
     mentions = tuple(
@@ -191,6 +211,9 @@ def sample_meaning(rng: np.random.Generator, things: Sequence[Thing]) -> Meaning
         )
         for t in things
     )
+    if absolute_positions and rng.random() < absolute_positions:
+        positions = [list_positions(t)[int(rng.integers(2))] for t in things]
+        return Meaning(tuple(replace(m, position=p) for m, p in zip(mentions, positions, strict=True)))
     relations: list[Relation] = []
     for subject, object_ in ((0, 1), (2, 1))[: len(things) - 1]:
         if subject == 2 and (not relations or rng.random() < 0.5):

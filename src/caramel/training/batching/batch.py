@@ -80,11 +80,14 @@ class Batch:
 def rows_of(examples: Examples, captions: int, seed: int, step: int) -> Rows:
     """Return the numbers of the rows of a step: as many as have so many captions, with their negatives and paraphrases.
 
-    They are at least two, and in the order of ``loader.batch_rows``. Where there are neighbours, half of them are one
+    They are at least two, and in the order of ``loader.batch_rows``, whole blocks where rows stay together: rows at the end
+    that fill no block are left out. Where there are neighbours, half of them are one
     of each row's, drawn from seed and step.
     """
     count = rows_at_each_step(examples.method, captions, examples.neighbours is not None)
-    rows = batch_rows(seed, step, len(examples), count)
+    block = min(examples.block_size, len(examples))
+    blocks = batch_rows(seed, step, len(examples) // block, max(1, count // block))
+    rows = (blocks[:, None] * block + np.arange(block)).ravel()
     if examples.neighbours is None:
         return rows
     drawn = np.random.default_rng([seed, step]).integers(examples.neighbours.shape[1], size=len(rows))

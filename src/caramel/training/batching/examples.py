@@ -57,6 +57,8 @@ class Examples:
         paraphrased: (n,) which rows have one.
         neighbours: (n, several) rows of other images that look alike, where batches are made with them.
         joined: what rows are joined by, where the method joins them.
+        block_size: rows that follow each other and stay together in a batch, such as those of one group of scenes: what
+            tells them apart is then asked in every step. 1: each row is drawn by itself.
     """
 
     method: Method
@@ -69,6 +71,7 @@ class Examples:
     paraphrased: npt.NDArray[np.bool_] | None = None
     neighbours: Rows | None = None
     joined: Pairable | None = None
+    block_size: int = 1
 
     def __len__(self) -> int:
         return len(self.texts)

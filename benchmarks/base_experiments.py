@@ -1,0 +1,197 @@
+"""What a base learns of relations, by what it is trained on and how: `python benchmarks/base_experiments.py`.
+
+Each arm draws its own training scenes, trains a base with one thing changed, and scores it on the same test instances: for each of
+five subtypes, test captions that say relations and no positions, with a negative by the rules, both pictures rendered. Printed and written as CSV are Group in per cent
+(chance 16.7) by subtype, and processor seconds of the training. The probe is a logistic regression on image vectors of other test
+scenes of two objects: do they stand side by side or one above the other (chance 50)? `--only NAME` runs some of the arms.
+An arm takes one to five minutes on one core.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.captions.scene_writer import write_negative
+from caramel.config import load
+from caramel.models.clip.checkpoints import load_encoder
+from caramel.sources.world.compounds import belongs, seen_and_tested
+from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.language import read, realise
+from caramel.sources.world.planning import can_be_shown, plan
+from caramel.sources.world.sampling import sample_pairs
+from caramel.sources.world.scenes import Scene
+from caramel.training.pretrain import pretrain_base
+
+SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att")
+PLAIN: dict[str, Any] = {"absolute_positions": 0.0, "group_size": 1}
+JOINT: dict[str, Any] = {"image_steps": 0, "block_size": 1, "steps": 800}
+# Of each arm what its scenes and its training have of their own; all else is as in params.yaml.
+ARMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "as before: independent scenes, both towers together": (PLAIN, JOINT),
+    "1,600 steps": (PLAIN, {**JOINT, "steps": 1600}),
+    "groups of siblings": ({**PLAIN, "group_size": 8}, {**JOINT, "block_size": 8}),
+    "absolute positions": ({**PLAIN, "absolute_positions": 0.5}, JOINT),
+    "groups and positions": ({}, {**JOINT, "block_size": 8}),
+    "locked image tower": (PLAIN, {"block_size": 1}),
+    "locked image tower, groups": ({**PLAIN, "group_size": 8}, {}),
+    "locked image tower, positions": ({**PLAIN, "absolute_positions": 0.5}, {"block_size": 1}),
+    "locked image tower, groups and positions": ({}, {}),
+    "the same, groups of 4": ({"group_size": 4}, {"block_size": 4}),
+    "the same, 1,000 steps": ({}, {"steps": 1000}),
+}
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class World:
+    """Pairs of all splits with the images that show them."""
+
+    pairs: pd.DataFrame
+    images: Mapping[str, bytes]
+
+
+def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World:
+    """Return a world drawn by the settings of section ``scenes``, with some of them changed."""
+    images: dict[str, bytes] = {}
+
+    def put(name: str, data: bytes, path: str, **row: Any) -> None:
+        images[name] = data
+
+    known = {key: settings[key] for key in ("objects", "further_objects", "unseen", "prior", "seed")}
+    known |= {key: settings[key] for key in ("absolute_positions", "group_size")} | dict(changed)
+    counts = {split: settings[split] for split in ("train", "val", "test")}
+    return World(sample_pairs(counts=counts, **known, put=put).pairs, images)
+
+
+def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
+    """Return test instances, at most ``number`` of each subtype: captions c0, c1 and encoded pictures i0, i1."""
+    tested = seen_and_tested(pairs)[1]
+    test = pairs[pairs["split"] == "test"]
+    rows = []
+    for place, subtype in enumerate(SUBTYPES):
+        count = 0
+        for index, (caption, text) in enumerate(zip(test["caption"], test["scene"], strict=True)):
+            rng = np.random.default_rng([seed, place, index])
+            said, scene = read(caption), Scene.from_json(text)
+            assert said is not None
+            negative = write_negative(
+                said,
+                scene,
+                subtype,
+                rng,
+                attempts=20,
+                further_objects=False,
+                may_stand=lambda draft: can_be_shown(draft.whole, "test", tested),
+            )
+            if isinstance(negative, str):
+                continue
+            other = plan(negative[0], said, scene, rng, partial(belongs, split="test", kept_out=tested))
+            if other is None:
+                continue
+            pictures = (to_png(draw(shown, rng)) for shown in (scene, other))
+            rows.append((subtype, caption, realise(negative[0]), *pictures))
+            count += 1
+            if count == number:
+                break
+    return pd.DataFrame(rows, columns=["subtype", "c0", "c1", "i0", "i1"])
+
+
+def compute_group(encoder: Any, instances: pd.DataFrame) -> pd.Series[float]:
+    """Return Group in per cent by subtype."""
+    c0, c1 = (encoder.encode_texts(instances[name].tolist(), 256) for name in ("c0", "c1"))
+    i0, i1 = (encoder.encode_images(instances[name].tolist(), 256) for name in ("i0", "i1"))
+    s00, s11, s10, s01 = ((c * i).sum(1) for c, i in ((c0, i0), (c1, i1), (c1, i0), (c0, i1)))
+    right = (s00 > s10) & (s11 > s01) & (s00 > s01) & (s11 > s10)
+    return 100 * pd.Series(right).groupby(instances["subtype"].to_numpy()).mean()
+
+
+def probe_layout(encoder: Any, world: World) -> float:
+    """Return how often, in per cent, a linear probe tells "side by side" from "one above the other" on held-out scenes."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    names, sideways = [], []
+    for name, text in zip(world.pairs["image_id"], world.pairs["scene"], strict=True):
+        things = Scene.from_json(text).things
+        if len(things) == 2 and (things[0].row == things[1].row) != (things[0].column == things[1].column):
+            names.append(world.images[name])
+            sideways.append(things[0].row == things[1].row)
+    chosen = slice(-1000, None)  # of test and val: they stand at the end
+    vectors = encoder.encode_images(names[chosen], 256)
+    probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=2000))
+    return 100 * float(np.mean(cross_val_score(probe, vectors, sideways[chosen], cv=5)))
+
+
+def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[str, Any]:
+    """Train the base of an arm and return its row of the table."""
+    scenes_changed, training_changed = ARMS[name]
+    world = draw_world(config.scenes.model_dump(), scenes_changed)
+    settings = config.pretrain.model_dump(exclude={"backend"}) | {"seed": seed} | training_changed
+    texts = [*world.pairs["caption"], *instances["c1"]]
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "base")
+        start = time.process_time()
+        pretrain_base(
+            world.pairs,
+            world.images,
+            texts,
+            **settings,
+            device=config.run.device,
+            precision=config.run.precision,
+            workers=0,
+            scratch=Path(folder, "scratch"),
+            out=out,
+        )
+        seconds = time.process_time() - start
+        encoder = load_encoder(str(out), device="cpu", precision="fp32", name="base")
+        group = compute_group(encoder, instances)
+        return {
+            "arm": name,
+            "seed": seed,
+            **group.round(1),
+            "probe": round(probe_layout(encoder, world), 1),
+            "cpu_s": round(seconds),
+        }
+
+
+@click.command()
+@click.option("--only", multiple=True, help="Arms to run, by a part of their names; all if not given.")
+@click.option("--seeds", default=1, show_default=True, help="Bases of each arm.")
+@click.option(
+    "--instances", "number", default=250, show_default=True, help="Test instances of each subtype, at most."
+)
+@click.option(
+    "--out", default="work/base_experiments.csv", show_default=True, type=click.Path(path_type=Path)
+)
+def main(only: tuple[str, ...], seeds: int, number: int, out: Path) -> None:
+    """Print and write the table."""
+    config = load()
+    world = draw_world(config.scenes.model_dump(), {"absolute_positions": 0.0})
+    instances = make_instances(world.pairs, number, seed=2)
+    rows = []
+    for name in ARMS:
+        if only and not any(part in name for part in only):
+            continue
+        for seed in range(config.pretrain.seed, config.pretrain.seed + seeds):
+            rows.append(run_arm(name, instances, config, seed))
+            click.echo(rows[-1])
+            out.parent.mkdir(parents=True, exist_ok=True)
+            pd.DataFrame(rows).to_csv(out, index=False)
+    click.echo(pd.DataFrame(rows).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
