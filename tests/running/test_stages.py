@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from caramel import tables
 from caramel.config import Config
 from caramel.errors import DataError
 from caramel.running import stages
-from caramel.storage.files import write_atomically
+from caramel.storage.files import remove_temporaries, write_atomically
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +44,30 @@ def test_a_stage_that_ends_notes_its_time_and_memory(workspace) -> None:
     row = json.loads((workspace / "work" / "timings.jsonl").read_text())
     assert row["stage"] == "demo"
     assert row["peak_mb"] > 10
+
+
+def test_a_stage_removes_what_its_killed_run_left_of_a_half_written_output(workspace) -> None:
+    (workspace / "dvc.yaml").write_text(
+        "stages:\n  demo:\n    cmd: x\n    outs: [data/demo/a.parquet]\n    metrics: [{data/demo/b.json: {cache: false}}]\n"
+    )
+    folder = workspace / "data" / "demo"
+    folder.mkdir(parents=True)
+    left = [folder / f".{name}.{'0123456789ab'}" for name in ("a.parquet", "b.json")]
+    mine = [folder / name for name in (".a.parquet", ".a.parquet.old", ".c.json.0123456789ab", "a.parquet")]
+    for path in (*left, *mine):
+        path.write_text("x")
+    stages.run(demo)
+    assert sorted(folder.iterdir()) == sorted(mine)
+
+
+def test_what_a_writer_that_is_killed_leaves_has_a_name_that_the_stage_removes(tmp_path) -> None:
+    path = tmp_path / "a.parquet"
+    script = "import os, sys; from pathlib import Path; from caramel.storage.files import remove_temporaries, write_atomically as w\n"
+    script += "w(Path(sys.argv[1]), lambda t: (t.write_text('half'), os.kill(os.getpid(), 9)))"
+    assert subprocess.run([sys.executable, "-c", script, str(path)]).returncode == -9
+    assert [*tmp_path.iterdir()]
+    remove_temporaries(path)
+    assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("what", ["link", "fifo"])

@@ -17,7 +17,7 @@ from caramel.errors import ConfigError
 from caramel.own_project.making import INPUTS, SUMS, sums_of, write
 from caramel.own_project.project_files import GRAPH, contents
 from caramel.running.closures import CARAMEL, Package
-from caramel.running.own_code import CODE, as_sums, listed_by_stage, read_sums, stages
+from caramel.running.own_code import CODE, as_sums, listed_by_stage, outputs, read_sums, stages
 from caramel.running.work_folder import WORK
 from caramel.storage.files import empty_folder, file_hash
 
@@ -142,18 +142,11 @@ def _covers(deps: Collection[str], path: str) -> bool:
 
 def _after(first: Collection[str], graph: Mapping[str, dict[str, Any]]) -> Iterator[str]:
     """Yield the stages that read what some stages make, or what such a stage makes, in the graph's order."""
-    made = {path for name in first for path in _outs(graph[name])}
+    made = {path for name in first for path in outputs(graph[name])}
     for name, stage in graph.items():
         read = any(
             _covers([dep], out) or _covers([out], dep) for dep in stage.get("deps", ()) for out in made
         )
         if name not in first and read:
-            made |= {*_outs(stage)}
+            made |= {*outputs(stage)}
             yield name
-
-
-def _outs(stage: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the paths that a stage makes; one with options is a mapping of one key."""
-    for kind in ("outs", "metrics", "plots"):
-        for out in stage.get(kind, ()):
-            yield from out if isinstance(out, dict) else (out,)

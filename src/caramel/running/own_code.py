@@ -8,7 +8,7 @@ outputs stand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +83,13 @@ def stages(root: Path) -> dict[str, dict[str, Any]]:
             said = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"
             raise ConfigError(f"{root / 'dvc.yaml'}: {said}. Take it back from git.")
     return found
+
+
+def outputs(stage: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths that a stage makes; one with options is a mapping of one key."""
+    for kind in ("outs", "metrics", "plots"):
+        for out in stage.get(kind, ()):
+            yield from out if isinstance(out, dict) else (out,)
 
 
 def apart(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:

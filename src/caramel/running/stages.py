@@ -23,15 +23,15 @@ from caramel import tables
 from caramel.config import Config, load
 from caramel.errors import CaramelError, ResourceError, printable, shown_address
 from caramel.names import check_names
+from caramel.running import own_code
 from caramel.running.on_ray.cluster import named_cluster, one_session, require_cluster
 from caramel.running.on_ray.temporary import temporary_root
-from caramel.running.own_code import require_listed
 from caramel.running.quiet import be_quiet
 from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
 from caramel.running.work_folder import LOCKS, TIMINGS, WORK
-from caramel.storage.files import write_text
+from caramel.storage.files import remove_temporaries, write_text
 from caramel.storage.plain_files import append_plain, require_plain
 from caramel.storage.volumes import blamed, require
 
@@ -77,7 +77,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     be_quiet()
     name = main.__name__
     try:
-        require_listed(name, Path())  # first: after an upgrade the params may lack what it asks for
+        own_code.require_listed(name, Path())  # first: after an upgrade the params may lack what it asks for
         config = load()
         check_names(config)
         require(places(config))
@@ -90,6 +90,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         lock = LOCKS / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile), one_session():
+            _tidy(name)
             if images_needed is not None and not has_images():
                 reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
                 print(reason)
@@ -117,6 +118,13 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
                 f"to go on."
             )
         )
+
+
+def _tidy(name: str) -> None:
+    """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs: DVC empties folders alone."""
+    graph = own_code.stages(Path()) if Path("dvc.yaml").exists() else {}
+    for out in own_code.outputs(graph.get(name, {})):
+        remove_temporaries(Path(out))
 
 
 def places(config: Config) -> list[Path]:

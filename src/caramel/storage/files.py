@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from caramel.storage.volumes import blamed
 if TYPE_CHECKING:
     import pandas as pd
 
+RANDOM = 6  # bytes drawn for a temporary name, written in hex
 DIGITS = 32  # of a kept file's SHA-256 that stand in its name
 
 
@@ -169,11 +171,23 @@ def is_kept(path: Path) -> bool:
     return len(digits) == DIGITS and set(digits) <= set("0123456789abcdef")
 
 
+def remove_temporaries(path: Path) -> None:
+    """Remove what writers that were killed left beside a file; only for who knows that none is at work."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{{2 * RANDOM}}}")
+    for other in path.parent.glob(".*") if path.parent.is_dir() else ():
+        if name.fullmatch(other.name) and other.is_file() and not other.is_symlink():
+            other.unlink()
+
+
+def _temporary(path: Path) -> Path:
+    return path.absolute().with_name(f".{path.name}.{secrets.token_hex(RANDOM)}")
+
+
 def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Path]) -> Path:
     """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     check_target(path)
-    temporary = path.absolute().with_name(f".{path.name}.{secrets.token_hex(6)}")
+    temporary = _temporary(path)
     try:
         fresh_mode = measure_fresh_mode(temporary)
         write(temporary)
@@ -199,7 +213,7 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
     """Write to a folder of temporary files, then copy into a stream: libraries write only what they can seek in."""
     with tempfile.TemporaryDirectory() as folder:
-        temporary = Path(folder, f".{path.name}.{secrets.token_hex(6)}")
+        temporary = _temporary(Path(folder, path.name))
         try:
             write(temporary)
         except Exception as error:
