@@ -53,8 +53,11 @@ $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@echo ../../../../src | tee $(VENV)/lib/python*/site-packages/__editable__.caramel-*.pth > /dev/null
 	@touch $@
 
-$(VENV)/dev: $(VENV)/core requirements-dev.lock
+# What writes the bill of materials lies in a folder apart: pyproject.toml says why.
+$(VENV)/dev: $(VENV)/core requirements-dev.lock requirements-sbom.lock
 	@$(call install,--require-hashes -r requirements-dev.lock)
+	@rm -rf $(VENV)/bom
+	@$(call install,--target $(VENV)/bom --require-hashes -r requirements-sbom.lock)
 	@touch $@
 
 env: $(VENV)/core
@@ -67,10 +70,11 @@ lock: env
 	$(LOCK) --group installer --output-file requirements-uv.lock > /dev/null
 	$(LOCK) $(UPGRADE) pyproject.toml --output-file requirements.lock > /dev/null
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev --constraints requirements.lock --output-file requirements-dev.lock > /dev/null
+	$(LOCK) $(UPGRADE) --group sbom --output-file requirements-sbom.lock > /dev/null
 
 sbom: dev
 	mkdir -p work
-	cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
+	PYTHONPATH=$(VENV)/bom python -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
 
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
