@@ -269,6 +269,17 @@ def ray_cluster() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def kept_workers(ray_cluster: None) -> Iterator[None]:
+    """The cluster, whose workers stay from one map to the next, as in a stage: each new one would import PyTorch again."""
+    from caramel.running.on_ray.cluster import one_session
+    from caramel.running.on_ray.workers import end_workers
+
+    with one_session():
+        yield
+        end_workers()
+
+
 @pytest.fixture(scope="session")
 def tracking_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """One MLflow server for all tests that need one, on PostgreSQL where that is installed."""
