@@ -53,8 +53,11 @@ $(VENV)/core: requirements-uv.lock requirements.lock pyproject.toml
 	@echo ../../../../src | tee $(VENV)/lib/python*/site-packages/__editable__.caramel-*.pth > /dev/null
 	@touch $@
 
-$(VENV)/dev: $(VENV)/core requirements-dev.lock
+# What writes the bill of materials lies in a folder apart: pyproject.toml says why.
+$(VENV)/dev: $(VENV)/core requirements-dev.lock requirements-sbom.lock
 	@$(call install,--require-hashes -r requirements-dev.lock)
+	@rm -rf $(VENV)/bom
+	@$(call install,--target $(VENV)/bom --require-hashes -r requirements-sbom.lock)
 	@touch $@
 
 env: $(VENV)/core
@@ -67,10 +70,11 @@ lock: env
 	$(LOCK) --group installer --output-file requirements-uv.lock > /dev/null
 	$(LOCK) $(UPGRADE) pyproject.toml --output-file requirements.lock > /dev/null
 	$(LOCK) $(UPGRADE) pyproject.toml --extra dev --constraints requirements.lock --output-file requirements-dev.lock > /dev/null
+	$(LOCK) $(UPGRADE) --group sbom --output-file requirements-sbom.lock > /dev/null
 
 sbom: dev
 	mkdir -p work
-	cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
+	PYTHONPATH=$(VENV)/bom python -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
 
 repro: env
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
@@ -78,10 +82,18 @@ repro: env
 # Three processes on two cores: while one waits, for a server or for Ray, the others work.
 PYTEST := pytest -n 3 --dist loadscope --no-loadscope-reorder
 
-# mypy works beside the tests, on what they leave of the machine; what it says comes after them.
-test: lint
+# What one process has compiled no other has to; in a new environment all that the tests run in would do it at once, each for itself.
+HEAVY := diffusers, dvc.repo, great_expectations, matplotlib.pyplot, mlflow, open_clip, ray.tune, sentence_transformers, torch._dynamo
+$(VENV)/compiled: $(VENV)/dev
+	@python -c 'import $(HEAVY)'
+	@touch $@
+
+# mypy works beside the rest, on what that leaves of the machine; what it says comes last.
+test: dev
 	@types=$$(mktemp); mypy > $$types 2>&1 & typed=$$!; failed=0; \
-	$(PYTEST) --durations=10 || failed=1; \
+	$(MAKE) --no-print-directory $(VENV)/compiled & compiled=$$!; \
+	$(MAKE) --no-print-directory lint || { kill $$typed; exit 1; }; \
+	wait $$compiled; $(PYTEST) --durations=20 || failed=1; \
 	wait $$typed || failed=1; echo mypy; cat $$types; rm $$types; exit $$failed
 
 # Apart from `make test`: counting lines makes what is Python half as fast, and fails no test.

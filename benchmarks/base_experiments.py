@@ -65,8 +65,8 @@ def draw_world(settings: Mapping[str, Any], changed: Mapping[str, Any]) -> World
     """Return a world drawn by the settings of section ``scenes``, with some of them changed."""
     images: dict[str, bytes] = {}
 
-    def put(name: str, data: bytes, path: str, **row: Any) -> None:
-        images[name] = data
+    def put(image_id: str, data: bytes, path: str, **row: Any) -> None:
+        images[image_id] = data
 
     known = {key: settings[key] for key in ("objects", "further_objects", "unseen", "prior", "seed")}
     known |= {key: settings[key] for key in ("absolute_positions", "group_size")} | dict(changed)

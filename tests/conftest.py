@@ -18,8 +18,9 @@ from left_out import format_left_out
 from tracking_servers import served
 from xdist.scheduler import LoadScopeScheduling
 
-from caramel.running.quiet import be_quiet
+from caramel.running.quiet import be_quiet, collect_seldom
 
+collect_seldom()
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
 # The tests are several processes on two cores: their threads would wait for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -93,7 +94,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     """Let the collector of garbage look at what tests make, not each time at all that was imported: a tenth of their time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -267,6 +267,17 @@ def ray_cluster() -> Iterator[None]:
     runtime_env = {"env_vars": {"PYTHONPATH": os.pathsep.join(sources)}}
     with local_ray(num_cpus=2, runtime_env=runtime_env):
         yield
+
+
+@pytest.fixture
+def kept_workers(ray_cluster: None) -> Iterator[None]:
+    """The cluster, whose workers stay from one map to the next, as in a stage: each new one would import PyTorch again."""
+    from caramel.running.on_ray.cluster import one_session
+    from caramel.running.on_ray.workers import end_workers
+
+    with one_session():
+        yield
+        end_workers()
 
 
 @pytest.fixture(scope="session")

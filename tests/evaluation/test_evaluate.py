@@ -285,7 +285,7 @@ def test_an_unknown_benchmark_or_family_lists_the_choices(source: Source) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.usefixtures("kept_workers")
 def test_ray_gives_the_same_tables_as_one_process(source: Source, clip_folder: Path) -> None:
     spec = f"tiny=open_clip:{clip_folder}"
     inline = run(source, spec)

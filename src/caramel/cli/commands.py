@@ -77,9 +77,10 @@ def cli() -> None:
 
     `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
     """
-    from caramel.running.quiet import be_quiet
+    from caramel.running.quiet import be_quiet, collect_seldom
 
     be_quiet()
+    collect_seldom()
 
 
 for _command in (

@@ -42,12 +42,11 @@ def distances(
 
     Raises:
         BackendError: a checkpoint is missing or broken.
-        ResourceError: a trial failed on Ray; the message holds its error.
     """
     task = read_task(source)
     specs = {name: f"{name}=open_clip:{path}" for name, path in folders.items()}
     weights = {name: content_of(spec) for name, spec in specs.items()}
-    of_trials, of_shards = executors(run.executor, len(specs))
+    _, of_shards = executors(run.executor, len(specs))
     trials = tune_grid(
         distance,
         [
@@ -63,7 +62,7 @@ def distances(
             "batch": run.batch,
         },
         folder=folder,
-        executor=of_trials,
+        executor="inline",  # what is compared lies in the store: processes of their own would import torch for a second of work
         title="distances",
         gpus=run.gpus,
         plan=lambda point, name: {

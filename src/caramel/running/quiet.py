@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -28,12 +29,22 @@ QUIET = {
 }
 
 
+# New objects after which the collector of garbage looks at them, and how many looks at new ones come before one at older ones.
+# Python's own (700, 10, 10) has it look so often at what is imported that an eighth of PyTorch's and open_clip's import is that.
+SELDOM = (20_000, 20, 20)
+
+
 def be_quiet() -> None:
     """Set the quiet, offline environment where the user has not set it otherwise."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     if not sys.stderr.isatty():  # a bar is one endless line in a log
         os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+
+def collect_seldom() -> None:
+    """Have the collector of garbage look at new objects less often: for a process that is ours, before it imports what is heavy."""
+    gc.set_threshold(*SELDOM)
 
 
 def passed_on() -> dict[str, str]:

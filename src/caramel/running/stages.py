@@ -26,7 +26,7 @@ from caramel.names import check_names
 from caramel.running import own_code
 from caramel.running.on_ray.cluster import named_cluster, one_session, require_cluster
 from caramel.running.on_ray.temporary import temporary_root
-from caramel.running.quiet import be_quiet
+from caramel.running.quiet import be_quiet, collect_seldom
 from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
 from caramel.running.tracking_store import store_root
@@ -75,6 +75,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     Exits with code 1 and one message on any error that the user can mend.
     """
     be_quiet()
+    collect_seldom()
     name = main.__name__
     try:
         own_code.require_listed(name, Path())  # first: after an upgrade the params may lack what it asks for

@@ -320,7 +320,7 @@ def test_the_task_is_not_changed(tmp_path: Path, families: None) -> None:
 
 @pytest.mark.slow
 def test_ray_gives_the_same_table_as_one_process(
-    tmp_path: Path, clip_folder: Path, ray_cluster: None, small: None
+    tmp_path: Path, clip_folder: Path, kept_workers: None, small: None
 ) -> None:
     spec = f"tiny=open_clip:{clip_folder}"
     for name, task in (("compared", compared(tmp_path)), ("ranked", ranked(tmp_path))):

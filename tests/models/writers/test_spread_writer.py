@@ -52,7 +52,7 @@ def test_a_worker_takes_a_gpu_where_the_cluster_has_some_and_this_machine_none(
 
 
 @pytest.mark.slow
-def test_two_workers_write_what_one_process_writes(ray_cluster: None, tmp_path: Path) -> None:
+def test_two_workers_write_what_one_process_writes(kept_workers: None, tmp_path: Path) -> None:
     folder = gpt2_folder(tmp_path / "gpt2", n_positions=2048)
     alone, first = written(folder, tmp_path / "alone.sqlite", 0)
     spread, second = written(folder, tmp_path / "spread.sqlite", 2)

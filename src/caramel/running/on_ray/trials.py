@@ -25,6 +25,7 @@ from caramel.running.on_ray.halving import CHECKPOINT, Halving
 from caramel.running.on_ray.node import be_at_home, called, differences, home, versions
 from caramel.running.on_ray.parallel import Executor, fingerprint, names_of, results_in
 from caramel.running.on_ray.workers import end_workers, sent
+from caramel.running.quiet import collect_seldom
 from caramel.running.tracking_server import NAME, named_server
 from caramel.storage.files import check, discard, hashes, keep, kept
 from caramel.storage.volumes import blamed, trouble
@@ -350,6 +351,7 @@ def _on_its_node(
         ResourceError: the node has other versions than the driver, or the trial failed there.
     """
     away = called(driver.home)
+    collect_seldom()
     if not away:
         return _run_trial(trial, point, place, replaced(settings, Parcel, where_it_was))
     if said := differences(away, versions(), driver.installed):

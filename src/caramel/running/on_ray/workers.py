@@ -33,6 +33,7 @@ from caramel.running.on_ray.disk import asked, driver_disk
 from caramel.running.on_ray.node import be_at_home, called, differences, home, versions
 from caramel.running.on_ray.returned import Died, gave_up, result_of, room_for_it
 from caramel.running.on_ray.session_health import LOOK
+from caramel.running.quiet import collect_seldom
 from caramel.storage.volumes import blamed
 
 AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends
@@ -47,6 +48,7 @@ class ShardWorker:
         """Know the node that drives, and its disk; None where nothing else is there."""
         self._away = called(home)
         self._disk = disk
+        collect_seldom()
         if self._away:
             be_at_home()
 
