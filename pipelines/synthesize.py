@@ -5,6 +5,7 @@ from typing import Any
 
 from caramel import tables
 from caramel.config import Config
+from caramel.images.candidates import drawn_until
 from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
 from caramel.images.generation import synthesize as draw
 from caramel.running.stages import run
@@ -14,7 +15,7 @@ from caramel.storage.image_shards import ShardWriter
 
 def synthesize(config: Config) -> None:
     """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in its folder images."""
-    section, out = config.synthesize, Path("data/synthesize")
+    section, judging, out = config.synthesize, config.filter_images, Path("data/synthesize")
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet")
     common: dict[str, Any] = {
@@ -37,7 +38,7 @@ def synthesize(config: Config) -> None:
     settings = choose_settings(
         prompts(held_out, pairs, **how),
         **section.grid.model_dump(),
-        judge=config.filter_images.judge,
+        judge=judging.judge,
         judge_checkpoint="data/base",
         further_objects=config.scenes.further_objects,
         **common,
@@ -48,6 +49,12 @@ def synthesize(config: Config) -> None:
             prompts(chosen, pairs, **how),
             dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
             candidates=section.candidates,
+            until=drawn_until(
+                judging.judge,
+                further_objects=config.scenes.further_objects,
+                min_faithful=judging.min_faithful,
+                keep_ambiguous=judging.keep_ambiguous,
+            ),
             shard=section.shard,
             put=shards.add,
             **settings["chosen"],
