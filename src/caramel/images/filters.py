@@ -1,7 +1,7 @@
 """From candidates to negative images: the best faithful one or none, and nothing ambiguous.
 
-An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four
-candidates or none (which an exact reading does on fewer: its first faithful one is the best, see ``candidates``); then an instance is dropped if the negative image fits the positive caption too.
+An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four candidates or none; then an
+instance is dropped if the negative image fits the positive caption too. The exact reading need not see four: see ``candidates``.
 """
 
 from __future__ import annotations
