@@ -15,7 +15,7 @@ from caramel.storage.image_shards import ShardWriter
 
 def synthesize(config: Config) -> None:
     """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in its folder images."""
-    section, judging, out = config.synthesize, config.filter_images, Path("data/synthesize")
+    section, out = config.synthesize, Path("data/synthesize")
     pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
     negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet")
     common: dict[str, Any] = {
@@ -38,7 +38,7 @@ def synthesize(config: Config) -> None:
     settings = choose_settings(
         prompts(held_out, pairs, **how),
         **section.grid.model_dump(),
-        judge=judging.judge,
+        judge=config.filter_images.judge,
         judge_checkpoint="data/base",
         further_objects=config.scenes.further_objects,
         **common,
@@ -50,10 +50,10 @@ def synthesize(config: Config) -> None:
             dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
             candidates=section.candidates,
             until=drawn_until(
-                judging.judge,
+                config.filter_images.judge,
                 further_objects=config.scenes.further_objects,
-                min_faithful=judging.min_faithful,
-                keep_ambiguous=judging.keep_ambiguous,
+                min_faithful=config.filter_images.min_faithful,
+                keep_ambiguous=config.filter_images.keep_ambiguous,
             ),
             shard=section.shard,
             put=shards.add,
