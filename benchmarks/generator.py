@@ -8,6 +8,7 @@ products of forward and backward passes, at the rate of this machine's own matri
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -19,7 +20,6 @@ from typing import Any
 import click
 import numpy as np
 import torch
-import yaml
 from torch.utils.flop_counter import FlopCounterMode
 
 from caramel import tables
@@ -112,7 +112,7 @@ def main(
     section = config.train_generator.model_dump(exclude={"backend"}) | compute(
         config.run.device, config.run.precision
     )
-    section |= {key: yaml.safe_load(value) for key, _, value in (text.partition("=") for text in changes)}
+    section |= {key: json.loads(value) for key, _, value in (text.partition("=") for text in changes)}
     pictures = Objects(objects or config.scenes.train, seed=section["seed"])
     pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet")
     texts = [

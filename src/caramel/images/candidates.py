@@ -81,16 +81,19 @@ def draw_shard(
     if until is None:
         rows = [(row, number) for row in shard for number in range(candidates)]
         return _table(rows, _draw(rows, **settings), settings["seed"])
-    left, found = list(shard), []
+    left = list(shard)
+    found: list[tuple[Drawn, Files]] = []
     for number in range(candidates):
+        if not left:
+            break
         rows = [(row, number) for row in left]
-        files = _draw(rows, **settings) if rows else []
+        files = _draw(rows, **settings)
         found += zip(rows, files, strict=True)
-        kept = _kept([row for row, _ in rows], files, Until(*until)) if rows else []
+        kept = _kept(left, files, Until(*until))
         left = [row for row, is_kept in zip(left, kept, strict=True) if not is_kept]
     place = {row["negative_id"]: index for index, row in enumerate(shard)}
     found.sort(key=lambda drawn: (place[drawn[0][0]["negative_id"]], drawn[0][1]))
-    return _table(*zip(*found, strict=True), settings["seed"])
+    return _table([row for row, _ in found], [files for _, files in found], settings["seed"])
 
 
 def _table(rows: Sequence[Drawn], files: Sequence[Files], seed: int) -> pa.Table:
