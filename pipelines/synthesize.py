@@ -5,6 +5,7 @@ from typing import Any
 
 from caramel import tables
 from caramel.config import Config
+from caramel.images.candidates import drawn_until
 from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
 from caramel.images.generation import synthesize as draw
 from caramel.running.stages import run
@@ -48,6 +49,12 @@ def synthesize(config: Config) -> None:
             prompts(chosen, pairs, **how),
             dict(zip(chosen["negative_id"], chosen["split"], strict=True)),
             candidates=section.candidates,
+            until=drawn_until(
+                config.filter_images.judge,
+                further_objects=config.scenes.further_objects,
+                min_faithful=config.filter_images.min_faithful,
+                keep_ambiguous=config.filter_images.keep_ambiguous,
+            ),
             shard=section.shard,
             put=shards.add,
             **settings["chosen"],

@@ -10,7 +10,8 @@ from caramel.models.devices import compute
 from caramel.registry import GENERATORS
 from caramel.running.on_ray.parallel import fingerprint
 from caramel.running.stages import run
-from caramel.sources.world.objects import Objects
+from caramel.sources.world.drawing import CELL
+from caramel.sources.world.objects import BORDER, Objects
 from caramel.storage.files import file_hash
 from caramel.storage.image_store import Pictures
 from caramel.training.tracked import tracked_training
@@ -27,17 +28,17 @@ def train_generator(config: Config) -> None:
     section = config.train_generator
     pairs = tables.read(tables.PAIRS, INPUTS[0])
     images: Mapping[str, bytes] = Pictures(INPUTS[1], tables.read(tables.IMAGES, INPUTS[1]))
-    captions = pairs["caption"]
+    captions, size, border = pairs["caption"], config.synthesize.size, 0
     if config.synthesize.method == "edit":  # scenes are drawn object by object
         images = objects = Objects(config.scenes.train, seed=section.seed)
-        pairs = objects.pairs()
+        pairs, size, border = objects.pairs(), CELL, BORDER
     negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(
         __name__,
         section.backend,
         settings,
-        [config.synthesize.size, config.synthesize.method, config.scenes.train],
+        [size, border, config.synthesize.method, config.scenes.train],
         [file_hash(p) for p in INPUTS],
     )
     with tracked_training("train_generator", key, settings, INPUTS, Path("data/generator")) as out:
@@ -47,7 +48,8 @@ def train_generator(config: Config) -> None:
             chain(captions, negatives.pop("negative_caption")),
             **settings,
             workers=config.run.workers,
-            size=config.synthesize.size,
+            size=size,
+            border=border,
             scratch=Path("work/train_generator", key),
             out=out.folder,
             on_points=out.log,

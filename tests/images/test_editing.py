@@ -4,6 +4,7 @@ import pytest
 from caramel.images.editing import draw_pairs
 from caramel.images.pipelines import draw_pictures, load_pipeline
 from caramel.sources.world.drawing import BACKGROUND_RGB, CELL
+from caramel.sources.world.objects import BORDER
 from caramel.sources.world.scenes import Scene, Thing
 
 CAR, CUP, TREE = (
@@ -37,6 +38,15 @@ def test_what_both_scenes_show_is_the_same_pixels_and_the_rest_is_drawn_or_backg
             assert (cell(picture, *place) == grey).all()
     assert not (cell(positive, 0, 1) == grey).all()
     assert not (cell(negative, 1, 1) == grey).all()
+
+
+def test_the_border_of_a_cell_that_no_icon_reaches_is_background(pipeline) -> None:
+    ((positive, _),) = drawn(pipeline, [(POSITIVE, NEGATIVE, 1)])
+    found = cell(positive, 0, 1)
+    inside = np.zeros((CELL, CELL), bool)
+    inside[BORDER:-BORDER, BORDER:-BORDER] = True
+    assert (found[~inside] == BACKGROUND_RGB["grey"]).all()
+    assert not (found[inside] == BACKGROUND_RGB["grey"]).all(axis=1).any()
 
 
 def test_both_pictures_are_drawn_alike_whichever_is_called_the_positive(pipeline) -> None:

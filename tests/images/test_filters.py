@@ -87,7 +87,7 @@ def test_where_the_positive_is_drawn_too_both_pictures_must_be_faithful() -> Non
     found = filtered(drawn, positives={"n": [picture(TREE), picture(RED_CAR)]})
     assert found.choices["chosen_by"].fillna("no").tolist() == ["no", "world"]
     assert found.images["image_id"].tolist() == ["n#1", "n#1+"]
-    assert found.metrics["candidates"]["faithful"] == 0.5
+    assert found.metrics["candidates"]["faithful"] == 0.0  # of first ones
     none = filtered(drawn, positives={"n": [picture(TREE)] * 2})
     assert none.rejects["reason"].tolist() == [NO_FAITHFUL]
 
@@ -121,7 +121,7 @@ def test_a_judge_measured_against_itself_has_no_errors() -> None:
 
 
 def test_the_second_judge_is_measured_from_its_calibrated_threshold_on() -> None:
-    drawn = {"a": [picture(BLUE_CAR), picture(TREE)]}
+    drawn = {"a": [picture(BLUE_CAR)], "b": [picture(TREE)]}
     found = Calibration(0.0, 60, 0.9, 0.8, 0.85)
     second = filtered(drawn, second_calibration=found).metrics["second_judge"]
     assert (second["accepted_from"], second["calibration"]["balanced_accuracy"]) == (0.0, 0.85)
@@ -130,7 +130,23 @@ def test_the_second_judge_is_measured_from_its_calibrated_threshold_on() -> None
     assert (second["passed"], second["passed_of_unfaithful"]) == (0.5, 0.0)
 
 
-def test_yield_is_counted_per_candidate_and_per_negative() -> None:
-    metrics = filtered({"a": [picture(BLUE_CAR), picture(TREE)], "b": [picture(TREE)]}).metrics
+def test_yield_is_counted_per_first_candidate_and_per_negative() -> None:
+    drawn = {
+        "a": [picture(BLUE_CAR), picture(TREE)],
+        "b": [picture(TREE), picture(BLUE_CAR)],
+        "c": [picture(TREE)],
+    }
+    metrics = filtered(drawn).metrics
+    assert (metrics["candidates"]["drawn"], metrics["candidates"]["n"]) == (5, 3)
     assert metrics["candidates"]["faithful"] == pytest.approx(1 / 3, abs=1e-4)
-    assert metrics["negatives"]["with_faithful"] == 0.5
+    assert metrics["candidates"]["by_subtype"] == {"replace_att": {"n": 3, "faithful": 0.3333}}
+    assert metrics["second_judge"]["n"] == 3
+    assert metrics["negatives"]["with_faithful"] == pytest.approx(2 / 3, abs=1e-4)
+
+
+def test_shares_of_candidates_are_those_of_all_where_further_ones_are_drawn_only_after_failures() -> None:
+    of_all = {"a": [picture(BLUE_CAR)] * 2, "b": [picture(TREE), picture(BLUE_CAR)]}
+    in_rounds = {**of_all, "a": [picture(BLUE_CAR)]}
+    one, other = (filtered(drawn).metrics for drawn in (of_all, in_rounds))
+    assert one["candidates"].pop("drawn") - other["candidates"].pop("drawn") == 1
+    assert one == other

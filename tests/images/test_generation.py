@@ -7,9 +7,9 @@ from stored_images import Taken
 
 from caramel import tables
 from caramel.errors import BackendError, DataError, ResourceError
+from caramel.images.candidates import Until
 from caramel.images.generation import (
     NOT_DRAWN,
-    candidate_seed,
     choose_negatives,
     choose_settings,
     not_drawn,
@@ -33,6 +33,7 @@ def chosen(world) -> pd.DataFrame:
 def draw(world, generator_folder, folder, **changes):
     settings = {
         "candidates": 2,
+        "until": None,
         "seed": 7,
         "shard": 2,
         "guidance": 2.0,
@@ -170,6 +171,20 @@ def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_pat
     assert (resumed.files, resumed.rows) == (whole.files, whole.rows)
 
 
+def test_in_rounds_pictures_are_those_of_all_candidates_and_a_killed_run_goes_on_to_the_same_bytes(
+    world, generator_folder, tmp_path
+) -> None:
+    how = {"method": "edit", "batch": 1, "candidates": 3}
+    _, whole = draw(world, generator_folder, tmp_path / "a", **how)
+    until = Until(further_objects=False, keep_ambiguous=("add",))
+    candidates, rounds = draw(world, generator_folder, tmp_path / "b", until=until, **how)
+    assert candidates.groupby("negative_id").size().between(1, 3).all()
+    assert rounds.files == {name: whole.files[name] for name in rounds.files}
+    sorted((tmp_path / "b").glob("*.parquet"))[1].unlink()
+    _, resumed = draw(world, generator_folder, tmp_path / "b", until=until, **how)
+    assert (resumed.files, resumed.rows) == (rounds.files, rounds.rows)
+
+
 def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, clip_folder, tmp_path) -> None:
     asked = prompts(
         chosen(world).head(3),
@@ -199,11 +214,6 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
     best = max(found["grid"], key=lambda point: point["fit"])
     assert found["chosen"] == {"guidance": best["guidance"], "steps": 2}
     assert len({point["fit"] for point in found["grid"]}) == 2, "the settings make no difference"
-
-
-def test_seeds_differ_by_negative_and_candidate() -> None:
-    seeds = {candidate_seed(1, name, number) for name in ("a", "b") for number in range(4)}
-    assert len(seeds) == 8
 
 
 def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(

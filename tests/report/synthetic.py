@@ -259,7 +259,7 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     }
     metrics = {
         "threshold": {"min_faithful": 0.62, "faithful_from": 0.62, "calibration": calibration},
-        "candidates": {"n": 700, "faithful": 0.51, "by_subtype": by_subtype},
+        "candidates": {"drawn": 900, "n": 700, "faithful": 0.51, "by_subtype": by_subtype},
         "negatives": {"n": 175, "with_faithful": 0.69, "ambiguous": 0.11, "kept": 100},
         "second_judge": {
             "name": "clip",

@@ -22,6 +22,7 @@ from caramel.images.pipelines import draw_pictures
 from caramel.sources.world.compounds import Compound, belongs, mentions_of
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL
 from caramel.sources.world.language import formatted, phrase, read
+from caramel.sources.world.objects import BORDER
 from caramel.sources.world.planning import plan
 from caramel.sources.world.scenes import Scene, Thing
 
@@ -110,21 +111,18 @@ def _patch(thing: Thing, background: str, seed: int) -> Patch:
 def _drawn(
     pipeline: Any, options: Mapping[str, Any], patches: Sequence[Patch], suffix: str, **how: Any
 ) -> Iterator[Picture]:
-    """Yield the cell (CELL, CELL, 3) of each patch, drawn on a picture of which all other cells are empty."""
+    """Yield the cell (CELL, CELL, 3) of each patch, drawn inside the border that shows its background."""
     said = (formatted(phrase(mention)) for mention in mentions_of(p.thing for p in patches))
     prompts = [suffixed(caption, suffix) for caption in said]
-    empty = np.empty((len(patches), CANVAS, CANVAS, 3), np.uint8)
+    empty = np.empty((len(patches), CELL, CELL, 3), np.uint8)
     empty[:] = np.array([BACKGROUND_RGB[p.background] for p in patches])[:, None, None]
     hidden = np.zeros(empty.shape[:3], bool)
-    for patch, mask in zip(patches, hidden, strict=True):
-        mask[_cell(patch.thing)] = True
+    hidden[:, BORDER:-BORDER, BORDER:-BORDER] = True
     seeds = [patch.seed for patch in patches]
     # Prompts are padded to this length; at the usual one, padding takes half of the time.
     longest = max(len(tokens) for tokens in pipeline.tokenizer(prompts)["input_ids"])
     fitted = {**options, "max_sequence_length": longest}
-    pictures = draw_pictures(pipeline, fitted, prompts, seeds, size=CANVAS, known=empty, hidden=hidden, **how)
-    for patch, picture in zip(patches, pictures, strict=True):
-        yield picture[_cell(patch.thing)]
+    yield from draw_pictures(pipeline, fitted, prompts, seeds, size=CELL, known=empty, hidden=hidden, **how)
 
 
 def _composed(scene: Scene, seed: int, drawn: Mapping[Patch, Picture]) -> Picture:

@@ -1,7 +1,7 @@
 """From candidates to negative images: the best faithful one or none, and nothing ambiguous.
 
-An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four
-candidates or none; then an instance is dropped if the negative image fits the positive caption too.
+An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four candidates or none; then an
+instance is dropped if the negative image fits the positive caption too. The exact reading need not see four: see ``candidates``.
 """
 
 from __future__ import annotations
@@ -161,18 +161,24 @@ def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 def _metrics(
     rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None, calibration: Calibration | None
 ) -> dict[str, Any]:
-    """Return yield and noise of the pictures, and the second judge's errors against the first."""
-    by_subtype = rows.groupby("subtype")["faithful"].agg(["size", "mean"])
+    """Return yield and noise of the pictures, and the second judge's errors against the first.
+
+    Shares of candidates are of first ones alone: where a further one is drawn only if none is kept yet, hard captions
+    have more candidates than easy ones, and those of all would be too low.
+    """
+    first = rows[rows["candidate"] == 0]
+    by_subtype = first.groupby("subtype")["faithful"].agg(["size", "mean"])
     best = rows.groupby("negative_id")["faithful"].any()
     # A detail that was added leaves the positive caption true: shares of what is ambiguous, and the
     # second judge's errors, are of the other types.
-    part = rows[rows["type"] != "add"]
+    part = first[first["type"] != "add"]
     faithful_clear = rows["faithful"] & ~rows["first_ambiguous"]
     clear = faithful_clear.groupby(rows["negative_id"]).any()
     out: dict[str, Any] = {
         "candidates": {
-            "n": len(rows),
-            "faithful": _share(rows["faithful"]),
+            "drawn": len(rows),
+            "n": len(first),
+            "faithful": _share(first["faithful"]),
             "ambiguous_of_faithful": _share(part.loc[part["faithful"], "first_ambiguous"]),
             "by_subtype": {
                 str(name): {"n": int(row["size"]), "faithful": round(float(row["mean"]), 4)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Mapping, Sequence
 from itertools import product
@@ -10,19 +9,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from caramel import tables
 from caramel.captions.formatting import suffixed
 from caramel.errors import DataError
-from caramel.images.pipelines import draw_pictures, load_pipeline
+from caramel.images.candidates import Until, draw_shard
 from caramel.kinds.source import Put
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import JUDGES
-from caramel.running.last_result import keep_last, stamp_files
 from caramel.running.on_ray.carried import Local
 from caramel.running.on_ray.parallel import Executor, sharded_map
 from caramel.running.on_ray.trials import tune_grid
@@ -30,24 +26,6 @@ from caramel.running.on_ray.trials import tune_grid
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
 Method = Literal["draw", "edit"]
-_SHARD = pa.schema(
-    [
-        ("negative_id", tables.TEXT),
-        ("candidate", tables.INT),
-        ("seed", tables.INT),
-        ("png", pa.binary()),
-        ("positive_png", pa.binary()),
-    ]
-)
-
-
-@keep_last(lambda generator, device: stamp_files(generator))
-def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
-    """Return the pipeline, loaded once per worker process while its files are as they were."""
-    import torch
-
-    torch.set_num_threads(1)  # one worker per core: the same pictures on any number of cores
-    return load_pipeline(generator, device)
 
 
 def choose_negatives(
@@ -103,11 +81,6 @@ def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: 
     return choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed).head(count)
 
 
-def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
-    """Return the seed of one picture: a function of these three alone."""
-    return zlib.crc32(f"{seed}:{negative_id}:{candidate}".encode())
-
-
 def prompts(
     negatives: pd.DataFrame,
     pairs: pd.DataFrame,
@@ -134,61 +107,17 @@ def prompts(
     captions = negatives["negative_caption"]
     prompt = [suffixed(caption, prompt_suffix) for caption in captions]
     asked = pd.DataFrame({"negative_id": negatives["negative_id"], "caption": captions, "prompt": prompt})
+    of_pair = pairs.set_index("pair_id").loc[negatives["pair_id"], ["caption", "scene", "split"]]
+    asked = asked.assign(positive=of_pair["caption"].to_numpy(), type=negatives["type"])
     if method == "edit":
         from caramel.images.editing import planned
         from caramel.sources.world.compounds import seen_and_tested
 
         _, tested = seen_and_tested(source)
-        of_pair = pairs.set_index("pair_id").loc[negatives["pair_id"], ["caption", "scene", "split"]]
         rows = zip(asked["negative_id"], captions, *(of_pair[c] for c in of_pair), strict=True)
         plans = [planned(*row, seed=seed, tested=tested) for row in rows]
         asked = asked.assign(suffix=prompt_suffix, scene=of_pair["scene"].to_numpy(), planned=plans)
     return [dict(zip(asked.columns, row, strict=True)) for row in asked.itertuples(index=False, name=None)]
-
-
-def draw_shard(
-    shard: Sequence[Mapping[str, str]],
-    *,
-    generator: str,
-    candidates: int,
-    seed: int,
-    guidance: float,
-    steps: int,
-    size: int,
-    batch: int,
-    device: str,
-) -> pa.Table:
-    """Draw all candidates of one shard of ``prompts``: a row each, with the positive where pairs are edited."""
-    pipeline, options = _pipeline(generator, device)
-    rows = [(row, number) for row in shard for number in range(candidates)]
-    seeds = [candidate_seed(seed, row["negative_id"], number) for row, number in rows]
-    how: dict[str, Any] = {"guidance": guidance, "steps": steps}
-    files: list[tuple[bytes, bytes | None]] = []
-    if "planned" in shard[0]:
-        from caramel.images.editing import draw_pairs
-        from caramel.sources.world.scenes import Scene
-
-        scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row, _ in rows]
-        asked = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
-        suffix = shard[0]["suffix"]
-        pictures = draw_pairs(pipeline, options, asked, suffix=suffix, batch=batch, **how)
-        files += [(_png(negative), _png(positive)) for positive, negative in pictures]
-    else:
-        for start in range(0, len(rows), batch):
-            part = slice(start, start + batch)
-            texts = [row["prompt"] for row, _ in rows[part]]
-            drawn = draw_pictures(pipeline, options, texts, seeds[part], size=size, **how)
-            files += [(_png(picture), None) for picture in drawn]
-    names, numbers = [row["negative_id"] for row, _ in rows], [number for _, number in rows]
-    return pa.table([names, numbers, seeds, *zip(*files, strict=True)], schema=_SHARD)
-
-
-def _png(picture: npt.NDArray[np.uint8]) -> bytes:
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, "PNG")
-    return buffer.getvalue()
 
 
 def synthesize(
@@ -197,6 +126,7 @@ def synthesize(
     *,
     generator: str,
     candidates: int,
+    until: Until | None,
     seed: int,
     shard: int,
     guidance: float,
@@ -209,12 +139,13 @@ def synthesize(
     folder: Path,
     put: Put,
 ) -> pd.DataFrame:
-    """Return table ``candidates``: ``candidates`` pictures of each negative caption, or pairs of them.
+    """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
 
     Args:
         asked: of ``prompts``, for the rows of ``choose_negatives``.
         splits: negative_id -> split.
         generator: generator folder.
+        until: of ``drawn_until``; None: all candidates are drawn.
         shard: captions per shard, the unit of resuming.
         guidance, steps, size, device: how the pipeline is called.
         gpus: of one worker, where the device is a GPU.
@@ -226,6 +157,7 @@ def synthesize(
     settings = {
         "generator": Local(generator),
         "candidates": candidates,
+        "until": until,
         "seed": seed,
         "guidance": guidance,
         "steps": steps,
@@ -254,7 +186,7 @@ def synthesize(
                     known = {"source": f"synthetic ({how})", "split": splits[name]}
                     put(image_id, data, f"{image_id}.png", width=size, height=size, **known)
             rows.append(row)
-    assert len(rows) == len(asked) * candidates
+    assert len(asked) <= len(rows) <= len(asked) * candidates
     by_name = pd.DataFrame(asked).set_index("negative_id").reindex(columns=["prompt", "planned"])
     table = pd.DataFrame(rows).join(by_name, "negative_id").rename(columns={"planned": "scene"})
     return tables.frame(tables.CANDIDATES, table.assign(generator=how))
@@ -272,7 +204,7 @@ def grid_trial(
 ) -> dict[str, Any]:
     """Draw held-out captions with one setting and return the judge's mean fit: of an exact one, the share it finds true."""
     drawn = draw_shard(
-        captions, candidates=1, guidance=point["guidance"], steps=point["steps"], **settings
+        captions, candidates=1, until=None, guidance=point["guidance"], steps=point["steps"], **settings
     ).to_pandas()
     decide = JUDGES[judge](
         checkpoint=judge_checkpoint, device=settings["device"], further_objects=further_objects

@@ -2,7 +2,8 @@
 
 ``PixArtTransformer2DModel`` with a one-layer CLIP text encoder trained jointly, flow matching
 with prediction of the clean picture, and an average of the weights. On the world, one
-patch of the transformer is one cell of the grid.
+patch of the transformer is one cell of the grid, and where scenes are drawn object by object a cell is the whole picture: its
+border, which no icon reaches, is shown, and says what the background is.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ def train_pixart(
     *,
     pretrained: str | None,
     size: int,
+    border: int,
     seed: int,
     steps: int,
     batch: int,
@@ -73,6 +75,7 @@ def train_pixart(
         texts: captions to learn the vocabulary from.
         pretrained: not used by this backend.
         size: side of the pictures in pixels, a multiple of ``patch``.
+        border: pixels at each side of every picture that are shown as they are, and never drawn.
         seed: of the initial weights, the batches and the noise.
         ema: decay of the averaged weights, which are the ones saved.
         drop_caption: share of captions left empty, for classifier-free guidance.
@@ -109,7 +112,7 @@ def train_pixart(
         said = np.where(rng.random(number) < drop_caption, len(rows), chosen)  # last row: the empty caption
         ids, mask = torch.from_numpy(tokens[said]).long().to(device).unbind(1)
         clean = shown_pictures.to(device).float() / 127.5 - 1
-        hidden = torch.from_numpy(hidden_pixels(rng, number, size, patch, shown)).to(device)
+        hidden = torch.from_numpy(hidden_pixels(rng, number, size, patch, shown, border)).to(device)
         with autocast(device, precision):
             return flow_loss(transformer, text_encoder, clean, ids, mask, hidden, rng)
 
@@ -119,9 +122,8 @@ def train_pixart(
         with torch.no_grad():
             torch._foreach_lerp_(list(averaged.parameters()), live, 1 - decay)
 
-    optimizer = torch.optim.AdamW(
-        weight_decay_groups([text_encoder, transformer], 0.01), lr=lr, betas=(0.9, 0.98)
-    )
+    groups = weight_decay_groups([text_encoder, transformer], 0.01)
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=(0.9, 0.98), fused=True)
     modules = {"text_encoder": text_encoder, "transformer": transformer, "averaged": averaged}
     with Loader(drawn, steps, 0 if pictures.held else workers) as load:
         training = Training(
@@ -170,18 +172,27 @@ def flow_loss(
 
 
 def hidden_pixels(
-    rng: np.random.Generator, number: int, size: int, patch: int, shown: float
+    rng: np.random.Generator, number: int, size: int, patch: int, shown: float, border: int
 ) -> npt.NDArray[np.bool_]:
     """Return what is to be drawn of each picture, shape (number, 1, size, size).
 
-    All of it, or for a share ``shown`` of the pictures one patch at least: as many as a die says, anywhere.
+    All of it but the ``border``, or for a share ``shown`` of the pictures one patch at least: as many as a die says, anywhere.
     """
     side = size // patch
     order = rng.permuted(np.tile(np.arange(side * side), (number, 1)), axis=1)
     some = order < rng.integers(1, side * side + 1, size=(number, 1))
     some |= rng.random((number, 1)) >= shown
     patches = some.reshape(number, 1, side, side)
-    return patches.repeat(patch, axis=2).repeat(patch, axis=3)
+    hidden = patches.repeat(patch, axis=2).repeat(patch, axis=3)
+    hidden &= inside(size, border)
+    return hidden
+
+
+def inside(size: int, border: int) -> npt.NDArray[np.bool_]:
+    """Return which pixels of a square (size, size) do not belong to its border."""
+    out = np.zeros((size, size), bool)
+    out[border : size - border, border : size - border] = True
+    return out
 
 
 def square(image: Image.Image, size: int) -> Image.Image:

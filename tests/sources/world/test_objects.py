@@ -1,11 +1,13 @@
 import io
+from typing import Any
 
+import numpy as np
 from PIL import Image
 
 from caramel import tables
-from caramel.sources.world.drawing import CANVAS
+from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, masks
 from caramel.sources.world.language import read
-from caramel.sources.world.objects import Objects
+from caramel.sources.world.objects import BORDER, Objects
 from caramel.sources.world.reading import read_pictures
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES, Scene, holds
 from caramel.storage.pictures import pixels
@@ -22,10 +24,28 @@ def test_each_picture_shows_one_object_of_which_the_caption_says_all() -> None:
         (mention,) = said.meaning.mentions
         assert mention.colour
         assert mention.size
-        things = Scene.from_json(row.scene).things
-        assert holds(said.meaning, things, exactly=True)
-        (shown,) = read_pictures(pixels(pictures[row.image_id], row.image_id, CANVAS)[None])
-        assert shown.scene.things == things
+        scene = Scene.from_json(row.scene)
+        assert holds(said.meaning, scene.things, exactly=True)
+        (shown,) = read_pictures(placed(pictures[row.image_id], scene)[None])
+        assert shown.scene == scene
+        assert shown.unreadable == 0
+
+
+def placed(cell: bytes, scene: Scene) -> Any:
+    """Return the picture of a scene whose one object is this cell."""
+    whole = np.empty((CANVAS, CANVAS, 3), np.uint8)
+    whole[:] = BACKGROUND_RGB[scene.background]
+    (thing,) = scene.things
+    whole[thing.row * CELL :, thing.column * CELL :][:CELL, :CELL] = pixels(cell, "cell", CELL)
+    return whole
+
+
+def test_no_icon_reaches_the_border_of_its_cell_and_one_reaches_next_to_it() -> None:
+    reached = masks().any(axis=(0, 1, 2, 3))
+    inside = np.zeros_like(reached)
+    inside[BORDER:-BORDER, BORDER:-BORDER] = True
+    assert not reached[~inside].any()
+    assert reached[BORDER].any()
 
 
 def test_every_object_of_the_world_is_drawn() -> None:
@@ -38,4 +58,4 @@ def test_equal_seeds_give_equal_pictures_in_any_order() -> None:
     assert [one[name] for name in one] == [two[name] for name in reversed(list(one))][::-1]
     assert one.pairs().equals(two.pairs().head(5))
     assert not one.pairs().equals(other.pairs())
-    assert Image.open(io.BytesIO(one["object-000000"])).size == (CANVAS, CANVAS)
+    assert Image.open(io.BytesIO(one["object-000000"])).size == (CELL, CELL)

@@ -141,7 +141,7 @@ def _noise(facts: Facts, contents: Contents) -> str:
     found, images = [], contents.figures("data/filter_images/metrics.json")
     if drawn := images.get("candidates"):
         found.append(
-            f"Of {drawn['n']:,} candidate pictures {_percent(drawn['faithful'])} were faithful to their caption by the judge "
+            f"Of {drawn['n']:,} negative captions' first pictures {_percent(drawn['faithful'])} were faithful to their caption by the judge "
             f"{code(str(param(facts.pinned.params, 'filter_images.judge')))}; what was not is left out"
         )
     if (second := images.get("second_judge")) and "precision" in second:

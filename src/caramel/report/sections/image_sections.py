@@ -66,8 +66,8 @@ def yield_section(data: Path) -> list[Block]:
             FigureBlock(
                 "yield",
                 yield_figure(pd.Series(shares).fillna(0.0)),
-                "Candidates that the deciding judge finds faithful to the negative caption, by subtype.",
-                "Bars of the share of faithful candidates by subtype.",
+                "First candidates that the deciding judge finds faithful to the negative caption, by subtype.",
+                "Bars of the share of faithful first candidates by subtype.",
             )
         )
     if value(raw, "threshold", "calibration", where=path):
@@ -79,8 +79,10 @@ def yield_section(data: Path) -> list[Block]:
 
 def _funnel(raw: dict[str, Any], path: Path) -> TableBlock:
     """Return the way from candidates to kept negatives."""
-    rows = [[Cell("Candidates drawn"), Cell(count(number(raw, "candidates", "n", where=path))), Cell("")]]
-    rows.append([Cell("… faithful"), Cell(""), _share(raw, path, "candidates", "faithful")])
+    rows = [[Cell("Candidates drawn"), Cell(count(number(raw, "candidates", "drawn", where=path))), Cell("")]]
+    rows.append(
+        [Cell("First candidates that are faithful"), Cell(""), _share(raw, path, "candidates", "faithful")]
+    )
     negatives, kept = (number(raw, "negatives", k, where=path) for k in ("n", "kept"))
     rows.append([Cell("Negative captions"), Cell(count(negatives)), Cell("")])
     for key, label in (
@@ -122,7 +124,7 @@ def _judges(raw: dict[str, Any], path: Path) -> TableBlock:
     keys = ("passed", "passed_of_unfaithful", "precision", "recall", "agreement")
     shares = [_share(raw, path, "second_judge", k) for k in keys]
     head = (
-        "Judge", "candidates", "pass, %", "pass of the unfaithful, %", "precision, %", "recall, %", "agreement, %"
+        "Judge", "first candidates", "pass, %", "pass of the unfaithful, %", "precision, %", "recall, %", "agreement, %"
     )  # fmt: skip
     least = number(raw, "second_judge", "accepted_from", where=path)
     note = f"A candidate passes from a score of {least:g} on, and is accepted where its negative caption beats the positive, too. "

@@ -1,4 +1,4 @@
-"""Pictures of one object each: what a generator learns from that draws scenes object by object."""
+"""Pictures of one object in one cell: what a generator learns from that draws scenes object by object."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import pandas as pd
 
 from caramel import tables
 from caramel.sources.world.compounds import mentions_of
-from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.drawing import CELL, ICON, JITTER, draw, to_png
 from caramel.sources.world.language import formatted, phrase
 from caramel.sources.world.scenes import Scene, sample_scene
 
+BORDER = (CELL - max(ICON.values())) // 2 - JITTER  # pixels at each side of a cell that no icon reaches
+
 
 class Objects(Mapping[str, bytes]):
-    """image_id -> PNG of one object, drawn when it is asked for.
+    """image_id -> PNG of one object in its cell, (CELL, CELL) pixels, drawn when it is asked for.
 
     Every noun, colour and size is equally likely, those too that the scenes of train keep apart: a generator makes the
     data and is no model that is tested on it, and one that had never seen a compound would leave it out of the benchmark.
@@ -33,7 +35,9 @@ class Objects(Mapping[str, bytes]):
 
     def __getitem__(self, image_id: str) -> bytes:
         scene, rng = self._sampled(image_id)
-        return to_png(draw(scene, rng))
+        (thing,) = scene.things
+        rows, columns = (slice(place * CELL, (place + 1) * CELL) for place in (thing.row, thing.column))
+        return to_png(draw(scene, rng)[rows, columns])
 
     def pairs(self) -> pd.DataFrame:
         """Return table ``pairs`` of the train split: all that can be said of each object as its caption."""
