@@ -130,7 +130,7 @@ def trained(
     clip = load_checkpoint(base)
     if method.bias:
         clip = with_bias(clip)
-    examples = load_examples(clip, train_rows, pictures, method=method)
+    examples = load_examples(clip, train_rows, pictures, method=method, seed=seed)
     settings = in_steps(method, settings, len(train_rows))
     measured, select = measured_by(val_rows), MEASURED_BY[measured_by(val_rows)]
     validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []

@@ -134,7 +134,9 @@ def _as_they_are(
     if negatives is not None:
         places = _taken(negatives.places[rows], examples.method, seed, step)
         at = np.maximum(places, 0)
-        found |= {"negative_texts": negatives.texts[at], "there": places >= 0, "kinds": negatives.kinds[at]}
+        found |= {"there": places >= 0, "kinds": negatives.kinds[at]}
+        if examples.method.captions:
+            found["negative_texts"] = negatives.texts[at]
         if negatives.images is not None:
             found["negative_image_of"] = negatives.image_of[at]
     if examples.paraphrases is not None and examples.paraphrased is not None:

@@ -113,7 +113,9 @@ def require(rows: pd.DataFrame, method: Method) -> None:
         )
 
 
-def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method) -> Examples:
+def load_examples(
+    clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method, seed: int = 0
+) -> Examples:
     """Return the rows of a ``training`` table, with their tokens; of pictures only those of a small set are decoded.
 
     Args:
@@ -121,11 +123,14 @@ def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
         method: how they are trained on, or measured: with which negatives.
+        seed: of what stands beside each row, where negatives of other rows do.
 
     Raises:
         DataError: they lack what the method trains on (``require``), or an image is not there.
     """
     require(rows, method)
+    if method.pairing == "apart":
+        rows, method = _apart(rows, method), replace(method, negatives=0, images=False)
     size = clip.config["preprocess_cfg"]["size"]
     shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
 
@@ -150,10 +155,11 @@ def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *
         joined=Pairable.of(captions.to_numpy(object), image_of[: len(rows)]) if method.joins else None,
     )
     if method.negatives:
+        places = _places(further["row"].to_numpy(np.int64), len(rows))
         negatives = Negatives(
             tokens(further["negative_captions"]),
             further["subtypes"].map(SUBTYPES.index).to_numpy(np.int64),
-            _places(further["row"].to_numpy(np.int64), len(rows)),
+            places[_others(len(rows), seed)] if method.pairing == "other" else places,
             pixels(further["negative_image_ids"], further) if method.images else None,
             image_of[len(rows) :],
         )
@@ -179,6 +185,22 @@ def _negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     if method.images:
         found = found[found["negative_image_ids"].notna()]
     return found if method.drawn else found.groupby("row").head(method.negatives)
+
+
+def _apart(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+    """Return the rows and behind them, as rows of their own, the negatives that the method may take."""
+    negatives = _negatives(rows, method).assign(
+        image_id=lambda found: found["negative_image_ids"], caption=lambda found: found["negative_captions"]
+    )
+    return pd.concat([rows, negatives[rows.columns]], ignore_index=True)
+
+
+def _others(rows: int, seed: int) -> Rows:
+    """Return for each row another one, no two rows the same: a circle through all of them, drawn by the seed."""
+    circle = np.random.default_rng(seed).permutation(rows)
+    found = np.empty(rows, np.int64)
+    found[circle] = np.roll(circle, 1)
+    return found
 
 
 def _places(row_of: Rows, rows: int) -> Rows:
