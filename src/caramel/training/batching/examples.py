@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from caramel.errors import DataError, shown
 from caramel.kinds.method import Method
 from caramel.tables import SUBTYPES
 from caramel.training.batching.joining import Pairable, first_sentence
-from caramel.training.batching.loader import Pixels, Rows, tokenized
+from caramel.training.batching.loader import Pixels, Rows, Stack, Vectors, tokenized
 
 if TYPE_CHECKING:
     from caramel.models.clip.checkpoints import Clip
@@ -38,7 +38,7 @@ class Negatives:
     texts: Tokens
     kinds: Rows
     places: Rows
-    images: Pixels | None
+    images: Pixels | Vectors | None
     image_of: Rows
 
 
@@ -49,7 +49,7 @@ class Examples:
     Attributes:
         method: which says what is here.
         names: of the rows, in messages.
-        images: pictures by an array of row numbers.
+        images: pictures by an array of row numbers, or their vectors where the tower is locked.
         image_of: (n,) numbers of the images, the same in two rows that show one.
         texts: tokens (n, context).
         negatives: of the rows.
@@ -63,7 +63,7 @@ class Examples:
 
     method: Method
     names: npt.NDArray[np.object_]
-    images: Pixels
+    images: Pixels | Vectors
     image_of: Rows
     texts: Tokens
     negatives: Negatives | None = None
@@ -81,6 +81,18 @@ class Examples:
         """Whether all pictures are in memory, decoded."""
         further = self.negatives.images if self.negatives else None
         return self.images.held and (further is None or further.held)
+
+
+def with_vectors(examples: Examples, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Examples:
+    """Return the examples with vectors in place of pictures; see ``Pixels.encoded``."""
+
+    def encoded(images: Pixels | Vectors) -> Vectors:
+        return images.encoded(encode) if isinstance(images, Pixels) else images
+
+    negatives = examples.negatives
+    if negatives is not None and negatives.images is not None:
+        negatives = replace(negatives, images=encoded(negatives.images))
+    return replace(examples, images=encoded(examples.images), negatives=negatives)
 
 
 def require(rows: pd.DataFrame, method: Method) -> None:
