@@ -17,7 +17,6 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
-import yaml
 
 from caramel import tables
 from caramel.config import load
@@ -97,9 +96,7 @@ def main(
     apart = {"variants", "seeds", "own", "search", "negatives", "mix", "processes"}
     settings = config.finetune.model_dump(exclude=apart)
     settings |= compute(config.run.device, config.run.precision)
-    settings |= {
-        key: yaml.safe_load(value) for key, _, value in (change.partition("=") for change in changes)
-    }
+    settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}
     rows = [{"arm": "base", "seed": np.nan, **score(data / "base", data, split)}]
     for seed in range(21, 21 + seeds):
         for variant in only or ARMS:

@@ -36,7 +36,8 @@ def pooled(transformer: Any, x: torch.Tensor, place: torch.Tensor, mask: torch.T
         mask = mask.to(keys.dtype)[place][:, None].repeat_interleave(last.attn.num_heads, 0)
     found, _ = last.attn(keys[rows, place][:, None], keys, keys, need_weights=False, attn_mask=mask)
     out: torch.Tensor = x[rows, place] + last.ls_1(found[:, 0])
-    return out + last.ls_2(last.mlp(last.ln_2(out)))
+    beside: torch.Tensor = last.ls_2(last.mlp(last.ln_2(out)))
+    return out + beside
 
 
 def tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
@@ -60,8 +61,8 @@ def tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
         return whole
     x = tower._embeds(pixels)
     first = torch.zeros(len(x), dtype=torch.long, device=x.device)
-    x = tower.ln_post(pooled(tower.transformer, x, first, None))
-    return x if tower.proj is None else x @ tower.proj
+    found: torch.Tensor = tower.ln_post(pooled(tower.transformer, x, first, None))
+    return found if tower.proj is None else found @ tower.proj
 
 
 def image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
