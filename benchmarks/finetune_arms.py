@@ -1,13 +1,14 @@
 """What each arm of fine-tuning teaches, by subtype, and what its trainings cost: `python benchmarks/finetune_arms.py`.
 
 Needs the stages up to `assemble`. Each arm is trained by the settings of section `finetune`, `--set KEY=VALUE` changed, and scored
-on the instances of a split: Group in per cent by subtype (chance 16.7), that of the weights that are best on val and that of the last
-step, and the processor seconds of one training. By default the split is val: what settings are chosen by is no test instance.
+on the instances of a split: Group in per cent by subtype (chance 16.7), its course on val, and
+the processor seconds of one training. By default the split is val: what settings are chosen by is no test instance.
 For another draw of the world run the stages with other seeds in another folder, and name it by `--data`.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections.abc import Mapping
@@ -56,10 +57,8 @@ def score(folder: Path, data: Path, split: str) -> dict[str, Any]:
     return {**found[FORMS[0]], "source_form": found[FORMS[1]]["without_add"]}
 
 
-def run_arm(
-    variant: str, seed: int, data: Path, settings: dict[str, Any], split: str
-) -> list[dict[str, Any]]:
-    """Train an arm once and return its row for the best and for the last step."""
+def run_arm(variant: str, seed: int, data: Path, settings: dict[str, Any], split: str) -> dict[str, Any]:
+    """Train an arm once and return its row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         start = time.process_time()
         found = trained(
@@ -78,7 +77,7 @@ def run_arm(
         seconds = time.process_time() - start
         scored = score(Path(scratch, CHECKPOINT), data, split)
     on_val = [round(100 * value, 1) for _, name, value in found["curve"] if name == found["select"]]
-    return {"arm": variant, "seed": seed, **scored, "on_val": on_val, "cpu_s": round(seconds, 1)}  # type: ignore[return-value]
+    return {"arm": variant, "seed": seed, **scored, "on_val": on_val, "cpu_s": round(seconds, 1)}
 
 
 @click.command()
@@ -86,7 +85,7 @@ def run_arm(
 @click.option("--only", multiple=True, help="Arms; all if not given.")
 @click.option("--seeds", default=1, show_default=True, help="Trainings of each arm.")
 @click.option("--split", default="val", show_default=True)
-@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting of section finetune.")
+@click.option("--set", "changes", multiple=True, metavar="KEY=VALUE", help="A setting, as JSON.")
 @click.option("--out", default="work/finetune_arms.csv", show_default=True, type=click.Path(path_type=Path))
 def main(
     data: Path, only: tuple[str, ...], seeds: int, split: str, changes: tuple[str, ...], out: Path

@@ -236,8 +236,7 @@ def _with_one(vectors: torch.Tensor) -> npt.NDArray[np.float32]:
 
 
 def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    found: npt.NDArray[np.float32] = (1 + np.tanh(logits / 2)) / np.float32(2)
-    return found
+    return np.asarray((1 + np.tanh(logits / 2)) / 2, np.float32)
 
 
 def _accuracy(head: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], places: Sequence[Index]) -> float:
