@@ -145,7 +145,7 @@ def test_an_unknown_training_method_lists_those_that_there_are() -> None:
     values["finetune"]["variants"] = ["both"]
     with pytest.raises(ConfigError) as stopped:
         parse(values, "params.yaml")
-    known = "Input should be 'infonce', 'siglip', 'negclip', 'trohn_text', 'trohn_img', 'ce_clip'"
+    known = "Input should be 'infonce', 'siglip', 'negclip', 'trohn_text', 'trohn_img', 'negative_images'"
     assert f"finetune.variants.0 = 'both': {known}" in str(stopped.value)
 
 

@@ -398,6 +398,7 @@ class Finetune(Section):
     mix: Annotated[tuple[Share, ...], Distinct]
     checkpoint_every: Positive
     patience: Positive | None
+    keep: Literal["best", "last"]
     own: Mapping[Variant, Mapping[str, Any]]  # it is checked beside all before it
     search: Search | None  # the last: as ``own``, and beside it
 

@@ -105,7 +105,7 @@ def test_data_that_a_method_lacks_is_told_before_it_trains(
     found = settings.methods(project, config(project))
     assert (found.state, found.text) == (
         OK,
-        "infonce, trohn_text, trohn_img; pairs and model are not made yet",
+        "infonce, pairs_unpaired, shuffled, trohn_text, negative_images, trohn_img; pairs and model are not made yet",
     )
     shutil.copytree(clip_folder, project / "data" / "base")
     (project / "data" / "assemble").mkdir()

@@ -12,7 +12,7 @@ from caramel import tables
 from caramel.training.finetune import finetune
 
 SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
-SETTINGS |= {"epochs": None, "per_pass": 1}
+SETTINGS |= {"epochs": None, "per_pass": 1, "keep": "best"}
 
 
 def few_rows(drawn_world: Any, world: Any, folder: Path) -> str:

@@ -143,6 +143,22 @@ def test_without_negative_images_the_weights_are_kept_by_accuracy(
     assert model.logit_scale.exp().item() == pytest.approx(10, rel=0.01)
 
 
+def test_the_last_weights_are_kept_where_that_is_set_and_the_earliest_of_equal_ones_else(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    for keep, step, said in (("best", 1, "best group on val"), ("last", 3, "last step")):
+        folder = tmp_path / keep
+        folder.mkdir()
+        for name in ("set.parquet", "images.parquet"):
+            shutil.copy(tmp_path / name, folder / name)
+        shutil.copytree(tmp_path / "images", folder / "images", dirs_exist_ok=True)
+        settings = {"keep": keep, "steps": 3, "checkpoint_every": 1, "lr": 1e-12}  # nothing is learnt
+        curves, *_ = tuned(["trohn_img"], str(folder / "set.parquet"), clip_folder, folder, settings)
+        assert set(curves.loc[curves["kept"], "step"]) == {step}
+        card = json.loads((folder / "out" / "trohn_img-3" / "caramel.json").read_text())
+        assert (card["step"], card["kept"]) == (step, said)
+
+
 def test_the_best_mixture_with_the_base_is_kept_and_the_curve_is_told(
     rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:

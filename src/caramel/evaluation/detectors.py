@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from caramel import tables
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     import torch
 
 BATCH, RATE = 400, 1e-3
+FIRST, SECOND = np.float32(0.9), np.float32(0.999)  # decays of Adam's means
 STEPS, CHECK_EVERY = {IMAGE: 592, TEXT: 5920}, 74
 MODEL, INDEX, METRICS = "detectors", "images.parquet", "metrics.parquet"
 Head = Callable[["torch.Tensor"], Floats]
@@ -205,42 +207,42 @@ def fit_head(
     import torch
 
     generator = torch.Generator().manual_seed(seed)
-    head = torch.nn.Linear(vectors.shape[1], 1)
-    torch.nn.init.zeros_(head.weight)  # the problem is convex: nothing is drawn
-    torch.nn.init.zeros_(head.bias)
-    optimizer = torch.optim.Adam(head.parameters(), lr=RATE)
-    best, kept = -1.0, head.state_dict()
+    rows = _with_one(vectors)
+    mean, square = np.zeros((2, rows.shape[1]), np.float32)  # of the gradient, as Adam has them
+    head = np.zeros_like(mean)  # weights, and the bias: the problem is convex, and nothing is drawn
+    best, kept = -1.0, head
     parts: list[torch.Tensor] = []
+    # Written out: a step of so small a head takes torch's autograd and Adam ten times as long.
     for step in range(1, steps + 1):
         parts = parts or [*torch.split(torch.randperm(len(train[0]), generator=generator), BATCH)]
-        part = parts.pop()
-        rows = [torch.from_numpy(places)[part] for places in train]
-        classes = torch.arange(2.0).repeat_interleave(len(part))
-        logits = head(vectors[torch.cat(rows)])[:, 0]
-        optimizer.zero_grad()
-        torch.nn.functional.binary_cross_entropy_with_logits(logits, classes).backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        part = parts.pop().numpy()
+        seen = rows[np.concatenate([places[part] for places in train])]
+        classes = np.repeat(np.array([0, 1], np.float32), len(part))
+        gradient = (_sigmoid(seen @ head) - classes) @ seen / np.float32(len(seen))
+        mean = FIRST * mean + (1 - FIRST) * gradient
+        square = SECOND * square + (1 - SECOND) * gradient**2
+        length = np.sqrt(square / np.float32(1 - float(SECOND) ** step)) + np.float32(1e-8)
+        head = head - np.float32(RATE / (1 - float(FIRST) ** step)) * mean / length
         if step % CHECK_EVERY == 0 or step == steps:
-            right = _accuracy(head, vectors, val) if val is not None else best + 1
+            right = _accuracy(head, rows, val) if val is not None else best + 1
             if right > best:
-                best, kept = right, {name: value.clone() for name, value in head.state_dict().items()}
-    head.load_state_dict(kept)
-
-    def chances(of: torch.Tensor) -> Floats:
-        with torch.no_grad():
-            found: Floats = head(of)[:, 0].sigmoid().double().numpy()
-            return found
-
-    return chances
+                best, kept = right, head
+    return lambda of: _sigmoid(_with_one(of) @ kept).astype(np.float64)
 
 
-def _accuracy(head: torch.nn.Module, vectors: torch.Tensor, places: Sequence[Index]) -> float:
+def _with_one(vectors: torch.Tensor) -> npt.NDArray[np.float32]:
+    """Return vectors (n, d) with a one behind each, which the bias is multiplied by, (n, d + 1)."""
+    return np.pad(vectors.numpy(), ((0, 0), (0, 1)), constant_values=1.0)
+
+
+def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    return np.asarray((1 + np.tanh(logits / 2)) / 2, np.float32)
+
+
+def _accuracy(head: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], places: Sequence[Index]) -> float:
     """Return the share of items that are classed right; a probability of one half is wrong."""
-    import torch
-
-    with torch.no_grad():
-        natural, synthetic = (head(vectors[torch.from_numpy(rows)])[:, 0] for rows in places)
-    return float(torch.cat([natural < 0, synthetic > 0]).float().mean())
+    natural, synthetic = (rows[of] @ head for of in places)
+    return float(np.concatenate([natural < 0, synthetic > 0]).mean())
 
 
 def _outcomes(chances: Mapping[str, tuple[Floats, Floats]]) -> Outcomes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 
 Joins = Callable[[str, str, np.random.Generator], str | None]
+Pairing = Literal["own", "other", "apart"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,9 @@ class Method:
         weights: keyword arguments of the loss, as published.
         negatives: hard negative texts of a row that it takes, as published; 0: none.
         images: whether each negative must have its image.
+        captions: whether it takes the negatives' captions; else their images alone.
+        pairing: whose negatives stand beside a row: its own; those of another row, one drawn for the whole training; or none,
+            each negative being a row apart with its caption and its image, drawn by itself.
         drawn: whether a row's negatives are drawn anew at each visit, where it has more than are taken; else the first are.
         neighbours: nearest images of a row, one of which is drawn as a further row of its batch; 0: none.
         paraphrases: whether it takes second captions.
@@ -103,6 +107,8 @@ class Method:
     weights: Mapping[str, float] = field(default_factory=dict)
     negatives: int = 0
     images: bool = False
+    captions: bool = True
+    pairing: Pairing = "own"
     drawn: bool = False
     neighbours: int = 0
     paraphrases: bool = False

@@ -21,6 +21,7 @@ import pandas as pd
 from caramel.errors import ConfigError
 from caramel.kinds.trainer import Curve
 from caramel.models.clip.encoder import encode_text, normalised
+from caramel.models.clip.last_layer import tower_vectors
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.sources.world.scene_labels import ABSENT, CLASSES, SceneLabels, label_scenes
 from caramel.training.batching.batch import rows_of
@@ -150,7 +151,7 @@ def _train_image_tower(
         def loss(rows: torch.Tensor) -> torch.Tensor:
             pixels = normalised(clip, torch.from_numpy(examples.images[rows.numpy()]).to(settings.device))
             with autocast(settings.device, settings.precision):
-                logits = classifier(visual(pixels)).float().view(len(rows), nouns, -1)
+                logits = classifier(tower_vectors(visual, pixels)).float().view(len(rows), nouns, -1)
             cells, *looks = logits.split(CLASSES, dim=-1)
             where = targets[0][rows]
             shown = where > 0
@@ -203,7 +204,9 @@ def _features(clip: Clip, examples: Examples, settings: LoopSettings) -> torch.T
         autocast(settings.device, settings.precision),
     ):
         parts = [
-            clip.model.visual(normalised(clip, torch.from_numpy(stack).to(settings.device))).float()
+            tower_vectors(
+                clip.model.visual, normalised(clip, torch.from_numpy(stack).to(settings.device))
+            ).float()
             for stack in stacks
         ]
     return torch.cat(parts)

@@ -124,4 +124,7 @@ def _value(result: Mapping[str, Any], metric: str) -> float:
     if "stopped" in result:
         return float(result["stopped"][metric])
     mixed = [value for _, name, value, kept in result["mixtures"] if kept and name == metric]
-    return float(mixed[0] if mixed else max(value for _, name, value in result["curve"] if name == metric))
+    if mixed:
+        return float(mixed[0])
+    values = [value for _, name, value in result["curve"] if name == metric]
+    return float(max(values) if result["select"] else values[-1])

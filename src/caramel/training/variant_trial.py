@@ -59,7 +59,7 @@ def finetune_trial(
         ending: where the trial may be ended early: by which metric, the steps from checkpoint to checkpoint, and all steps.
         point, scratch, given: as in ``trained``.
 
-    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept;
+    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept, "" where it was none;
     the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
     """
     variant, seed = point["variant"], point["seed"]
@@ -97,8 +97,8 @@ def trained(
 ) -> dict[str, Any]:
     """Train one variant with one seed, and write its checkpoint: the first process of the group does.
 
-    The weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of equal ones the
-    earlier. Without val rows the last are. The checkpoint's card says which.
+    With ``keep`` best the weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of
+    equal ones the earlier. With ``keep`` last, or without val rows, the last are. The checkpoint's card says which.
 
     Args:
         group, tell: of ``group.together``.
@@ -111,8 +111,7 @@ def trained(
         negatives: as in ``set_up``.
         mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
             (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
-        settings: keyword arguments of ``contrastive.fit``, and ``epochs`` and ``per_pass``: as in
-            ``in_steps``.
+        settings: keyword arguments of ``contrastive.fit``; ``epochs`` and ``per_pass``: as in ``in_steps``; and ``keep``.
         workers: as in ``contrastive.fit``.
 
     Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
@@ -130,9 +129,11 @@ def trained(
     clip = load_checkpoint(base)
     if method.bias:
         clip = with_bias(clip)
-    examples = load_examples(clip, train_rows, pictures, method=method)
+    examples = load_examples(clip, train_rows, pictures, method=method, seed=seed)
     settings = in_steps(method, settings, len(train_rows))
-    measured, select = measured_by(val_rows), MEASURED_BY[measured_by(val_rows)]
+    measured = measured_by(val_rows)
+    metric, keep = MEASURED_BY[measured], settings.pop("keep")
+    select = metric if keep == "best" else ""
     validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
     before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
     curve = fit(
@@ -150,7 +151,7 @@ def trained(
     )
     if group.rank:
         return {}
-    mixtures = mixed_with_base(clip, before, mix, validation, select, settings)
+    mixtures = mixed_with_base(clip, before, mix, validation, metric, settings)
     vocabulary = Path(base) / VOCABULARY
     card = {
         "name": name,
@@ -158,7 +159,7 @@ def trained(
         "seed": seed,
         "base": file_hash(base),
         "step": kept_step(curve, select),
-        "kept": f"best {select} on val" if len(val_rows) else "last step",
+        "kept": f"best {select} on val" if select and len(val_rows) else "last step",
         "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
     }
     own = vocabulary.read_bytes() if vocabulary.exists() else None

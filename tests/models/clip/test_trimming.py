@@ -28,7 +28,9 @@ def columns_seen(model, tokens):
     """Return the vectors and how many columns the text tower's layers were given."""
     seen = []
     tower = model.text if hasattr(model, "text") else model
-    hook = tower.transformer.register_forward_pre_hook(
+    layers = getattr(tower.transformer, "resblocks", None)
+    first = tower.transformer if layers is None else layers[0].ln_1
+    hook = first.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append((args[0] if args else kwargs["input_ids"]).shape[1]),
         with_kwargs=True,
     )

@@ -13,6 +13,7 @@ from caramel.training.batching.batch import rows_of, take
 from caramel.training.batching.examples import load_examples
 from caramel.training.batching.neighbours import nearest_rows
 from caramel.training.fitting.steps import encode
+from caramel.training.variants import in_steps
 
 
 @pytest.fixture(scope="module")
@@ -100,9 +101,10 @@ def test_what_a_method_does_not_take_is_neither_in_a_batch_nor_encoded(taken, cl
     for name, method in ((name, METHODS[name]) for name in METHODS):
         batch = taken(name)
         encoded = encode(clip, method, batch)
+        beside = method.pairing != "apart"
         for part, wanted in (
-            ("negative_texts", method.negatives or method.joins),
-            ("negative_images", method.images),
+            ("negative_texts", (method.negatives and method.captions and beside) or method.joins),
+            ("negative_images", method.images and beside),
             ("paraphrases", method.paraphrases or method.joins),
         ):
             assert (getattr(batch, part) is not None) == (getattr(encoded, part) is not None) == bool(wanted)
@@ -156,3 +158,44 @@ def test_rows_of_a_block_stay_together_and_each_block_has_its_turn(
         assert (blocks[:, 0] % block == 0).all()
     everything = np.concatenate(drawn)
     assert len(set(everything.tolist())) == len(everything)
+
+
+def test_shuffled_negatives_are_each_of_another_row_and_stay_so_for_the_training(rows, files, clip) -> None:
+    def beside(seed: int) -> list:
+        examples = load_examples(clip, rows, files, method=METHODS["shuffled"], seed=seed)
+        found = take(clip, examples, np.arange(12), seed, 0)
+        later = take(clip, examples, np.arange(12), seed, 5)
+        assert later.negative_texts.equal(found.negative_texts)
+        assert later.negative_images.equal(found.negative_images)
+        known = said(clip, [captions[0] for captions in rows["negative_captions"]])
+        of = [known.index(text) for text in found.negative_texts[:, 0].tolist()]
+        own = take(
+            clip, load_examples(clip, rows, files, method=METHODS["trohn_img"]), np.arange(12), seed, 0
+        )
+        assert found.negative_images.equal(own.negative_images[of])
+        assert found.negative_image_of.equal(own.negative_image_of[of])
+        assert found.texts.equal(own.texts)
+        return of
+
+    assert sorted(beside(1)) == list(range(12))
+    assert all(other != row for row, other in enumerate(beside(1)))
+    assert beside(1) == beside(1) != beside(2)
+
+
+def test_pairs_that_stand_apart_are_those_of_trohn_img_each_as_often(rows, files, clip) -> None:
+    paired = load_examples(clip, rows, files, method=METHODS["trohn_img"])
+    apart = load_examples(clip, rows, files, method=METHODS["pairs_unpaired"])
+    whole = take(clip, paired, np.arange(12), 1, 0)
+    alone = take(clip, apart, np.arange(24), 1, 0)
+    assert len(apart) == 24
+    assert alone.texts.tolist() == [*whole.texts.tolist(), *whole.negative_texts[:, 0].tolist()]
+    assert alone.images.tolist() == [*whole.images.tolist(), *whole.negative_images[:, 0].tolist()]
+    assert alone.image_of.tolist() == [*whole.image_of.tolist(), *whole.negative_image_of[:, 0].tolist()]
+    assert len(rows_of(apart, 12, 1, 0)) == 2 * len(rows_of(paired, 12, 1, 0)) == 12
+
+
+def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(rows, files, clip) -> None:
+    both = (METHODS["trohn_img"], METHODS["pairs_unpaired"])
+    settings = {"batch": 8, "epochs": 2, "per_pass": 1, "warmup": 1}
+    assert in_steps(both[0], settings, 12) == in_steps(both[1], settings, 12)
+    assert in_steps(both[1], settings, 12)["steps"] == 2 * (24 // 8)

@@ -79,6 +79,12 @@ def trohn_img(e, step) -> float:
     return (x(images, texts, e.scale, names) + x(texts, images, e.scale, names)) / 2
 
 
+def negative_images(e, step) -> float:
+    there = [e.negative_images[i][k] for i, k, _ in negatives(e)]
+    to_image = x(e.texts, e.images, e.scale, e.image_of, there)
+    return (x(e.images, e.texts, e.scale, e.image_of) + to_image) / 2
+
+
 def ce_clip(e, step) -> float:
     there, n, k = negatives(e), len(e.images), len(e.there[0])
     imc = cmr = 0.0
@@ -199,6 +205,9 @@ BY_HAND = {
     "negclip": trohn_text,
     "trohn_text": trohn_text,
     "trohn_img": trohn_img,
+    "negative_images": negative_images,
+    "shuffled": trohn_img,
+    "pairs_unpaired": infonce,
     "ce_clip": ce_clip,
     "triplet_clip": triplet_clip,
     "fsc_clip": fsc_clip,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from caramel.kinds.model import Embeddings, Identity
 from caramel.models.batches import in_batches, in_batches_by_length
+from caramel.models.clip.last_layer import image_vectors
 from caramel.models.clip.trimming import text_lengths, text_vectors
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.identities import versions, weights_hash
@@ -46,6 +47,11 @@ def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
         torch.tensor(v).view(1, 3, 1, 1).to(pixels.device, non_blocking=True) for v in (clip.mean, clip.std)
     )
     return (pixels.float() / 255 - mean) / std
+
+
+def picture_vectors(clip: Clip, stack: torch.Tensor) -> torch.Tensor:
+    """Return unit vectors (n, d) of pixels (n, 3, size, size), or of what has been encoded already, (n, d)."""
+    return stack if stack.ndim == 2 else image_vectors(clip.model, normalised(clip, stack))
 
 
 def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
@@ -127,7 +133,7 @@ class ClipEncoder:
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
         with self._inference():
             ready = normalised(self._clip, self._moved(pixels))
-            vectors: torch.Tensor = self._clip.model.encode_image(ready, normalize=True)
+            vectors: torch.Tensor = image_vectors(self._clip.model, ready)
             return vectors
 
     def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from caramel.models.clip.last_layer import pooled
+
 if TYPE_CHECKING:
     import torch
 
@@ -44,8 +46,7 @@ def text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -
     else:
         place = _end(tower, tokens)
         x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
-    x = tower.transformer(x, attn_mask=mask)
-    return normalize(_projected(tower, x[torch.arange(len(x), device=x.device), place]), dim=-1)
+    return normalize(_projected(tower, pooled(tower.transformer, x, place, mask)), dim=-1)
 
 
 def text_parts(

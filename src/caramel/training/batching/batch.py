@@ -13,7 +13,7 @@ from caramel.kinds.method import Method
 from caramel.models.clip.trimming import needed_columns
 from caramel.training.batching.examples import Examples
 from caramel.training.batching.joining import joined_texts, pairs_of, side_by_side
-from caramel.training.batching.loader import Rows, batch_rows, tokenized
+from caramel.training.batching.loader import Pixels, Rows, batch_rows, tokenized
 
 if TYPE_CHECKING:
     import torch
@@ -134,7 +134,9 @@ def _as_they_are(
     if negatives is not None:
         places = _taken(negatives.places[rows], examples.method, seed, step)
         at = np.maximum(places, 0)
-        found |= {"negative_texts": negatives.texts[at], "there": places >= 0, "kinds": negatives.kinds[at]}
+        found |= {"there": places >= 0, "kinds": negatives.kinds[at]}
+        if examples.method.captions:
+            found["negative_texts"] = negatives.texts[at]
         if negatives.images is not None:
             found["negative_image_of"] = negatives.image_of[at]
     if examples.paraphrases is not None and examples.paraphrased is not None:
@@ -171,7 +173,9 @@ def _joined(
     }
 
     def pictures(own: slice) -> Arrays:
-        one, other = (examples.images.drawn(pairs[own, place], seed, step) for place in (0, 1))
+        images = examples.images
+        assert isinstance(images, Pixels)  # vectors have no halves: ``contrastive.encode_locked``
+        one, other = (images.drawn(pairs[own, place], seed, step) for place in (0, 1))
         return {"images": side_by_side(one, other, rows[own], seed, step)}
 
     return found, pictures

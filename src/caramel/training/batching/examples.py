@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from caramel.errors import DataError, shown
 from caramel.kinds.method import Method
 from caramel.tables import SUBTYPES
 from caramel.training.batching.joining import Pairable, first_sentence
-from caramel.training.batching.loader import Pixels, Rows, tokenized
+from caramel.training.batching.loader import Pixels, Rows, Stack, Vectors, tokenized
 
 if TYPE_CHECKING:
     from caramel.models.clip.checkpoints import Clip
@@ -38,7 +38,7 @@ class Negatives:
     texts: Tokens
     kinds: Rows
     places: Rows
-    images: Pixels | None
+    images: Pixels | Vectors | None
     image_of: Rows
 
 
@@ -49,7 +49,7 @@ class Examples:
     Attributes:
         method: which says what is here.
         names: of the rows, in messages.
-        images: pictures by an array of row numbers.
+        images: pictures by an array of row numbers, or their vectors where the tower is locked.
         image_of: (n,) numbers of the images, the same in two rows that show one.
         texts: tokens (n, context).
         negatives: of the rows.
@@ -63,7 +63,7 @@ class Examples:
 
     method: Method
     names: npt.NDArray[np.object_]
-    images: Pixels
+    images: Pixels | Vectors
     image_of: Rows
     texts: Tokens
     negatives: Negatives | None = None
@@ -81,6 +81,18 @@ class Examples:
         """Whether all pictures are in memory, decoded."""
         further = self.negatives.images if self.negatives else None
         return self.images.held and (further is None or further.held)
+
+
+def with_vectors(examples: Examples, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Examples:
+    """Return the examples with vectors in place of pictures; see ``Pixels.encoded``."""
+
+    def encoded(images: Pixels | Vectors) -> Vectors:
+        return images.encoded(encode) if isinstance(images, Pixels) else images
+
+    negatives = examples.negatives
+    if negatives is not None and negatives.images is not None:
+        negatives = replace(negatives, images=encoded(negatives.images))
+    return replace(examples, images=encoded(examples.images), negatives=negatives)
 
 
 def require(rows: pd.DataFrame, method: Method) -> None:
@@ -113,7 +125,9 @@ def require(rows: pd.DataFrame, method: Method) -> None:
         )
 
 
-def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method) -> Examples:
+def load_examples(
+    clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method, seed: int = 0
+) -> Examples:
     """Return the rows of a ``training`` table, with their tokens; of pictures only those of a small set are decoded.
 
     Args:
@@ -121,11 +135,14 @@ def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
         method: how they are trained on, or measured: with which negatives.
+        seed: of what stands beside each row, where negatives of other rows do.
 
     Raises:
         DataError: they lack what the method trains on (``require``), or an image is not there.
     """
     require(rows, method)
+    if method.pairing == "apart":
+        rows, method = _apart(rows, method), replace(method, negatives=0, images=False)
     size = clip.config["preprocess_cfg"]["size"]
     shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
 
@@ -150,10 +167,11 @@ def load_examples(clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *
         joined=Pairable.of(captions.to_numpy(object), image_of[: len(rows)]) if method.joins else None,
     )
     if method.negatives:
+        places = _places(further["row"].to_numpy(np.int64), len(rows))
         negatives = Negatives(
             tokens(further["negative_captions"]),
             further["subtypes"].map(SUBTYPES.index).to_numpy(np.int64),
-            _places(further["row"].to_numpy(np.int64), len(rows)),
+            places[_others(len(rows), seed)] if method.pairing == "other" else places,
             pixels(further["negative_image_ids"], further) if method.images else None,
             image_of[len(rows) :],
         )
@@ -179,6 +197,22 @@ def _negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     if method.images:
         found = found[found["negative_image_ids"].notna()]
     return found if method.drawn else found.groupby("row").head(method.negatives)
+
+
+def _apart(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+    """Return the rows and behind them, as rows of their own, the negatives that the method may take."""
+    negatives = _negatives(rows, method).assign(
+        image_id=lambda found: found["negative_image_ids"], caption=lambda found: found["negative_captions"]
+    )
+    return pd.concat([rows, negatives[rows.columns]], ignore_index=True)
+
+
+def _others(rows: int, seed: int) -> Rows:
+    """Return for each row another one, no two rows the same: a circle through all of them, drawn by the seed."""
+    circle = np.random.default_rng(seed).permutation(rows)
+    found = np.empty(rows, np.int64)
+    found[circle] = np.roll(circle, 1)
+    return found
 
 
 def _places(row_of: Rows, rows: int) -> Rows:

@@ -31,6 +31,7 @@ Made = TypeVar("Made")
 Rows = npt.NDArray[np.int64]
 Stack = npt.NDArray[np.uint8]  # (n, 3, height, width), or one of them
 HELD = 256 << 20  # bytes of decoded pictures of a set that is decoded once, and then held
+ENCODED = 256  # pictures that are encoded at a time, where each is once
 TEXTS = 4096  # that are tokenized at a time: what tokenizers know of each takes kilobytes
 
 
@@ -97,6 +98,16 @@ class Pixels:
         numbers = self._numbers[rows]
         return self._decoded(numbers) if self._all is None else self._all[numbers]
 
+    def encoded(self, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Vectors:
+        """Return the rows' pictures as a locked tower has them; each is encoded once.
+
+        Args:
+            encode: gives the vectors (n, d) of n pictures.
+        """
+        pictures = self._decoded(np.arange(len(self._names))) if self._all is None else self._all
+        parts = [encode(pictures[start : start + ENCODED]) for start in range(0, len(pictures), ENCODED)]
+        return Vectors(self._numbers, np.concatenate(parts))
+
     def drawn(self, rows: Rows, seed: int, step: int) -> npt.NDArray[np.uint8]:
         """Return the pictures of rows for a step of training: augmented, where there is something to draw."""
         if self._augment is None:
@@ -125,6 +136,26 @@ class Pixels:
             for place in range(len(numbers)):
                 put(place)
         return out
+
+
+class Vectors:
+    """Vectors of rows' pictures in place of ``Pixels``: ``vectors[rows]`` is float32 (n, d) of n row numbers."""
+
+    held = True
+
+    def __init__(self, numbers: Rows, vectors: npt.NDArray[np.float32]) -> None:
+        """Keep the vectors (m, d) of m pictures, and of each row the number of its picture."""
+        self._numbers, self._vectors = numbers, vectors
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, rows: Rows) -> npt.NDArray[np.float32]:
+        return self._vectors[self._numbers[rows]]
+
+    def drawn(self, rows: Rows, seed: int, step: int) -> npt.NDArray[np.float32]:
+        """Return the vectors of rows, at every step the same."""
+        return self[rows]
 
 
 class Loader(Generic[Made]):

@@ -11,14 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from caramel.errors import ConfigError
 from caramel.kinds.trainer import Curve
-from caramel.models.clip.encoder import encode_text, normalised
+from caramel.models.clip.encoder import encode_text, picture_vectors
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.training.batching.batch import Batch, rows_of, take
-from caramel.training.batching.examples import Examples, Tokens
-from caramel.training.batching.loader import Loader, Pixels
+from caramel.training.batching.examples import Examples, Tokens, with_vectors
+from caramel.training.batching.loader import Loader, Pixels, Stack, Vectors
 from caramel.training.batching.neighbours import nearest_rows
 from caramel.training.fitting.averages import follow, frozen_copy, warmed
 from caramel.training.fitting.group import ALONE, Group
@@ -63,11 +64,9 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
     """
     import torch
 
-    def vectors(images: Pixels) -> torch.Tensor:
+    def vectors(images: Pixels | Vectors) -> torch.Tensor:
         stacks = (torch.from_numpy(images[part]).to(device) for part in parts)
-        return torch.cat(
-            [clip.model.encode_image(normalised(clip, s), normalize=True).float() for s in stacks]
-        )
+        return torch.cat([picture_vectors(clip, stack).float() for stack in stacks])
 
     def text_vectors(texts: Tokens) -> torch.Tensor:
         stacks = (torch.from_numpy(texts[part]).long().to(device) for part in parts)
@@ -94,6 +93,26 @@ def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int
                 both &= ((i0 * c0).sum(1) > (i1 * c0).sum(1)) & ((i1 * c1).sum(1) > (i0 * c1).sum(1))
                 out["group"] = float(both.float().mean())
     return out
+
+
+def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: str) -> list[Examples]:
+    """Return the sets with vectors in place of their pictures, where that changes nothing: each is then encoded once.
+
+    The image tower must be locked, and pictures be held in memory and be neither joined nor taken apart into patches.
+    """
+    import torch
+
+    def encode(pixels: Stack) -> npt.NDArray[np.float32]:
+        with torch.no_grad(), autocast(device, precision):
+            found = picture_vectors(clip, torch.from_numpy(pixels).to(device))
+        vectors: npt.NDArray[np.float32] = found.float().cpu().numpy()
+        return vectors
+
+    method = sets[0].method
+    learns = any(parameter.requires_grad for parameter in clip.model.visual.parameters())
+    if learns or method.parts or method.joins or not all(part.held for part in sets):
+        return list(sets)
+    return [with_vectors(part, encode) for part in sets]
 
 
 def _require_rowwise(model: torch.nn.Module, group: Group, rows: int | None, batch: int) -> None:
@@ -193,6 +212,7 @@ def fit(
     if recompute:
         clip.model.set_grad_checkpointing()
     to_training_mode(clip.model)
+    examples, *validation = encode_locked(clip, [examples, *validation], device, precision)
     groups = weight_decay_groups([clip.model], weight_decay)
     # Fused it takes a quarter of the time, on a processor, too: it goes through the weights once.
     optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from caramel.kinds.method import Encoded, Method
-from caramel.models.clip.encoder import encode_text, normalised
+from caramel.models.clip.encoder import encode_text, normalised, picture_vectors
 from caramel.models.clip.parts import image_parts
 from caramel.models.clip.trimming import text_parts
 from caramel.training.batching.batch import Batch
@@ -41,12 +41,12 @@ def _images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.Tensor]
     """Return vectors of the pictures, and the patches of the positive ones."""
     n = len(batch.images)
     found: dict[str, torch.Tensor] = {}
-    pixels = normalised(clip, _stacked([batch.images, batch.negative_images], 3))
+    stack = _stacked([batch.images, batch.negative_images], batch.images.ndim - 1)
     if method.parts:
-        vectors, patches = image_parts(clip.model, pixels)
+        vectors, patches = image_parts(clip.model, normalised(clip, stack))
         found["patches"] = patches[:n].float()
     else:
-        vectors = clip.model.encode_image(pixels, normalize=True)
+        vectors = picture_vectors(clip, stack)
     vectors = vectors.float()
     found["images"] = vectors[:n]
     if batch.negative_images is not None:

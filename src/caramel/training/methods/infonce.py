@@ -1,4 +1,8 @@
-"""InfoNCE: the symmetric contrastive loss of CLIP."""
+"""InfoNCE: the symmetric contrastive loss of CLIP.
+
+Of a batch of 128 it sees 128 captions and 128 images, all of them positives: the same numbers as TROHN-Img, each positive twice as
+often.
+"""
 
 from __future__ import annotations
 

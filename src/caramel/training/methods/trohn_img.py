@@ -1,4 +1,7 @@
-"""TROHN-Img: negatives with their images are pairs of their own."""
+"""TROHN-Img: negatives with their images are pairs of their own.
+
+Of a batch of 128 it sees 64 captions with their images, and their 64 negatives with theirs.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TROHN-Text: hard negative texts as further columns of the image-to-text direction."""
+"""TROHN-Text: hard negative texts as further columns of the image-to-text direction.
+
+Of a batch of 128 it sees 64 captions with their images and 64 negative captions: half as many images as TROHN-Img.
+"""
 
 from __future__ import annotations
 

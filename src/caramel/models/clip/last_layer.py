@@ -1,0 +1,86 @@
+"""A transformer's last layer computed at the one place that is pooled, for vectors that depend on no other.
+
+Of the last layer's outputs a vector takes one: the class token's, or the end token's. Keys and values of all places are
+needed for it; query, output projection and the layers of its MLP, ten twelfths of the products, are needed there alone. The result is
+that of the whole layer, up to the order in which sums are taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def pooled(transformer: Any, x: torch.Tensor, place: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
+    """Return ``transformer(x, attn_mask=mask)`` at one place of each row, (n, width).
+
+    Args:
+        transformer: of open_clip.
+        x: (n, columns, width).
+        place: (n,) column of each row.
+        mask: what is added to the logits of attention: (columns, columns), of each row its own, or None.
+    """
+    import torch
+
+    rows = torch.arange(len(x), device=x.device)
+    if not _is_plain(transformer) or (mask is not None and mask.ndim != 2):
+        whole: torch.Tensor = transformer(x, attn_mask=mask)
+        return whole[rows, place]
+    *first, last = transformer.resblocks
+    for layer in first:
+        x = layer(x, attn_mask=mask)
+    keys = last.ln_1(x)
+    if mask is not None:  # of each head of each row
+        mask = mask.to(keys.dtype)[place][:, None].repeat_interleave(last.attn.num_heads, 0)
+    found, _ = last.attn(keys[rows, place][:, None], keys, keys, need_weights=False, attn_mask=mask)
+    out: torch.Tensor = x[rows, place] + last.ls_1(found[:, 0])
+    beside: torch.Tensor = last.ls_2(last.mlp(last.ln_2(out)))
+    return out + beside
+
+
+def tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
+    """Return ``tower(pixels)`` of an image tower, (n, d): after its projection, if it has one, and of any length.
+
+    Args:
+        tower: of open_clip, of any make.
+        pixels: (n, 3, height, width).
+    """
+    import torch
+    from open_clip.transformer import VisionTransformer
+
+    if (
+        type(tower) is not VisionTransformer
+        or tower.attn_pool is not None
+        or tower.final_ln_after_pool
+        or tower.pool_type != "tok"
+        or tower.output_tokens
+    ):
+        whole: torch.Tensor = tower(pixels)
+        return whole
+    x = tower._embeds(pixels)
+    first = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    found: torch.Tensor = tower.ln_post(pooled(tower.transformer, x, first, None))
+    return found if tower.proj is None else found @ tower.proj
+
+
+def image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
+    """Return ``model.encode_image(pixels, normalize=True)``, unit vectors (n, d)."""
+    from open_clip.model import CLIP, CustomTextCLIP
+    from torch.nn.functional import normalize
+
+    if type(model) not in (CLIP, CustomTextCLIP):
+        whole: torch.Tensor = model.encode_image(pixels, normalize=True)
+        return whole
+    return normalize(tower_vectors(model.visual, pixels), dim=-1)
+
+
+def _is_plain(transformer: Any) -> bool:
+    """Return whether the last layer can be taken apart."""
+    from open_clip.transformer import ResidualAttentionBlock, Transformer
+
+    if type(transformer) is not Transformer or transformer.grad_checkpointing or not transformer.batch_first:
+        return False
+    last = transformer.resblocks[-1]
+    return type(last) is ResidualAttentionBlock and not hasattr(last, "ln_1_kv")
