@@ -45,6 +45,12 @@ def test_a_stage_that_ends_notes_its_time_and_memory(workspace) -> None:
     assert row["peak_mb"] > 10
 
 
+def test_a_stage_first_says_where_in_the_graph_it_stands(workspace, capsys) -> None:
+    (workspace / "dvc.yaml").write_text("stages:\n  demo: {}\n  last: {}\n")
+    stages.run(demo)
+    assert capsys.readouterr().out.startswith("Stage 1 of 2: demo\n")
+
+
 @pytest.mark.parametrize("what", ["link", "fifo"])
 def test_a_stage_notes_its_time_in_a_plain_file_alone(what, workspace, capsys) -> None:
     (workspace / "mine").write_text("mine")
