@@ -52,7 +52,7 @@ def test_timings_are_shipped_where_every_stage_has_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, config = read_profile("default", {}, ROOT)
-    times = {name: 1.5 for name in tool.stages(ROOT)}
+    times = dict.fromkeys(tool.stages(ROOT), 1.5)
     monkeypatch.setattr(tool, "TIMINGS", tmp_path / "timings.json")
     monkeypatch.setattr(tool, "last_seconds", lambda profile: {**times, "report": 2.0})
     tool.write_timings(config)

@@ -2,9 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.evaluation.position_probe import compute_readings, find_relation_word
+from caramel.evaluation.position_probe import compute_readings, find_relation_word, read_patches
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, RELATION, WORD
-from caramel.sources.world.scenes import NOUNS, RELATIONS
+from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.scenes import COLOURS, NOUNS, RELATIONS, Scene, Thing
 
 WIDTH = 96
 
@@ -69,6 +70,20 @@ def test_vectors_that_say_nothing_leave_probes_at_chance() -> None:
 def test_a_noun_of_few_scenes_is_not_probed() -> None:
     readings = compute_readings(*np.zeros((2, 4, WIDTH)), sample_scenes(4).assign(word=-1))
     assert set(readings) == {CELLS}
+
+
+def test_patches_of_pixels_tell_every_position() -> None:
+    rng, scenes = np.random.default_rng(5), sample_scenes(500).assign(word=-1)
+    drawn = [
+        [
+            Thing(noun, COLOURS[int(rng.integers(8))], "small", *divmod(cell, 2))
+            for noun, cell in zip(*row, strict=True)
+        ]
+        for row in zip(scenes["nouns"], scenes["cells"], strict=True)
+    ]
+    patches = read_patches([to_png(draw(Scene(tuple(things), "white"), rng)) for things in drawn])
+    shares = compute_shares(patches, patches, scenes)
+    assert min(shares.values()) > 0.7
 
 
 @pytest.mark.parametrize(

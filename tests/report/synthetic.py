@@ -18,7 +18,7 @@ from caramel.evaluation.bounds import compute_bounds
 from caramel.evaluation.detected_forms import PLANTED
 from caramel.evaluation.detectors import CLASSES
 from caramel.evaluation.grid import HEADLINE
-from caramel.evaluation.results.bound_columns import CELLS, NOUN, PROBE_COLUMNS, RELATION, WORD
+from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import MOVED, RETAINED_COLUMNS
 from caramel.evaluation.results.separability import count_separable
@@ -350,7 +350,11 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     tables.write(tables.SIMILARITIES, similarities, out / "similarities.parquet")
     probes = [
         (model, target, 120, 0.27, 0.3 + 0.5 * share, 0.22 + 0.5 * share, 0.38 + 0.5 * share)
-        for model, share in (("base", 0.0), *((f"{v}-11", lift) for v, lift in MODELS.items() if lift))
+        for model, share in (
+            (PIXELS, 1.0),
+            ("base", 0.0),
+            *((f"{v}-11", lift) for v, lift in MODELS.items() if lift),
+        )
         for target in (CELLS, NOUN, RELATION, WORD)
     ]
     pd.DataFrame(probes, columns=list(PROBE_COLUMNS)).to_csv(out / "probes.csv", index=False)

@@ -56,7 +56,7 @@ def compute_bounds(
     others = np.stack([_hits(aligned(run, first)) for run in runs]) if runs else base[None]
     scored = ~np.isnan(np.vstack([base, others])).any(axis=0)
     instances = tables.read(tables.INSTANCES, assembled / f"{benchmark}.parquet")
-    chosen = instances.set_index("instance_id").loc[first["instance_id"][scored]]
+    chosen = instances.set_index("instance_id").loc[first["instance_id"].to_numpy()[scored]]
     words, exact = (np.full(len(first), np.nan) for _ in range(2))
     words[scored], exact[scored] = read_group(
         chosen, assembled / "images.parquet", further_objects=further_objects

@@ -5,36 +5,41 @@ they stand to each other. Each noun has a probe of its own: which of two nouns i
 vector, but the cell of a noun is one. On texts: which word of relation a caption says.
 
 A probe is a ridge regression on the classes (one-hot), as wide as it does best on its own training scenes by leave-one-out. It is
-judged on scenes that it was not fitted on (``FOLDS`` folds of scenes). Chance is the most frequent class.
+judged on scenes that it was not fitted on (``FOLDS`` folds of scenes). Chance is the most frequent class. Positive control: the
+same probes on the mean colours of patches of the images, which hold all positions; what they miss says nothing of a model.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Floats, Ints
-from caramel.benchmarks.image_files import content_keys
-from caramel.evaluation.results.bound_columns import CELLS, NOUN, PROBE_COLUMNS, RELATION, WORD
+from caramel.benchmarks.image_files import content_keys, encoded
+from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import variant_of
 from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Dual
 from caramel.kinds.benchmark import ImageFile, Index
+from caramel.kinds.model import DualEncoder
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.families.specs import open_model
 from caramel.running.on_ray.parallel import Executor
+from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.language import read
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
 from caramel.statistics import wilson
+from caramel.storage.pictures import pixels
 
 FOLDS = 5
+PATCH = 8  # pixels
 LEAST = 10  # scenes of a noun, from which on it is probed
 PENALTIES = tuple(10.0**power for power in range(-1, 5))
 PLACES = GRID * GRID
@@ -85,15 +90,26 @@ def probe_positions(
     keys, texts = content_keys(images), list(dict.fromkeys(scenes["caption"]))
     at_text = [texts.index(caption) for caption in scenes["caption"]]
     device, store = resolve_device(device), str(folder / "embeddings")
-    first = {variant_of(name): name for name in reversed(folders)}
-    rows = []
-    for name in dict.fromkeys(first[variant_of(name)] for name in folders):
+    first: dict[str, str] = {}
+    for name in folders:
+        first.setdefault(variant_of(name), name)
+    control = compute_readings(
+        read_patches(encoded(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
+    )
+    rows = _judge_all(PIXELS, control)
+    for name in first.values():
         spec = f"{name}=open_clip:{folders[name]}"
         run = Run(spec, device, "fp32", batch, store, executor, gpus_of(gpus, device))
-        vectors = encode(images, keys, texts, _no_pairs, run, open_model(spec, device, "fp32"))
+        model = open_model(spec, device, "fp32")
+        assert isinstance(model, DualEncoder)
+        vectors = encode(images, keys, texts, _no_pairs, run, model)
         assert isinstance(vectors, Dual)
-        readings = compute_readings(vectors.images[vectors.place], vectors.texts[at_text], scenes)
-        rows += [{"model": name, "target": target, **_judge(target, of)} for target, of in readings.items()]
+        readings = compute_readings(
+            np.asarray(vectors.images[vectors.place], float),
+            np.asarray(vectors.texts[at_text], float),
+            scenes,
+        )
+        rows += _judge_all(name, readings)
     return pd.DataFrame(rows, columns=list(PROBE_COLUMNS))
 
 
@@ -174,7 +190,8 @@ def _read_relations(scores: Floats) -> Ints:
     """Return the relation of the pair of cells, of one row or column, that both nouns' scores (n, 2, cells) speak for most."""
     pairs = list(ALIGNED)
     sums = np.stack([scores[:, 0, a] + scores[:, 1, b] for a, b in pairs], axis=1)
-    return np.array(list(ALIGNED.values()), np.int64)[sums.argmax(1)]
+    relations: Ints = np.array(list(ALIGNED.values()), np.int64)[sums.argmax(1)]
+    return relations
 
 
 def fit_scores(vectors: Floats, labels: Ints, count: int, folds: Ints) -> Floats:
@@ -190,6 +207,21 @@ def fit_scores(vectors: Floats, labels: Ints, count: int, folds: Ints) -> Floats
         scaled = (vectors - mean) / np.where(spread > 0, spread, 1.0)
         scores[test] = RidgeCV(PENALTIES).fit(scaled[~test], wanted[~test]).predict(scaled[test])
     return scores
+
+
+def read_patches(files: Sequence[bytes]) -> Floats:
+    """Return how far the mean colour of each patch of encoded images is from the background, (n, patches · 3)."""
+    side = CANVAS // PATCH
+    stack = np.stack([pixels(data, f"number {index}", CANVAS) for index, data in enumerate(files)])
+    colours = stack.astype(float)
+    distances = np.abs(colours - np.median(colours.reshape(len(stack), -1, 3), axis=1)[:, None, None])
+    patches = distances.reshape(len(stack), side, PATCH, side, PATCH, 3).mean((2, 4))
+    means: Floats = patches.reshape(len(stack), -1)
+    return means
+
+
+def _judge_all(model: str, readings: Mapping[str, Reading]) -> list[dict[str, Any]]:
+    return [{"model": model, "target": target, **_judge(target, of)} for target, of in readings.items()]
 
 
 def _judge(target: str, of: Reading) -> dict[str, float]:

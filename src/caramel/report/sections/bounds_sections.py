@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas as pd
-
 from caramel import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS, CELLS, NOUN, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import variant_of
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, count, interval, percent
 from caramel.report.inputs import read_csv
-from caramel.report.sections.model_rows import FORM
+from caramel.report.sections.model_rows import FORM, Row
 
 TARGETS = {
     CELLS: "image: which two of the four cells are filled",
@@ -25,9 +23,10 @@ TARGETS = {
 def bounds_section(data: Path) -> list[Block]:
     """Return by subtype Group of the base between its floor and its ceiling, and how many instances tell models apart."""
     rows = read_csv(data / "evaluate/bounds.csv", BOUND_COLUMNS)
-    rows = rows[rows["benchmark"] == FORM].set_index("subset")
-    names = [name for name in (*tables.SUBTYPES, "without_add", "all") if name in rows.index]
-    lines = [[Cell(name), *_cells(rows.loc[name])] for name in names]
+    rows = rows[rows["benchmark"] == FORM]
+    by_name = {str(row["subset"]): row for row in rows.to_dict("records")}
+    names = [name for name in (*tables.SUBTYPES, "without_add", "all") if name in by_name]
+    lines = [[Cell(name), *_cells(by_name[name])] for name in names]
     note = (
         "Group in per cent; chance is "
         f"{percent(METRICS['group'].chance)}. Words without order: a reader that sees without an error which nouns, colours, sizes, positions and "
@@ -47,7 +46,7 @@ def bounds_section(data: Path) -> list[Block]:
     return [TableBlock("", head, lines, note=note)]
 
 
-def _cells(row: pd.Series) -> list[Cell]:
+def _cells(row: Row) -> list[Cell]:
     shares = [Cell(percent(float(row[name]))) for name in ("words", "base", "exact")]
     differ = [
         Cell(f"{count(row[name])} ({percent(row[name] / row['n'], 0)} %)" if row["n"] else MISSING)
@@ -74,13 +73,13 @@ def probes_section(data: Path) -> list[Block]:
         "Accuracy in per cent on test scenes of two objects; brackets: 95 % intervals. Coloured: the interval is above chance, which is "
         "the most frequent class. A probe is a ridge regression, judged on scenes that it was not fitted on (5 folds), its penalty "
         "chosen within the others. Each noun has a probe of its own; the relation follows from those of both nouns. Of each variant the "
-        "first run is probed."
+        "first run is probed. Pixels: the positive control, mean colours of patches of the image."
     )
     head = ("What the probe reads", "Scenes", "chance", *(variant_of(model) for model in models))
     return [TableBlock("", head, lines, note=note)]
 
 
-def _accuracy(row: dict[str, float] | None) -> Cell:
+def _accuracy(row: Row | None) -> Cell:
     if row is None:
         return Cell(MISSING)
     above = row["ci_low"] > row["chance"]

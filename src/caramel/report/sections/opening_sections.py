@@ -104,7 +104,7 @@ def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     rule = "Shown: of the first kind, the one that most runs have right; of equal ones the first by its id."
     instance = _read_instances(data).set_index("instance_id", drop=False).loc[[name]]
     scores = {model: _select_scores(runs[model], name) for model in (BASE, run)}
-    return [NoteBlock(f"{text} {rule}"), _sheet(data, instance, ""), _format_scores(scores, instance.iloc[0])]
+    return [NoteBlock(f"{text} {rule}"), _sheet(data, instance, ""), _format_scores(scores)]
 
 
 def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
@@ -129,23 +129,24 @@ def _compute_hits(run: pd.DataFrame) -> pd.Series:
 
 def _select_scores(run: pd.DataFrame, name: str) -> Floats:
     """Return the similarities of both captions (down) and both images (across) of an instance, (2, 2)."""
-    return np.array([[float(run.at[name, column]) for column in columns] for columns in SCORES])
+    row = run.loc[[name]]
+    return np.array([[float(row[column].iloc[0]) for column in columns] for columns in SCORES])
 
 
-def _format_scores(scores: Mapping[str, Floats], instance: pd.Series) -> TableBlock:
+def _format_scores(scores: Mapping[str, Floats]) -> TableBlock:
     """Return each model's similarities of an instance; bold is what is greater than the others of its row and column."""
     lines = []
-    for place, caption in enumerate((instance["caption"], instance["negative_caption"])):
-        cells = [Cell(str(caption))]
+    for place, caption in enumerate(("left caption", "right caption")):
+        cells = [Cell(caption)]
         for of in scores.values():
             leads = [of[place, i] > max(of[place, 1 - i], of[1 - place, i]) for i in (0, 1)]
             cells += [
                 Cell(f"{of[place, i]:.3f}".replace("-", "−"), mark="best" if leads[i] else "") for i in (0, 1)
             ]
         lines.append(cells)
-    head = ("Caption", *(f"{model}: {side} image" for model in scores for side in ("left", "right")))
+    head = ("", *(f"{model}: {side} image" for model in scores for side in ("left", "right")))
     note = (
-        "Cosine similarity of each caption with each image. Bold: greater than the other image's for this caption and than the other "
-        "caption's for this image. Group is right where the number above left and the one below right are both bold."
+        "Cosine similarity of each caption with each image. Bold: greater than with the other image, and greater than that of the other "
+        "caption. Group is right where each caption is bold at its own image."
     )
     return TableBlock("", head, lines, note=note)
