@@ -4,7 +4,7 @@ Both pages hold blocks between `<!-- figures: NAME -->` and `<!-- end -->`; noth
 of a run stands outside of them. What the blocks hold is kept in docs/figures.json, with the commit, the machine, and DVC's
 hashes of the outputs that they were read from; `tests/test_figures.py` compares it with the pages and with dvc.lock.
 
-    python docs/figures.py                              # of the run in data/
+    python docs/figures.py                              # of the run in data/; its timings into docs/timings.json
     python docs/figures.py --audit "SugarCrepe=FOLDER"  # also what text alone tells of other sets, a minute or more for each
     python docs/figures.py --pages                      # only the pages, from docs/figures.json
 """
@@ -36,13 +36,16 @@ from caramel.report.sections import (
     retained_sections,
 )
 from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
-from caramel.running.timings import last_run
+from caramel.running.own_code import stages
+from caramel.running.progress import SHIPPED
+from caramel.running.timings import last_run, last_seconds
 from caramel.running.tracking import git_commit
 from caramel.statistics import format_p
 from caramel.study.plans import Registration, check_registration
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")
+TIMINGS = ROOT / SHIPPED
 KEPT = ROOT / "docs" / "figures.json"
 READ = (
     "data/assemble",
@@ -221,6 +224,14 @@ def write_pages(blocks: Mapping[str, str]) -> None:
         path.write_text(fill(path.read_text(encoding="utf-8"), blocks), encoding="utf-8")
 
 
+def write_timings(config: Config) -> None:
+    """Write how long each stage took in its last run here, which a clone that has run none yet tells from."""
+    seconds = last_seconds(config.profile)
+    content = {"profile": config.profile, "made": made(config), "seconds": seconds}
+    if set(seconds) >= set(stages(ROOT)):
+        TIMINGS.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Read the tables, and write docs/figures.json and the pages."""
     parser = argparse.ArgumentParser(
@@ -243,6 +254,7 @@ def main() -> None:
             "blocks": blocks_of_run(config) | {"text": audits_table(audits)},
         }
         KEPT.write_text(json.dumps(old, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        write_timings(config)
     write_pages(old["blocks"])
 
 

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from caramel import tables
 from caramel.config import Config
+from caramel.evaluation.bounds import compute_bounds
 from caramel.evaluation.detectors import detect
-from caramel.evaluation.grid import evaluate_models
+from caramel.evaluation.grid import FORMS, checkpoints, evaluate_models
 from caramel.evaluation.logged import log_detectors, log_retained
+from caramel.evaluation.position_probe import probe_positions
 from caramel.evaluation.results.summary import overall
 from caramel.running.stages import run
 from caramel.storage.files import write_csv, write_json
 
 OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
+ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")
 
 
 def evaluate(config: Config) -> None:
-    """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, and detectors."""
+    """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, detectors and probes."""
+    tuned = [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds]
     found = evaluate_models(
-        [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds],
+        tuned,
         **config.evaluate.model_dump(),
         executor=config.run.executor,
         device=config.run.device,
@@ -42,11 +48,30 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "separability.csv", found.separability)
     write_csv(OUT / "compounds.csv", found.compounds)
     write_csv(OUT / "retained.csv", found.retained)
+    folders, _ = checkpoints(tuned)
+    ours = found.similarities[found.similarities["model"].isin([*folders])]
+    bounds = [
+        compute_bounds(ours, ASSEMBLED, form, further_objects=config.scenes.further_objects)
+        for form in FORMS
+        if form in {*ours["benchmark"]}
+    ]
+    write_csv(OUT / "bounds.csv", pd.concat(bounds, ignore_index=True))
+    probed = probe_positions(
+        folders,
+        SCENES,
+        split=config.evaluate.split,
+        device=config.run.device,
+        gpus=config.run.gpus.evaluate,
+        batch=config.evaluate.batch,
+        executor=config.run.executor,
+        folder=WORK,
+    )
+    write_csv(OUT / "probes.csv", probed)
     log_retained(found.metrics, found.retained)
     detected = detect(
         "data/base",
-        Path("data/assemble"),
-        Path("data/scenes"),
+        ASSEMBLED,
+        SCENES,
         split=config.evaluate.split,
         device=config.run.device,
         gpus=config.run.gpus.evaluate,
@@ -73,6 +98,8 @@ if __name__ == "__main__":
             "data/evaluate/separability.csv": None,
             "data/evaluate/compounds.csv": None,
             "data/evaluate/retained.csv": None,
+            "data/evaluate/bounds.csv": None,
+            "data/evaluate/probes.csv": None,
             "data/evaluate/detectors.parquet": tables.METRICS,
         },
     )

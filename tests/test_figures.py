@@ -48,6 +48,21 @@ def test_the_pages_hold_the_figures_that_the_command_wrote(page: str, kept: dict
     assert tool.fill(text, kept["blocks"]) == text
 
 
+def test_timings_are_shipped_where_every_stage_has_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, config = read_profile("default", {}, ROOT)
+    times = dict.fromkeys(tool.stages(ROOT), 1.5)
+    monkeypatch.setattr(tool, "TIMINGS", tmp_path / "timings.json")
+    monkeypatch.setattr(tool, "last_seconds", lambda profile: {**times, "report": 2.0})
+    tool.write_timings(config)
+    written = json.loads((tmp_path / "timings.json").read_text(encoding="utf-8"))
+    assert (written["profile"], written["seconds"]) == ("default", {**times, "report": 2.0})
+    monkeypatch.setattr(tool, "last_seconds", lambda profile: {"report": 3.0})
+    tool.write_timings(config)
+    assert json.loads((tmp_path / "timings.json").read_text(encoding="utf-8")) == written
+
+
 def test_figures_of_changed_files_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     _, config = read_profile("default", {}, ROOT)
     for commit, said in (

@@ -14,9 +14,11 @@ from caramel.audit.image_attackers.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
 from caramel.captions.failures import FAILURE_COLUMNS
 from caramel.captions.noise import CHECK_COLUMNS, NOISE_COLUMNS
+from caramel.evaluation.bounds import compute_bounds
 from caramel.evaluation.detected_forms import PLANTED
 from caramel.evaluation.detectors import CLASSES
 from caramel.evaluation.grid import HEADLINE
+from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import MOVED, RETAINED_COLUMNS
 from caramel.evaluation.results.separability import count_separable
@@ -69,7 +71,7 @@ def plant(data: Path, text: str) -> None:
         file.write_text(json.dumps(suites))
     for file in data.glob("evaluate/*.csv"):
         rows = pd.read_csv(file)
-        names = [name for name in ("variant", "a", "b") if name in rows]
+        names = [name for name in ("variant", "model", "a", "b") if name in rows]
         rows[names] = rows[names].map(lambda name: name if name == "base" else text + name)
         rows.to_csv(file, index=False)
 
@@ -342,6 +344,20 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     compare_variants(similarities, BENCHMARK, bootstrap=200, seed=0).to_csv(
         out / "differences.csv", index=False
     )
+    compute_bounds(similarities, data / "assemble", "instances", further_objects=False).to_csv(
+        out / "bounds.csv", index=False
+    )
+    tables.write(tables.SIMILARITIES, similarities, out / "similarities.parquet")
+    probes = [
+        (model, target, 120, 0.27, 0.3 + 0.5 * share, 0.22 + 0.5 * share, 0.38 + 0.5 * share)
+        for model, share in (
+            (PIXELS, 1.0),
+            ("base", 0.0),
+            *((f"{v}-11", lift) for v, lift in MODELS.items() if lift),
+        )
+        for target in (CELLS, NOUN, RELATION, WORD)
+    ]
+    pd.DataFrame(probes, columns=list(PROBE_COLUMNS)).to_csv(out / "probes.csv", index=False)
     count_separable(similarities, "instances", HEADLINE).to_csv(out / "separability.csv", index=False)
     standardise_compounds(similarities, "instances", HEADLINE, bootstrap=200, seed=0).to_csv(
         out / "compounds.csv", index=False

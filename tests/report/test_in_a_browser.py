@@ -34,11 +34,22 @@ PLANTED = (
 
 ENDLESS = f"\0\x1b[2J\x7f\u202e\u2066\uffff</script><script>{RUN}</script>{{{{ 7 * 7 }}}}" + "W" * 20_000
 MEASURE = """<script>addEventListener("load", () => {
-    const whole = document.documentElement, inside = ".scroll, .wide";  // which scroll by themselves
+    const whole = document.documentElement, inside = ".scroll, .wide, nav";  // which scroll by themselves
     const over = [...document.querySelectorAll("body *")].filter(
         (each) => each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(inside));
     whole.dataset.wide = whole.scrollWidth > innerWidth ? over.length + 1 : over.length;
 })</script></body>"""
+
+# A window of Chromium is 500 pixels wide at least; a frame in it is as narrow as a phone. Tables that are folded are opened.
+FRAME = """<!doctype html><body><iframe src="{page}" width="{width}" height="900"></iframe><script>
+document.querySelector("iframe").onload = (event) => {{
+    const inside = event.target.contentDocument, root = inside.documentElement;
+    inside.querySelectorAll("details").forEach((each) => {{ each.open = true; }});
+    const scrolling = [...inside.querySelectorAll(".scroll")].filter((each) => each.scrollWidth > each.clientWidth);
+    Object.assign(document.documentElement.dataset, {{
+        over: root.scrollWidth - event.target.contentWindow.innerWidth, width: root.clientWidth,
+        tables: inside.querySelectorAll("table").length, scrolling: scrolling.length }});
+}};</script></body>"""
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
 
@@ -168,6 +179,23 @@ def test_endless_words_and_control_characters_neither_widen_nor_swell_the_report
         dom = shown(measured, tmp_path, width)
         assert not has_run(dom)
         assert re.search('<html[^>]* data-wide="0"', dom), width
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_report_fits_a_screen_without_scrolling_a_table_and_a_phone_by_scrolling_only_tables(
+    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+    page = planted_report("", tmp_path)
+    frame = page.with_name("frame.html")
+    frame.write_text(FRAME.format(page=page.name, width=width), encoding="utf-8")
+    dom = shown(frame, tmp_path, 1400)
+    measured = {name: int(number) for name, number in re.findall(r'data-(\w+)="(-?\d+)"', dom)}
+    assert width - 20 <= measured["width"] <= width, "but for a scroll bar"
+    assert measured["over"] <= 0
+    assert measured["tables"] > 20
+    assert (measured["scrolling"] == 0) is (width == 1280)
 
 
 @needs_chromium

@@ -110,7 +110,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 26
+    assert len(page.sections) == 30
     for name, text in page.sections.items():
         assert "Nothing to show" not in text, name
         assert len(text.split()) > 3, name
@@ -176,10 +176,69 @@ def test_only_what_beats_every_other_model_by_test_is_bold(data: Path) -> None:
     assert marked(build(data).html, "models", "best") == [], "the best by rank alone is not"
 
 
-def test_the_claim_stands_first_in_words_and_in_the_summary(
+def test_the_page_opens_with_the_benchmark_an_example_and_the_claim(written: Path, page: Page) -> None:
+    assert [*page.sections][:4] == ["benchmark", "example", "claim", "bounds"]
+    rows = tables.read(tables.INSTANCES, written / "assemble/instances.parquet")
+    test = rows[rows["split"] == "test"].sort_values("instance_id")
+    for _, of in test.groupby("subtype"):
+        assert of["caption"].iloc[0] in page.sections["benchmark"]
+        assert of["negative_caption"].iloc[0] in page.sections["benchmark"]
+
+
+def change_scores(data: Path, scores: Callable[[str, str], bool]) -> None:
+    """Let a model have an instance right by Group where ``scores`` of both names says so, and wrong elsewhere."""
+    path = data / "evaluate/similarities.parquet"
+    rows = tables.read(tables.SIMILARITIES, path)
+    right = [scores(m, i) for m, i in zip(rows["model"], rows["instance_id"], strict=True)]
+    for column in ("s_c0_i0", "s_c1_i1", "s_c1_i0", "s_c0_i1"):
+        rows[column] = np.where(right, 0.9, 0.1) if column in ("s_c0_i0", "s_c1_i1") else 0.5
+    tables.write(tables.SIMILARITIES, rows, path)
+
+
+def test_the_example_is_the_first_that_most_runs_have_right_and_the_base_wrong(data: Path) -> None:
+    rows = tables.read(tables.INSTANCES, data / "assemble/instances.parquet").set_index("instance_id")
+    first, second, third = sorted(rows.index[rows["split"] == "test"])[:3]
+    change_scores(
+        data,
+        lambda model, name: (
+            (name == first and model == "trohn_img-11")  # one of two runs: not most
+            or (name in (second, third) and model.startswith("trohn_img"))
+        ),
+    )
+    said = Page(build(data).html).sections["example"]
+    assert "are right on 2 of" in said
+    assert "the other way round on 0." in said
+    assert rows.at[second, "caption"] in said
+    assert re.search(r"0.100\s*0.500\s*0.900\s*0.500", said)
+
+
+def test_where_no_instance_was_gained_the_page_says_so(data: Path) -> None:
+    change_scores(data, lambda model, name: model == "base")
+    said = Page(build(data).html).sections["example"]
+    assert "no example to show" in said
+    assert "Cosine" not in said
+
+
+def test_each_subtype_has_floor_base_and_ceiling_and_how_many_instances_tell_models_apart(
+    data: Path,
+) -> None:
+    rows = pd.read_csv(data / "evaluate/bounds.csv")
+    rows[["words", "exact", "base"]] = [1 / 6, 0.98, 0.45]
+    rows.to_csv(data / "evaluate/bounds.csv", index=False)
+    said = Page(build(data).html).sections["bounds"]
+    assert re.search(r"swap_obj\s*\d+\s*16.7\s*45.0\s*98.0", said)
+
+
+def test_a_probe_that_is_above_chance_is_marked(data: Path) -> None:
+    assert len(marked(build(data).html, "probes", "up")) == 8  # of the control and of one variant
+    rows = pd.read_csv(data / "evaluate/probes.csv").head(0)
+    rows.to_csv(data / "evaluate/probes.csv", index=False)
+    assert "nothing to probe" in Page(build(data).html).sections["probes"]
+
+
+def test_the_claim_stands_in_words_and_first_in_the_summary(
     written: Path, report: Report, page: Page, tmp_path: Path
 ) -> None:
-    assert next(iter(page.sections)) == "claim"
     rows = pd.read_csv(written / "evaluate/differences.csv").set_index(["a", "b", "subset", "metric"])
     row = rows.loc[("trohn_img", "base", "without_add", "group")]
     said = page.sections["claim"]
@@ -451,7 +510,8 @@ def test_a_benchmark_without_an_instance_has_no_attackers(data: Path) -> None:
 
 
 def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> None:
-    skip({str(data / "evaluate" / f"{n}.csv"): None for n in ("variants", "differences")}, REASON)
+    names = ("variants", "differences", "bounds", "probes")
+    skip({str(data / "evaluate" / f"{n}.csv"): None for n in names}, REASON)
     curves = [data / "finetune/curves.csv", data / "finetune/searched.csv", data / "base/curves.csv"]
     skip({str(path): None for path in curves}, REASON)
     for name in (
@@ -477,6 +537,10 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
     assert "no language model wrote captions" in sections["language-model"]
     assert "no language model wrote captions" in sections["failures"]
     for name in (
+        "benchmark",
+        "example",
+        "bounds",
+        "probes",
         "models",
         "differences",
         "subtypes",
@@ -562,7 +626,7 @@ def test_broken_input_is_a_clear_error(
 
 
 def test_a_picture_that_cannot_be_decoded_is_named(data: Path) -> None:
-    index = data / "scenes/images.parquet"
+    index = data / "assemble/images.parquet"
     known = tables.read(tables.IMAGES, index, ["image_id", "width", "height", "source", "split"])
     stored(index, known.assign(data=b"no picture").to_dict("records"))
     with pytest.raises(DataError, match=r"Image 'scene-\d+' does not decode"):

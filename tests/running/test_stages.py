@@ -70,6 +70,12 @@ def test_what_a_writer_that_is_killed_leaves_has_a_name_that_the_stage_removes(t
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_stage_first_says_where_in_the_graph_it_stands(workspace, capsys) -> None:
+    (workspace / "dvc.yaml").write_text("stages:\n  demo: {}\n  last: {}\n")
+    stages.run(demo)
+    assert capsys.readouterr().out.startswith("Stage 1 of 2: demo\n")
+
+
 @pytest.mark.parametrize("what", ["link", "fifo"])
 def test_a_stage_notes_its_time_in_a_plain_file_alone(what, workspace, capsys) -> None:
     (workspace / "mine").write_text("mine")

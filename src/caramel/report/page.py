@@ -3,35 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from caramel import tables
 from caramel.report import changes
-from caramel.report.blocks import Block, FigureBlock, NoteBlock, Section, interval, signed
+from caramel.report.blocks import FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
+from caramel.report.reading_order import Make, list_sections
 from caramel.report.rendering import render, shorten, shorten_names
-from caramel.report.sections import (
-    attacker_sections,
-    claim_sections,
-    data_sections,
-    detector_sections,
-    image_sections,
-    model_sections,
-    noise_section,
-    retained_sections,
-    search_sections,
-)
-from caramel.report.sections.statistics_section import statistics_blocks, text_statistics
+from caramel.report.sections import claim_sections
+from caramel.report.sections.statistics_section import text_statistics
 from caramel.storage.files import format_csv, write_atomically, write_text
 from caramel.study.plans import Registration
-
-Make = Callable[[], Sequence[Block]]
 
 
 @dataclass(frozen=True)
@@ -75,12 +62,9 @@ def build_report(
     """
     numbers = changes.key_numbers(data)
     changed = changes.changes_blocks(changes.read_last(last), numbers, profile)
-    lead = "The comparison of report.contrast; all others are explorations."
-    claim_blocks = partial(claim_sections.claim_section, data, contrast, registration)
-    sections = [_section("claim", "The claim", lead, claim_blocks)]
-    sections += [Section("changes", "What changed", "Key figures against the last report.", changed)]
     statistics = text_statistics(data)
-    sections += [_section(*part) for part in _parts(data, examples, exempt, contrast, statistics)]
+    parts = list_sections(data, examples, exempt, contrast, registration, statistics, changed)
+    sections = [_section(*part) for part in parts]
     try:
         claim = claim_sections.claim_of(data, contrast)
     except Skipped:
@@ -100,118 +84,6 @@ def build_report(
         claim=claim and {**claim, "confirmatory": registration.confirmatory},
         statistics=format_csv(statistics.map(shorten)),
     )
-
-
-def _parts(
-    data: Path, examples: int, exempt: Sequence[str], contrast: Mapping[str, str], statistics: pd.DataFrame
-) -> list[tuple[str, str, str, Make]]:
-    """Return (id, title, lead, function that makes the blocks) of every section, in reading order."""
-    d, i, m = data_sections, image_sections, model_sections
-    return [
-        ("models", "Models", "The base and its fine-tuned variants.", partial(m.models_section, data)),
-        (
-            "differences",
-            "Differences",
-            "Which training data makes a difference, on the same instances.",
-            partial(claim_sections.differences_section, data, contrast),
-        ),
-        (
-            "retained",
-            "Gain and loss",
-            "What fine-tuning lost of the base, beside what it gained.",
-            partial(retained_sections.retained_section, data),
-        ),
-        ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
-        ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
-        (
-            "statistics",
-            "Statistics",
-            "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype.",
-            partial(statistics_blocks, statistics),
-        ),
-        ("rejects", "Rejects", "What was dropped, and why.", partial(d.rejects_section, data)),
-        (
-            "language-model",
-            "Language model",
-            "How often the model that wrote the captions erred, and which check noticed.",
-            partial(noise_section.noise_section, data),
-        ),
-        (
-            "failures",
-            "Failures",
-            "Why texts of the language model failed, drafts and texts that never passed.",
-            partial(noise_section.failure_section, data),
-        ),
-        (
-            "blind",
-            "Text bias",
-            "Can the hard negatives be told apart without looking at the image?",
-            partial(d.blind_section, data, exempt),
-        ),
-        (
-            "gate-captions",
-            "Gate on captions",
-            "Rules that every caption keeps before anything is trained on it.",
-            partial(d.gates_section, data, "validate_captions"),
-        ),
-        (
-            "scenes",
-            "Pairs",
-            "Images and captions of the source, test split.",
-            partial(i.scenes_sheet, data, examples),
-        ),
-        ("settings", "Generator settings", "Tried before drawing.", partial(i.settings_section, data)),
-        (
-            "yield",
-            "Yield and judges",
-            "From candidates to negatives.",
-            partial(i.yield_section, data),
-        ),
-        (
-            "candidates",
-            "Candidates",
-            "Pictures drawn for negative captions.",
-            partial(i.candidates_sheet, data, examples),
-        ),
-        (
-            "instances",
-            "Instances",
-            "The benchmark as a model sees it, test split.",
-            partial(i.instances_sheet, data, examples),
-        ),
-        (
-            "picture-bias",
-            "Picture bias",
-            "Can the negative be told by the two pictures of an instance, without a caption?",
-            partial(attacker_sections.pictures_section, data),
-        ),
-        (
-            "detectors",
-            "Detectors",
-            "How much of a score could be had by telling what is synthetic?",
-            partial(detector_sections.detectors_section, data),
-        ),
-        (
-            "gate-benchmark",
-            "Gate on the benchmark",
-            "Rules that the benchmark keeps before any model is scored on it.",
-            partial(d.gates_section, data, "validate_benchmark"),
-        ),
-        *(
-            (f"curves-{name}", title, "", partial(m.curves_section, data / stage / "curves.csv", name))
-            for name, stage, title in (
-                ("writer", "writer", "Training of the language model"),
-                ("generator", "generator", "Training of the generator"),
-                ("base", "base", "Training of the base model"),
-            )
-        ),
-        (
-            "curves-finetune",
-            "Fine-tuning",
-            "",
-            partial(search_sections.finetune_section, data),
-        ),
-    ]
 
 
 def _section(name: str, title: str, lead: str, make: Make) -> Section:

@@ -26,6 +26,7 @@ from caramel.names import check_names
 from caramel.running import own_code
 from caramel.running.on_ray.cluster import named_cluster, one_session, require_cluster
 from caramel.running.on_ray.temporary import temporary_root
+from caramel.running.progress import format_start
 from caramel.running.quiet import be_quiet, collect_seldom
 from caramel.running.timings import Timing
 from caramel.running.tracking_server import NAME, require_server
@@ -87,6 +88,8 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
             require_cluster()  # also where this stage has no use for it: a later one would say so after hours
     except CaramelError as error:
         _stop(error)
+    if line := format_start(name, config.profile):
+        print(line, flush=True)
     try:
         lock = LOCKS / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from typing import Annotated
 
@@ -24,17 +25,26 @@ class Timing(BaseModel):
     began: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
+def read_timings() -> list[Timing]:
+    """Return the runs that ``work/timings.jsonl`` tells of, the oldest first."""
+    rows = []
+    for line in read_plain(TIMINGS).decode(errors="replace").splitlines() if TIMINGS.exists() else []:
+        with suppress(ValidationError):  # cut off when the machine went down; `caramel timings` says so
+            rows.append(Timing.model_validate_json(line))
+    return rows
+
+
+def last_seconds(profile: str) -> dict[str, float]:
+    """Return the wall time of the last run here of each stage for a profile, in seconds."""
+    return {row.stage: row.seconds for row in read_timings() if row.profile == profile}
+
+
 def last_run(stage: str, profile: str) -> date | None:
     """Return the day (UTC) on which a stage last began here for a profile; None where nothing says so.
 
     Outputs that DVC fetched or took from its cache leave no line.
     """
-    lines = read_plain(TIMINGS).decode(errors="replace").splitlines() if TIMINGS.exists() else []
-    for line in reversed(lines):
-        try:
-            row = Timing.model_validate_json(line)
-        except ValidationError:  # cut off when the machine went down; `caramel timings` says so
-            continue
+    for row in reversed(read_timings()):
         if (row.stage, row.profile) == (stage, profile):
             return None if row.began is None else datetime.fromtimestamp(row.began, UTC).date()
     return None

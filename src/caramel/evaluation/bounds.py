@@ -1,0 +1,144 @@
+"""What Group can be on the assembled instances: of a reader of words without order, of an exact reader, and where models differ.
+
+Both readers read the pictures of the embedded world without an error, so that what they miss is not to be seen in them. The
+exact reader knows whether a caption is true. The reader of words knows of each word by itself whether the picture shows it: a noun, a
+colour, a size or a position of some object, a relation of some two objects; and how often each is said. It knows neither which
+colour belongs to which noun nor which object stands left of which. Ties are broken at random: where both readers find the
+two captions equally true of both pictures, Group is 1 in 6.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.arrays import Bools, Floats
+from caramel.benchmarks.metrics import outcomes
+from caramel.evaluation.results.bound_columns import BOUND_COLUMNS
+from caramel.evaluation.results.summary import BASE, aligned, subset_masks
+from caramel.sources.world.drawing import CANVAS
+from caramel.sources.world.language import read
+from caramel.sources.world.reading import read_pictures
+from caramel.sources.world.scenes import Meaning, Thing, holds, list_positions
+from caramel.storage.image_store import Pictures
+from caramel.storage.pictures import pixels
+
+Reader = Callable[[Meaning, tuple[Thing, ...]], bool]
+
+
+def compute_bounds(
+    similarities: pd.DataFrame, assembled: Path, benchmark: str, *, further_objects: bool
+) -> pd.DataFrame:
+    """Return Group of base and readers by subset of one form, and on how many instances models differ: ``BOUND_COLUMNS``.
+
+    ``base``, ``words`` and ``exact`` are shares in [0, 1], the readers' NaN where the captions are not of the world.
+    ``base_differs`` counts instances on which some fine-tuned run and the base differ, ``runs_differ`` those on which two
+    fine-tuned runs do. ``n`` counts the instances that all models scored.
+
+    Args:
+        similarities: table ``similarities`` of the base and the fine-tuned runs.
+        assembled: folder of the form's table and of ``images``.
+        benchmark: name of the form, and of its table.
+        further_objects: whether a picture may show more than its caption says.
+    """
+    rows = similarities[similarities["benchmark"] == benchmark]
+    first = rows[rows["model"] == BASE].reset_index(drop=True)
+    runs = [
+        run.reset_index(drop=True) for name, run in rows.groupby("model", sort=False) if str(name) != BASE
+    ]
+    base = _hits(first)
+    others = np.stack([_hits(aligned(run, first)) for run in runs]) if runs else base[None]
+    scored = ~np.isnan(np.vstack([base, others])).any(axis=0)
+    instances = tables.read(tables.INSTANCES, assembled / f"{benchmark}.parquet")
+    chosen = instances.set_index("instance_id").loc[first["instance_id"].to_numpy()[scored]]
+    words, exact = (np.full(len(first), np.nan) for _ in range(2))
+    words[scored], exact[scored] = read_group(
+        chosen, assembled / "images.parquet", further_objects=further_objects
+    )
+    differ = (others != base).any(axis=0), (others != others[0]).any(axis=0)
+    found = []
+    for subset, mask in subset_masks(first).items():
+        which = mask & scored
+        shares = [float(of[which].mean()) if which.any() else np.nan for of in (base, words, exact)]
+        found.append(
+            (benchmark, subset, int(which.sum()), *shares, *(int((of & which).sum()) for of in differ))
+        )
+    return pd.DataFrame(found, columns=list(BOUND_COLUMNS))
+
+
+def _hits(run: pd.DataFrame) -> Floats:
+    hits: Floats = outcomes(run, ["group"]).hits["group"].to_numpy(float)
+    return hits
+
+
+def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) -> tuple[Floats, Floats]:
+    """Return the chance of Group of each instance, (n,), of the reader of words and of the exact reader.
+
+    NaN where a caption of the instances is no sentence of the world.
+
+    Args:
+        instances: captions and images, two of each.
+        images: path of table ``images``.
+        further_objects: as in ``compute_bounds``.
+    """
+    captions = instances[["caption", "negative_caption"]].to_numpy()
+    said = [[read(str(text)) for text in pair] for pair in captions]
+    if not all(reading for pair in said for reading in pair):
+        return np.full(len(instances), np.nan), np.full(len(instances), np.nan)
+    names = instances[["image_id", "negative_image_id"]].to_numpy()
+    shown = _read_images(list(dict.fromkeys(names.ravel().tolist())), images)
+    found = []
+    for reader in (has_words, _is_true):
+        scores = np.zeros((len(instances), 2, 2))
+        for row, (pair, pictures) in enumerate(zip(said, names, strict=True)):
+            for (c, reading), (i, name) in itertools.product(enumerate(pair), enumerate(pictures)):
+                things = shown[name]
+                if reading is None or things is None:
+                    continue
+                exactly = reading.alone or not further_objects
+                fits = not exactly or len(things) == len(reading.whole.mentions)
+                scores[row, c, i] = fits and reader(reading.whole, things)
+        found.append(compute_expected_group(scores))
+    return found[0], found[1]
+
+
+def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[Thing, ...] | None]:
+    """Return the objects of each image; None where a cell cannot be read."""
+    known = Pictures(images, tables.read(tables.IMAGES, images))
+    readings = read_pictures(np.stack([pixels(known[name], name, CANVAS) for name in names]))
+    return {
+        name: None if of.unreadable else of.scene.things for name, of in zip(names, readings, strict=True)
+    }
+
+
+def _is_true(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
+    return holds(meaning, things, exactly=False)
+
+
+def has_words(meaning: Meaning, things: tuple[Thing, ...]) -> bool:
+    """Return whether each word of a caption, by itself and as often as it is said, is true of something that is shown."""
+    mentions, pairs = meaning.mentions, list(itertools.combinations(things, 2))
+    beside, above = (
+        any(getattr(a, axis) != getattr(b, axis) for a, b in pairs) for axis in ("column", "row")
+    )
+    related = all(beside if r.kind in ("left", "right") else above for r in meaning.relations)
+    words = Counter(w for m in mentions for w in (m.noun, m.colour, m.size, m.position) if w is not None)
+    seen = Counter(w for t in things for w in (t.noun, t.colour, t.size, *list_positions(t)))
+    return related and words <= seen
+
+
+def compute_expected_group(scores: Floats) -> Floats:
+    """Return the chance of Group, (n,), where ties among scores (n, captions, images) in {0, 1} are broken at random."""
+    flat = scores.reshape(len(scores), 4)
+    hits: list[Bools] = []
+    for order in itertools.permutations(range(4)):
+        c0_i0, c0_i1, c1_i0, c1_i1 = (flat + np.array(order) / 8).T
+        hits.append(np.minimum(c0_i0, c1_i1) > np.maximum(c0_i1, c1_i0))
+    expected: Floats = np.mean(hits, axis=0)
+    return expected

@@ -1,0 +1,235 @@
+"""Linear probes of position: what a linear reading of a model's vectors says of where objects are.
+
+On images of two objects: which two cells are filled; of each noun, in which cell it is; and from the readings of both nouns, how
+they stand to each other. Each noun has a probe of its own: which of two nouns is on the left is no linear function of an image
+vector, but the cell of a noun is one. On texts: which word of relation a caption says.
+
+A probe is a ridge regression on the classes (one-hot), as wide as it does best on its own training scenes by leave-one-out. It is
+judged on scenes that it was not fitted on (``FOLDS`` folds of scenes). Chance is the most frequent class. Positive control: the
+same probes on the mean colours of patches of the images, which hold all positions; what they miss says nothing of a model.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.arrays import Floats, Ints
+from caramel.benchmarks.image_files import content_keys, encoded
+from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
+from caramel.evaluation.results.summary import variant_of
+from caramel.evaluation.scores.encoding import Run, encode
+from caramel.evaluation.scores.item_scores import Dual
+from caramel.kinds.benchmark import ImageFile, Index
+from caramel.kinds.model import DualEncoder
+from caramel.models.devices import gpus_of, resolve_device
+from caramel.models.families.specs import open_model
+from caramel.running.on_ray.parallel import Executor
+from caramel.sources.world.drawing import CANVAS
+from caramel.sources.world.language import read
+from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
+from caramel.statistics import wilson
+from caramel.storage.pictures import pixels
+
+FOLDS = 5
+PATCH = 8  # pixels
+LEAST = 10  # scenes of a noun, from which on it is probed
+PENALTIES = tuple(10.0**power for power in range(-1, 5))
+PLACES = GRID * GRID
+# Ordered pairs of cells of one row or one column, and how the first stands to the second: a place in RELATIONS.
+ALIGNED = {
+    (a, b): RELATIONS.index(("left" if a < b else "right") if a // GRID == b // GRID else ("above" if a < b else "below"))
+    for a, b in itertools.permutations(range(PLACES), 2)
+    if a // GRID == b // GRID or a % GRID == b % GRID
+}  # fmt: skip
+
+
+class Reading(NamedTuple):
+    """What a probe reads on scenes that it was not fitted on, and what is so: places of classes, (n,) each."""
+
+    predicted: Ints
+    true: Ints
+
+
+def probe_positions(
+    folders: Mapping[str, str],
+    data: Path,
+    *,
+    split: str,
+    device: str,
+    gpus: float,
+    batch: int,
+    executor: Executor,
+    folder: Path,
+) -> pd.DataFrame:
+    """Return the accuracy of the probes on the first run of each variant: ``PROBE_COLUMNS``; no rows where no scene is known.
+
+    ``n`` counts scenes (of ``relation word`` captions); the interval is Wilson's of so many.
+
+    Args:
+        folders: checkpoint folder by name of the model.
+        data: folder of tables ``pairs`` and ``images``.
+        split: of the pairs.
+        device: auto, cpu or cuda.
+        gpus: of one worker, where the device is a GPU.
+        batch: items per forward pass.
+        executor: ray or inline.
+        folder: of the embedding store; vectors that it holds are not encoded again.
+    """
+    scenes = read_scenes(data, split)
+    if len(scenes) < LEAST:
+        return pd.DataFrame(columns=list(PROBE_COLUMNS))
+    images = [ImageFile(str(data / "images.parquet"), name=name) for name in scenes["image_id"]]
+    keys, texts = content_keys(images), list(dict.fromkeys(scenes["caption"]))
+    at_text = [texts.index(caption) for caption in scenes["caption"]]
+    device, store = resolve_device(device), str(folder / "embeddings")
+    first: dict[str, str] = {}
+    for name in folders:
+        first.setdefault(variant_of(name), name)
+    control = compute_readings(
+        read_patches(encoded(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
+    )
+    rows = _judge_all(PIXELS, control)
+    for name in first.values():
+        spec = f"{name}=open_clip:{folders[name]}"
+        run = Run(spec, device, "fp32", batch, store, executor, gpus_of(gpus, device))
+        model = open_model(spec, device, "fp32")
+        assert isinstance(model, DualEncoder)
+        vectors = encode(images, keys, texts, _no_pairs, run, model)
+        assert isinstance(vectors, Dual)
+        readings = compute_readings(
+            np.asarray(vectors.images[vectors.place], float),
+            np.asarray(vectors.texts[at_text], float),
+            scenes,
+        )
+        rows += _judge_all(name, readings)
+    return pd.DataFrame(rows, columns=list(PROBE_COLUMNS))
+
+
+def _no_pairs() -> tuple[Index, Index]:
+    return np.empty(0, np.int64), np.empty(0, np.int64)
+
+
+def read_scenes(data: Path, split: str) -> pd.DataFrame:
+    """Return the scenes of two objects, a row for each image: image_id, caption, nouns and cells (lists of two), word.
+
+    ``nouns`` are in the order of ``NOUNS``; ``word`` is the place in ``RELATIONS`` of the one that the caption says, -1 where it
+    says none.
+    """
+    pairs = tables.read(tables.PAIRS, data / "pairs.parquet")
+    names = {*tables.read(tables.IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
+    known = pairs[(pairs["split"] == split) & (pairs["source"] == "world") & pairs["scene"].notna()]
+    known = known[known["image_id"].isin(names)].drop_duplicates("image_id")
+    rows = []
+    for image_id, caption, scene in zip(known["image_id"], known["caption"], known["scene"], strict=True):
+        things = sorted(Scene.from_json(scene).things, key=lambda thing: NOUNS.index(thing.noun))
+        if len(things) == 2:
+            nouns, cells = [t.noun for t in things], [GRID * t.row + t.column for t in things]
+            rows.append((image_id, caption, nouns, cells, find_relation_word(caption)))
+    return pd.DataFrame(rows, columns=["image_id", "caption", "nouns", "cells", "word"])
+
+
+def find_relation_word(caption: str) -> int:
+    """Return the place in ``RELATIONS`` of the word by which a caption says its only relation; -1 if it says not one."""
+    said = read(caption)
+    words = re.findall(rf"\b({'|'.join(RELATIONS)})\b", caption)
+    if said is None or len(said.whole.relations) != 1 or len(words) != 1:
+        return -1
+    return RELATIONS.index(words[0])
+
+
+def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dict[str, Reading]:
+    """Return what each target's probe reads; a target without enough scenes is left out.
+
+    Args:
+        images: vectors of the images, (n, d).
+        texts: vectors of the captions, (n, d).
+        scenes: as ``read_scenes`` gives them.
+    """
+    cells = np.array(scenes["cells"].tolist(), np.int64)  # (n, 2)
+    folds = np.random.default_rng(0).permutation(len(scenes)) % FOLDS
+    filled = [tuple(sorted(pair)) for pair in cells.tolist()]
+    classes = [*itertools.combinations(range(PLACES), 2)]
+    of_cells = np.array([classes.index(pair) for pair in filled], np.int64)
+    found = {CELLS: Reading(fit_scores(images, of_cells, len(classes), folds).argmax(1), of_cells)}
+    scores, probed = _score_nouns(images, scenes, cells, folds)
+    if probed.any():
+        found[NOUN] = Reading(scores[probed].argmax(1), cells[probed])
+    aligned = np.array([pair in ALIGNED for pair in map(tuple, cells.tolist())]) & probed.all(axis=1)
+    if aligned.any():
+        true = np.array([ALIGNED[a, b] for a, b in cells[aligned].tolist()], np.int64)
+        found[RELATION] = Reading(_read_relations(scores[aligned]), true)
+    words = scenes["word"].to_numpy(np.int64)
+    said = words >= 0
+    if said.sum() >= LEAST:
+        word_scores = fit_scores(texts[said], words[said], len(RELATIONS), folds[said])
+        found[WORD] = Reading(word_scores.argmax(1), words[said])
+    return found
+
+
+def _score_nouns(images: Floats, scenes: pd.DataFrame, cells: Ints, folds: Ints) -> tuple[Floats, np.ndarray]:
+    """Return the scores of the cells for both nouns of each scene, (n, 2, cells), and which nouns were probed, (n, 2)."""
+    nouns = np.array(scenes["nouns"].tolist())
+    scores, probed = np.zeros((len(scenes), 2, PLACES)), np.zeros((len(scenes), 2), bool)
+    for noun in NOUNS:
+        row, which = np.nonzero(nouns == noun)
+        if len(row) >= LEAST:
+            scores[row, which] = fit_scores(images[row], cells[row, which], PLACES, folds[row])
+            probed[row, which] = True
+    return scores, probed
+
+
+def _read_relations(scores: Floats) -> Ints:
+    """Return the relation of the pair of cells, of one row or column, that both nouns' scores (n, 2, cells) speak for most."""
+    pairs = list(ALIGNED)
+    sums = np.stack([scores[:, 0, a] + scores[:, 1, b] for a, b in pairs], axis=1)
+    relations: Ints = np.array(list(ALIGNED.values()), np.int64)[sums.argmax(1)]
+    return relations
+
+
+def fit_scores(vectors: Floats, labels: Ints, count: int, folds: Ints) -> Floats:
+    """Return the score of each class for every row, (n, count), by a probe that was fitted on the other folds' rows."""
+    from sklearn.linear_model import RidgeCV
+
+    scores, wanted = np.zeros((len(labels), count)), np.eye(count)[labels]
+    for fold in range(FOLDS):
+        test = folds == fold
+        if not test.any() or test.all():
+            continue
+        mean, spread = vectors[~test].mean(0), vectors[~test].std(0)
+        scaled = (vectors - mean) / np.where(spread > 0, spread, 1.0)
+        scores[test] = RidgeCV(PENALTIES).fit(scaled[~test], wanted[~test]).predict(scaled[test])
+    return scores
+
+
+def read_patches(files: Sequence[bytes]) -> Floats:
+    """Return how far the mean colour of each patch of encoded images is from the background, (n, patches · 3)."""
+    side = CANVAS // PATCH
+    stack = np.stack([pixels(data, f"number {index}", CANVAS) for index, data in enumerate(files)])
+    colours = stack.astype(float)
+    distances = np.abs(colours - np.median(colours.reshape(len(stack), -1, 3), axis=1)[:, None, None])
+    patches = distances.reshape(len(stack), side, PATCH, side, PATCH, 3).mean((2, 4))
+    means: Floats = patches.reshape(len(stack), -1)
+    return means
+
+
+def _judge_all(model: str, readings: Mapping[str, Reading]) -> list[dict[str, Any]]:
+    return [{"model": model, "target": target, **_judge(target, of)} for target, of in readings.items()]
+
+
+def _judge(target: str, of: Reading) -> dict[str, float]:
+    """Return scenes, chance, accuracy and its interval."""
+    n = len(of.true) // (
+        2 if target == NOUN else 1
+    )  # both nouns of a scene count as one: they are of one image
+    accuracy = float((of.predicted == of.true).mean())
+    low, high = wilson(accuracy, n)
+    chance = float(np.bincount(of.true).max() / len(of.true))
+    return {"n": n, "chance": chance, "accuracy": accuracy, "ci_low": float(low), "ci_high": float(high)}

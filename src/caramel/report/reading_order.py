@@ -1,0 +1,183 @@
+"""The sections of the report in reading order: first what a newcomer wants to see, then what is looked up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import pandas as pd
+
+from caramel.report.blocks import Block
+from caramel.report.sections import (
+    attacker_sections,
+    bounds_sections,
+    claim_sections,
+    data_sections,
+    detector_sections,
+    image_sections,
+    model_sections,
+    noise_section,
+    opening_sections,
+    retained_sections,
+    search_sections,
+)
+from caramel.report.sections.statistics_section import statistics_blocks
+from caramel.study.plans import Registration
+
+Make = Callable[[], Sequence[Block]]
+
+
+def list_sections(
+    data: Path,
+    examples: int,
+    exempt: Sequence[str],
+    contrast: Mapping[str, str],
+    registration: Registration,
+    statistics: pd.DataFrame,
+    changed: Sequence[Block],
+) -> list[tuple[str, str, str, Make]]:
+    """Return (id, title, lead, function that makes the blocks) of every section, in reading order.
+
+    Args:
+        data, examples, exempt, contrast, registration: as in ``page.build_report``.
+        statistics: of the texts.
+        changed: blocks of what changed since the last report.
+    """
+    d, i, m = data_sections, image_sections, model_sections
+    return [
+        (
+            "benchmark",
+            "The benchmark",
+            "An instance of each subtype: two images and two captions. A model has to match them.",
+            partial(opening_sections.benchmark_section, data),
+        ),
+        (
+            "example",
+            "One example",
+            "What fine-tuning gets right and the base does not.",
+            partial(opening_sections.example_section, data, contrast),
+        ),
+        (
+            "claim",
+            "The claim",
+            "The comparison of report.contrast; all others are explorations.",
+            partial(claim_sections.claim_section, data, contrast, registration),
+        ),
+        (
+            "bounds",
+            "Room to differ",
+            "Where the base stands between a floor and a ceiling, by subtype.",
+            partial(bounds_sections.bounds_section, data),
+        ),
+        (
+            "probes",
+            "Positions",
+            "Do the vectors say where objects are?",
+            partial(bounds_sections.probes_section, data),
+        ),
+        ("models", "Models", "The base and its fine-tuned variants.", partial(m.models_section, data)),
+        (
+            "differences",
+            "Differences",
+            "Which training data makes a difference, on the same instances.",
+            partial(claim_sections.differences_section, data, contrast),
+        ),
+        (
+            "retained",
+            "Gain and loss",
+            "What fine-tuning lost of the base, beside what it gained.",
+            partial(retained_sections.retained_section, data),
+        ),
+        ("subtypes", "By subtype", "Where models differ.", partial(m.subtypes_section, data)),
+        ("changes", "What changed", "Key figures against the last report.", lambda: changed),
+        ("counts", "Data", "What each stage handed on.", partial(d.counts_section, data)),
+        (
+            "statistics",
+            "Statistics",
+            "Counts, lengths, parts of speech and topics of the texts, all of which are in statistics.csv by subtype.",
+            partial(statistics_blocks, statistics),
+        ),
+        ("rejects", "Rejects", "What was dropped, and why.", partial(d.rejects_section, data)),
+        (
+            "language-model",
+            "Language model",
+            "How often the model that wrote the captions erred, and which check noticed.",
+            partial(noise_section.noise_section, data),
+        ),
+        (
+            "failures",
+            "Failures",
+            "Why texts of the language model failed, drafts and texts that never passed.",
+            partial(noise_section.failure_section, data),
+        ),
+        (
+            "blind",
+            "Text bias",
+            "Can the hard negatives be told apart without looking at the image?",
+            partial(d.blind_section, data, exempt),
+        ),
+        (
+            "gate-captions",
+            "Gate on captions",
+            "Rules that every caption keeps before anything is trained on it.",
+            partial(d.gates_section, data, "validate_captions"),
+        ),
+        (
+            "scenes",
+            "Pairs",
+            "Images and captions of the source, test split.",
+            partial(i.scenes_sheet, data, examples),
+        ),
+        ("settings", "Generator settings", "Tried before drawing.", partial(i.settings_section, data)),
+        (
+            "yield",
+            "Yield and judges",
+            "From candidates to negatives.",
+            partial(i.yield_section, data),
+        ),
+        (
+            "candidates",
+            "Candidates",
+            "Pictures drawn for negative captions.",
+            partial(i.candidates_sheet, data, examples),
+        ),
+        (
+            "instances",
+            "Instances",
+            "The benchmark as a model sees it, test split.",
+            partial(i.instances_sheet, data, examples),
+        ),
+        (
+            "picture-bias",
+            "Picture bias",
+            "Can the negative be told by the two pictures of an instance, without a caption?",
+            partial(attacker_sections.pictures_section, data),
+        ),
+        (
+            "detectors",
+            "Detectors",
+            "How much of a score could be had by telling what is synthetic?",
+            partial(detector_sections.detectors_section, data),
+        ),
+        (
+            "gate-benchmark",
+            "Gate on the benchmark",
+            "Rules that the benchmark keeps before any model is scored on it.",
+            partial(d.gates_section, data, "validate_benchmark"),
+        ),
+        *(
+            (f"curves-{name}", title, "", partial(m.curves_section, data / stage / "curves.csv", name))
+            for name, stage, title in (
+                ("writer", "writer", "Training of the language model"),
+                ("generator", "generator", "Training of the generator"),
+                ("base", "base", "Training of the base model"),
+            )
+        ),
+        (
+            "curves-finetune",
+            "Fine-tuning",
+            "",
+            partial(search_sections.finetune_section, data),
+        ),
+    ]

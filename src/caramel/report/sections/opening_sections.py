@@ -1,0 +1,152 @@
+"""What the page opens with: an instance of each subtype, and one that fine-tuning gets right and the base wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel import tables
+from caramel.arrays import Floats
+from caramel.benchmarks.metrics import outcomes
+from caramel.evaluation.results.summary import BASE, aligned, variant_of
+from caramel.report.blocks import (
+    Block,
+    Cell,
+    NoteBlock,
+    SheetBlock,
+    SheetRow,
+    TableBlock,
+    Thumb,
+    count,
+    thumbnail,
+)
+from caramel.report.inputs import Skipped, read_images, read_json
+from caramel.report.sections.model_rows import FORM
+
+SCORES = (("s_c0_i0", "s_c0_i1"), ("s_c1_i0", "s_c1_i1"))  # captions down, images across
+
+
+def benchmark_section(data: Path) -> list[Block]:
+    """Return one instance of each subtype, the first by its id: two images, each over its caption."""
+    rows = _read_instances(data)
+    first = rows.sort_values("instance_id").drop_duplicates("subtype").set_index("subtype", drop=False)
+    chosen = first.loc[[name for name in tables.SUBTYPES if name in first.index]]
+    return [
+        _sheet(
+            data,
+            chosen,
+            "Left: the positive image. Right: the negative image, of which the hard negative is true.",
+        )
+    ]
+
+
+def _read_instances(data: Path) -> pd.DataFrame:
+    """Return the test instances with both images.
+
+    Raises:
+        Skipped: there is none.
+    """
+    rows = tables.read(tables.INSTANCES, data / "assemble/instances.parquet")
+    if rows.empty:
+        read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
+    rows = rows[(rows["split"] == "test") & rows["negative_image_id"].notna()]
+    if rows.empty:
+        raise Skipped("no instance of the test split has two images")
+    return rows
+
+
+def _sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
+    """Return instances as cards: both images, each over its caption."""
+    sides = (("image_id", "caption"), ("negative_image_id", "negative_caption"))
+    names = [str(name) for image, _ in sides for name in instances[image]]
+    files = read_images(data / "assemble/images.parquet", names)
+    rows = [
+        SheetRow(
+            str(row["subtype"]),
+            "",
+            [
+                Thumb(thumbnail(files[row[image]], row[image]), str(row[caption]), name=row[image])
+                for image, caption in sides
+            ],
+        )
+        for row in instances.to_dict("records")
+    ]
+    return SheetBlock("", rows, layout="cards", note=note)
+
+
+def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
+    """Return an instance that the base has wrong and most runs of the claim's variant have right, by Group.
+
+    Of those the one that most runs have right; of equal ones the first by its id.
+
+    Raises:
+        Skipped: nothing was evaluated, or not these models.
+    """
+    read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
+    variant = contrast["variant"]
+    runs = _read_runs(data, variant)
+    hits = pd.DataFrame({name: _compute_hits(run) for name, run in runs.items()}).dropna()
+    if hits.empty:
+        raise Skipped("no instance was scored in both directions")
+    base, right = hits[BASE], hits.drop(columns=BASE).mean(axis=1)
+    gained, lost = right[(base == 0) & (right > 0.5)], right[(base == 1) & (right < 0.5)]
+    text = (
+        f"By Group, base is wrong and most runs of {variant} ({len(runs) - 1}) are right on {count(len(gained))} of "
+        f"{count(len(hits))} test instances; the other way round on {count(len(lost))}."
+    )
+    if gained.empty:
+        return [NoteBlock(f"{text} So there is no example to show.")]
+    name = gained[gained == gained.max()].index.min()
+    run = next(run for run in runs if run != BASE and hits[run][name] == 1)
+    rule = "Shown: of the first kind, the one that most runs have right; of equal ones the first by its id."
+    instance = _read_instances(data).set_index("instance_id", drop=False).loc[[name]]
+    scores = {model: _select_scores(runs[model], name) for model in (BASE, run)}
+    return [NoteBlock(f"{text} {rule}"), _sheet(data, instance, ""), _format_scores(scores)]
+
+
+def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
+    """Return similarities by instance of the base and of each run of a variant, the base first.
+
+    Raises:
+        Skipped: one of the two was not scored.
+    """
+    rows = tables.read(
+        tables.SIMILARITIES, data / "evaluate/similarities.parquet", only=("benchmark", [FORM])
+    )
+    found = {str(name): of.reset_index(drop=True) for name, of in rows.groupby("model", sort=False)}
+    names = [name for name in found if name != BASE and variant_of(name) == variant]
+    if BASE not in found or not names:
+        raise Skipped(f"base and {variant} were not scored on the same instances")
+    return {name: aligned(found[name], found[BASE]).set_index("instance_id") for name in (BASE, *names)}
+
+
+def _compute_hits(run: pd.DataFrame) -> pd.Series:
+    return outcomes(run, ["group"]).hits["group"]
+
+
+def _select_scores(run: pd.DataFrame, name: str) -> Floats:
+    """Return the similarities of both captions (down) and both images (across) of an instance, (2, 2)."""
+    row = run.loc[[name]]
+    return np.array([[float(row[column].iloc[0]) for column in columns] for columns in SCORES])
+
+
+def _format_scores(scores: Mapping[str, Floats]) -> TableBlock:
+    """Return each model's similarities of an instance; bold is what is greater than the others of its row and column."""
+    lines = []
+    for place, caption in enumerate(("left caption", "right caption")):
+        cells = [Cell(caption)]
+        for of in scores.values():
+            leads = [of[place, i] > max(of[place, 1 - i], of[1 - place, i]) for i in (0, 1)]
+            cells += [
+                Cell(f"{of[place, i]:.3f}".replace("-", "−"), mark="best" if leads[i] else "") for i in (0, 1)
+            ]
+        lines.append(cells)
+    head = ("", *(f"{model}: {side} image" for model in scores for side in ("left", "right")))
+    note = (
+        "Cosine similarity of each caption with each image. Bold: greater than with the other image, and greater than that of the other "
+        "caption. Group is right where each caption is bold at its own image."
+    )
+    return TableBlock("", head, lines, note=note)
