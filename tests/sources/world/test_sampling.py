@@ -128,7 +128,7 @@ def test_more_scenes_leave_the_first_ones_as_they_are() -> None:
     assert kept.equals(few)
 
 
-def test_without_positions_and_groups_scenes_captions_and_pictures_are_those_of_the_first_release() -> None:
+def test_without_positions_and_groups_scenes_captions_and_pictures_are_as_they_were_frozen() -> None:
     taken = Taken()
     counts = {"train": 50, "val": 20, "test": 30}
     pairs = sample(put=taken, counts=counts, absolute_positions=0.0).pairs
