@@ -33,7 +33,7 @@ from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene
 from caramel.training.pretrain import pretrain_base
 
-SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att")
+SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "only_obj")
 PLAIN: dict[str, Any] = {"absolute_positions": 0.0, "group_size": 1}
 JOINT: dict[str, Any] = {"image_steps": 0, "block_size": 1, "steps": 800}
 # Of each arm what its scenes and its training have of their own; all else is as in params.yaml.

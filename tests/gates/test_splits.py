@@ -19,7 +19,11 @@ from caramel.texts import words_only
 SUITE = Path(__file__).parents[2] / "expectations/text_uses.json"
 Texts = tuple[str, str, str]  # caption, paraphrase, negative
 
-TRAIN: Texts = ("A red ball is above a blue box.", "A blue box with a red ball above it.", "A cup and a key.")
+TRAIN: Texts = (
+    "A red ball is above a blue box.",
+    "A blue box with a red ball above it.",
+    "A cup and a boat.",
+)
 
 
 def uses(train: Texts, test: Texts, *, scene: str | None = "{}") -> pd.DataFrame:
@@ -47,18 +51,18 @@ def findings(found: pd.DataFrame, folder: Path) -> dict[str, Finding]:
 
 
 def test_splits_that_share_no_text_and_no_meaning_pass(tmp_path: Path) -> None:
-    clean = uses(TRAIN, ("A red ball is below a blue box.", "There is a star.", "A red cup and a key."))
+    clean = uses(TRAIN, ("A red ball is below a blue box.", "There is a tree.", "A red cup and a boat."))
     assert met(clean, "same_words_in") == met(clean, "same_meaning_in") == []
     assert all(finding.success for finding in findings(clean, tmp_path).values())
 
 
 def test_what_stands_twice_in_one_split_is_no_fault(tmp_path: Path) -> None:
-    clean = uses((TRAIN[0], TRAIN[1], TRAIN[0]), ("A star.", "There is a star.", "Here is a star."))
+    clean = uses((TRAIN[0], TRAIN[1], TRAIN[0]), ("A tree.", "There is a tree.", "Here is a tree."))
     assert met(clean, "same_words_in") == met(clean, "same_meaning_in") == []
 
 
 def test_a_text_of_equal_meaning_in_other_words_stops_the_pipeline(tmp_path: Path) -> None:
-    found = uses(TRAIN, ("A blue box is below a red ball.", "A star.", "A heart."))
+    found = uses(TRAIN, ("A blue box is below a red ball.", "A tree.", "A house."))
     there = "train: A red ball is above a blue box."
     assert met(found, "same_words_in") == []
     assert met(found, "same_meaning_in") == [
@@ -76,11 +80,11 @@ def test_a_text_of_equal_meaning_in_other_words_stops_the_pipeline(tmp_path: Pat
 
 
 def test_a_paraphrase_that_is_a_negative_of_another_split_stops_the_pipeline(tmp_path: Path) -> None:
-    found = uses(TRAIN, ("A star.", "There is a key and a cup.", "A heart."))
+    found = uses(TRAIN, ("A tree.", "There is a boat and a cup.", "A house."))
     assert met(found, "same_words_in") == []
     assert met(found, "same_meaning_in") == [
-        ("test", "caption2", "train: A cup and a key."),
-        ("train", "negative_caption", "test: There is a key and a cup."),
+        ("test", "caption2", "train: A cup and a boat."),
+        ("train", "negative_caption", "test: There is a boat and a cup."),
     ]
     with pytest.raises(GateError, match="same_meaning_in: 2 of 6 rows fail"):
         findings(found, tmp_path)
@@ -88,7 +92,7 @@ def test_a_paraphrase_that_is_a_negative_of_another_split_stops_the_pipeline(tmp
 
 @pytest.mark.parametrize("same", ["Two dogs run.", "two dogs run", "Two  dogs, run!"])
 def test_a_text_that_cannot_be_read_stops_the_pipeline_by_its_words(same: str, tmp_path: Path) -> None:
-    found = uses(("Two dogs run.", *TRAIN[1:]), ("A star.", same, "A heart."))
+    found = uses(("Two dogs run.", *TRAIN[1:]), ("A tree.", same, "A house."))
     assert met(found, "same_meaning_in") == []
     with pytest.raises(GateError, match="same_words_in: 2 of 6 rows fail") as stopped:
         findings(found, tmp_path)
@@ -96,7 +100,7 @@ def test_a_text_that_cannot_be_read_stops_the_pipeline_by_its_words(same: str, t
 
 
 def test_of_captions_that_are_none_of_the_world_a_shared_text_is_a_warning(tmp_path: Path) -> None:
-    found = uses(TRAIN, ("A red ball is above a blue box.", "A star.", "A key and a cup."), scene=None)
+    found = uses(TRAIN, ("A red ball is above a blue box.", "A tree.", "A boat and a cup."), scene=None)
     assert met(found, "same_meaning_in") == [], "that they can be read is chance"
     by_name = findings(found, tmp_path)
     assert by_name["critical same_words_in"].success
@@ -108,10 +112,10 @@ def test_of_captions_that_are_none_of_the_world_a_shared_text_is_a_warning(tmp_p
 
 
 def test_text_of_no_pair_is_in_no_split() -> None:
-    pairs = pd.DataFrame({"pair_id": ["a"], "caption": ["A star."], "split": ["train"], "scene": ["{}"]})
-    lost = pd.DataFrame({"pair_id": ["a", "b"], "negative_caption": ["A cup.", "A star."]})
+    pairs = pd.DataFrame({"pair_id": ["a"], "caption": ["A tree."], "split": ["train"], "scene": ["{}"]})
+    lost = pd.DataFrame({"pair_id": ["a", "b"], "negative_caption": ["A cup.", "A tree."]})
     none = pd.DataFrame({"pair_id": [], "caption2": []}, dtype="object")
-    assert text_uses(pairs, lost, none)["text"].tolist() == ["A star.", "A cup."]
+    assert text_uses(pairs, lost, none)["text"].tolist() == ["A tree.", "A cup."]
 
 
 def test_captions_have_equal_meanings_where_they_are_true_of_the_same() -> None:

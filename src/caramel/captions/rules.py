@@ -15,6 +15,7 @@ import numpy as np
 from caramel.sources.world.language import Reading
 from caramel.sources.world.scenes import (
     COLOURS,
+    LOOK_ALIKE,
     MAX_OBJECTS,
     NOUNS,
     POSITIONS,
@@ -26,6 +27,7 @@ from caramel.sources.world.scenes import (
 Rng = np.random.Generator
 # Another caption in the same form, or the reason why there is none.
 Rule = Callable[[Reading, Rng], Reading | str]
+HARD = 0.8  # chance that a noun that has a look-alike is replaced by it
 ATTRIBUTES = {"colour": COLOURS, "size": SIZES}
 
 
@@ -45,10 +47,24 @@ def _new_noun(said: Reading, rng: Rng) -> str:
 
 
 def replace_obj(said: Reading, rng: Rng) -> Reading | str:
-    """Replace one noun by one that the caption does not hold."""
+    """Replace one noun by one that the caption does not hold: mostly by its look-alike, where it has one."""
     mentions = said.meaning.mentions
     index = int(rng.integers(len(mentions)))
-    return _with_mentions(said, {index: replace(mentions[index], noun=_new_noun(said, rng))})
+    return _with_mentions(
+        said, {index: replace(mentions[index], noun=_other_noun(said, mentions[index].noun, rng))}
+    )
+
+
+def _other_noun(said: Reading, noun: str, rng: Rng) -> str:
+    """Return what replaces a noun.
+
+    Nouns with a look-alike replace each other alone, and so do those without: so none is more frequent among negatives.
+    """
+    known = {m.noun for m in said.whole.mentions}
+    alike = LOOK_ALIKE.get(noun)
+    if alike is not None and alike not in known and rng.random() < HARD:
+        return alike
+    return _pick(rng, [n for n in NOUNS if n not in known and (n in LOOK_ALIKE) == (alike is not None)])
 
 
 def replace_att(said: Reading, rng: Rng) -> Reading | str:

@@ -26,7 +26,7 @@ from caramel.sources.world.compounds import (
 )
 from caramel.sources.world.language import PATTERNS, Reading, read, realise, shape
 from caramel.sources.world.planning import can_be_shown, layouts
-from caramel.sources.world.scenes import Scene, holds
+from caramel.sources.world.scenes import Meaning, Scene, holds
 
 NAME = "world_rules"
 STILL_TRUE = "still true of the scene after all attempts"
@@ -83,13 +83,13 @@ def write_paraphrase(said: Reading, rng: Rng) -> str:
     return caption
 
 
-def _may_stand(said: Reading, split: str, tested: frozenset[Compound]) -> bool:
-    """Return whether a caption may stand in a split: its words do, and a picture of it."""
+def _may_stand(said: Reading, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
+    """Return whether a caption may stand in a split: its words do, and a picture of it of which ``unless`` is false."""
     if split_of(said.whole.mentions) != split:
         return False
     if split != "test" and compounds_of_meaning(said.whole, exactly=True) & tested:
         return False  # soon told: can_be_shown would try all that is not said
-    return can_be_shown(said.whole, split, tested)
+    return can_be_shown(said.whole, split, tested, unless)
 
 
 def _compounds(said: Reading, *, further_objects: bool) -> frozenset[Compound]:
@@ -101,8 +101,8 @@ def world_negatives(
 ) -> Written:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
-    A negative is of its pair's split, and so is a picture of it at least (``compounds.belongs``), which shows, but in
-    test, nothing that pictures of test compose and none of train does.
+    A negative is of its pair's split, and so is a picture of it at least (``compounds.belongs``): one that shows, but in
+    test, nothing that pictures of test compose and none of train does. The positive is false of it, but for *add_att*.
 
     Args:
         pairs: table ``pairs`` with scenes.
@@ -136,7 +136,14 @@ def world_negatives(
                 rng,
                 attempts=attempts,
                 further_objects=further_objects,
-                may_stand=partial(_may_stand, split=split, tested=tested),
+                may_stand=partial(
+                    _may_stand,
+                    split=split,
+                    tested=tested,
+                    unless=None
+                    if subtype == "add_att"
+                    else said.whole,  # of which every picture shows the positive
+                ),
             )
             row_id = f"{pair_id}:{subtype}"
             if isinstance(made, str):

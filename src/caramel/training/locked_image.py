@@ -137,21 +137,21 @@ def _train_image_tower(
 ) -> Curve:
     """Train the image tower and a linear classifier on what scenes show; the classifier is dropped.
 
-    Metrics: ``loss``, and ``cells_right``: the share in [0, 1] of shown nouns of the last batch whose cell is the likeliest.
+    Metrics: ``loss``, and ``cells_right``: the share in [0, 1] of shown kinds of the last batch whose cell is the likeliest.
     """
     import torch
 
-    visual, nouns = clip.model.visual, labels.cells.shape[1]
+    visual, kinds = clip.model.visual, labels.cells.shape[1]
     with _without_projection(visual):
         width = visual.ln_post.normalized_shape[0]
-        classifier = on_device(torch.nn.Linear(width, nouns * sum(CLASSES)), settings.device)
+        classifier = on_device(torch.nn.Linear(width, kinds * sum(CLASSES)), settings.device)
         targets = [torch.from_numpy(values).to(settings.device) for values in labels]
         last: dict[str, float] = {}
 
         def loss(rows: torch.Tensor) -> torch.Tensor:
             pixels = normalised(clip, torch.from_numpy(examples.images[rows.numpy()]).to(settings.device))
             with autocast(settings.device, settings.precision):
-                logits = classifier(tower_vectors(visual, pixels)).float().view(len(rows), nouns, -1)
+                logits = classifier(tower_vectors(visual, pixels)).float().view(len(rows), kinds, -1)
             cells, *looks = logits.split(CLASSES, dim=-1)
             where = targets[0][rows]
             shown = where > 0

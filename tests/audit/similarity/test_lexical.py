@@ -203,7 +203,7 @@ def every_caption() -> list[Reading]:
             assert shape(meaning) == (objects, relations)
             for pattern in range(len(patterns)):
                 said = Reading(meaning, pattern)
-                tails = (replace(said, added=Mention("key", "orange")), replace(said, alone=True))
+                tails = (replace(said, added=Mention("boat", "orange")), replace(said, alone=True))
                 found += [said, *tails]
     return found
 
@@ -258,9 +258,9 @@ ROWS = pd.DataFrame(
     {
         "pair_id": ["a", "b"],
         "subtype": ["replace_att", "swap_obj"],
-        "caption": ["A red car and a ball.", "A box is above a key."],
+        "caption": ["A red car and a ball.", "A box is above a boat."],
         "caption2": ["There is a red car and a ball.", None],
-        "negative_caption": ["A blue car and a ball.", "A key is above a box."],
+        "negative_caption": ["A blue car and a ball.", "A boat is above a box."],
     }
 )
 

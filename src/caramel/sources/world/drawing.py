@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import io
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -30,20 +29,6 @@ COLOUR_RGB = {
 BACKGROUND_RGB = {"white": (255, 255, 255), "grey": (228, 228, 228), "cream": (255, 244, 216)}
 _SCALE = 64  # vector units of one icon
 Pen = ImageDraw.ImageDraw
-
-
-def _star(pen: Pen) -> None:
-    points = [
-        (32 + r * math.sin(math.pi * i / 5), 34 - r * math.cos(math.pi * i / 5))
-        for i, r in enumerate([34, 14] * 5)
-    ]
-    pen.polygon(points, fill=255)
-
-
-def _heart(pen: Pen) -> None:
-    pen.ellipse((0, 2, 35, 37), fill=255)
-    pen.ellipse((28, 2, 63, 37), fill=255)
-    pen.polygon([(3, 28), (60, 28), (32, 63)], fill=255)
 
 
 def _tree(pen: Pen) -> None:
@@ -76,31 +61,38 @@ def _cup(pen: Pen) -> None:
     pen.arc((32, 16, 62, 46), -100, 120, fill=255, width=9)
 
 
-def _key(pen: Pen) -> None:
-    pen.ellipse((0, 14, 32, 48), outline=255, width=9)
-    pen.rectangle((28, 27, 63, 36), fill=255)
-    pen.rectangle((44, 36, 50, 48), fill=255)
-    pen.rectangle((56, 36, 63, 52), fill=255)
+def _book(pen: Pen) -> None:
+    pen.rectangle((4, 4, 59, 59), fill=255)
+    pen.rectangle((14, 4, 20, 59), fill=0)
 
 
-def _moon(pen: Pen) -> None:
-    pen.ellipse((4, 0, 63, 63), fill=255)
-    pen.ellipse((24, -6, 80, 54), fill=0)
+def _wheel(pen: Pen) -> None:
+    pen.ellipse((2, 2, 61, 61), outline=255, width=11)
+    pen.rectangle((28, 4, 35, 59), fill=255)
+    pen.rectangle((4, 28, 59, 35), fill=255)
+
+
+def _van(pen: Pen) -> None:
+    pen.polygon([(4, 14), (46, 14), (56, 32), (4, 32)], fill=255)
+    pen.rectangle((0, 30, 63, 46), fill=255)
+    pen.ellipse((8, 38, 26, 56), fill=255)
+    pen.ellipse((38, 38, 56, 56), fill=255)
+    pen.rectangle((32, 19, 43, 29), fill=0)
 
 
 _DRAW: dict[str, Callable[[Pen], None]] = {
     "ball": lambda pen: pen.ellipse((2, 2, 61, 61), fill=255),
     "box": lambda pen: pen.rectangle((4, 4, 59, 59), fill=255),
-    "star": _star,
-    "heart": _heart,
     "tree": _tree,
     "house": _house,
     "car": _car,
     "boat": _boat,
     "cup": _cup,
-    "key": _key,
-    "moon": _moon,
     "ring": lambda pen: pen.ellipse((2, 2, 61, 61), outline=255, width=16),
+    "egg": lambda pen: pen.ellipse((9, 2, 54, 61), fill=255),
+    "book": _book,
+    "wheel": _wheel,
+    "van": _van,
 }
 
 

@@ -72,12 +72,18 @@ def plan(
     return None
 
 
-def can_be_shown(said: Meaning, split: str, kept_out: frozenset[Compound]) -> bool:
-    """Return whether a picture of just the objects that are said may stand in a split (``compounds.belongs``)."""
+def can_be_shown(
+    said: Meaning, split: str, kept_out: frozenset[Compound], unless: Meaning | None = None
+) -> bool:
+    """Return whether a picture of just the objects that are said may stand in a split (``compounds.belongs``).
+
+    And is one of which another caption, ``unless``, is not exactly true.
+    """
     for looks in _looks(said):
         full = (Mention(m.noun, *look) for m, look in zip(said.mentions, looks, strict=True))
         if split_of(full) == split:  # the same in all places
-            scenes = (Scene(things, BACKGROUNDS[0]) for things in _placed(said, looks))
+            placed = (t for t in _placed(said, looks) if unless is None or not holds(unless, t, exactly=True))
+            scenes = (Scene(things, BACKGROUNDS[0]) for things in placed)
             if any(belongs(scene, split, kept_out) for scene in scenes):
                 return True
     return False

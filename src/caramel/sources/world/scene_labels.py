@@ -1,4 +1,8 @@
-"""What a scene shows as labels of a classifier: of each noun where it stands, and in what colour and size."""
+"""What a scene shows as labels of a classifier: of each kind of object where it stands, and in what colour and size.
+
+A noun and its look-alike are one kind, as labels of images are coarser than what captions say of them: an image tower
+that learns from these labels has to be taught the difference by captions.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from caramel.sources.world.scenes import COLOURS, GRID, NOUNS, SIZES, Scene
+from caramel.sources.world.scenes import COLOURS, GRID, LOOK_ALIKE, NOUNS, SIZES, Scene
 
-ABSENT = -1  # colour and size of a noun that the scene does not show
-CLASSES = (1 + GRID * GRID, len(COLOURS), len(SIZES))  # of a noun: nowhere or a cell; colours; sizes
+ABSENT = -1  # colour and size of a kind that the scene does not show
+# Of each two look-alikes the noun that stands first names the kind.
+_KIND = {noun: min(noun, LOOK_ALIKE.get(noun, noun), key=NOUNS.index) for noun in NOUNS}
+KINDS = tuple(noun for noun in NOUNS if _KIND[noun] == noun)
+CLASSES = (1 + GRID * GRID, len(COLOURS), len(SIZES))  # of a kind: nowhere or a cell; colours; sizes
 
 
 class SceneLabels(NamedTuple):
-    """Labels of n scenes, each (n, nouns).
+    """Labels of n scenes, each (n, kinds).
 
     Attributes:
-        cells: 0 where the scene does not show the noun, else 1 + the number of its cell, row by row.
-        colours, sizes: places in ``COLOURS`` and ``SIZES``; ``ABSENT`` of a noun that is not shown.
+        cells: 0 where the scene does not show the kind, else 1 + the number of its cell, row by row.
+        colours, sizes: places in ``COLOURS`` and ``SIZES``; ``ABSENT`` of a kind that is not shown.
     """
 
     cells: npt.NDArray[np.int64]
@@ -28,14 +35,14 @@ class SceneLabels(NamedTuple):
 
 
 def label_scenes(scenes: Iterable[str]) -> SceneLabels:
-    """Return the labels of scenes that are written as JSON (``Scene.to_json``)."""
+    """Return the labels of scenes that are written as JSON (``Scene.to_json``); of two look-alikes in one, the last is told."""
     rows = [Scene.from_json(scene).things for scene in scenes]
-    cells = np.zeros((len(rows), len(NOUNS)), np.int64)
+    cells = np.zeros((len(rows), len(KINDS)), np.int64)
     colours, sizes = np.full_like(cells, ABSENT), np.full_like(cells, ABSENT)
     for row, things in enumerate(rows):
         for thing in things:
-            noun = NOUNS.index(thing.noun)
-            cells[row, noun] = 1 + GRID * thing.row + thing.column
-            colours[row, noun] = COLOURS.index(thing.colour)
-            sizes[row, noun] = SIZES.index(thing.size)
+            kind = KINDS.index(_KIND[thing.noun])
+            cells[row, kind] = 1 + GRID * thing.row + thing.column
+            colours[row, kind] = COLOURS.index(thing.colour)
+            sizes[row, kind] = SIZES.index(thing.size)
     return SceneLabels(cells, colours, sizes)

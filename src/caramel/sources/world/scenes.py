@@ -18,20 +18,14 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-NOUNS = (
-    "ball",
-    "box",
-    "star",
-    "heart",
-    "tree",
-    "house",
-    "car",
-    "boat",
-    "cup",
-    "key",
-    "moon",
-    "ring",
-)
+NOUNS = ("ball", "egg", "box", "book", "ring", "wheel", "car", "van", "tree", "house", "boat", "cup")
+_ALIKE = (
+    ("ball", "egg"),
+    ("box", "book"),
+    ("ring", "wheel"),
+    ("car", "van"),
+)  # their icons differ in a few pixels
+LOOK_ALIKE = {noun: other for a, b in _ALIKE for noun, other in ((a, b), (b, a))}
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "black")
 SIZES = ("small", "large")
 RELATIONS = ("left", "right", "above", "below")
@@ -41,13 +35,13 @@ POSITIONS = ("left", "right", "top", "bottom")  # by column, then by row
 MAX_OBJECTS = 3
 TYPICAL_COLOUR = {
     "tree": "green",
-    "heart": "red",
-    "moon": "yellow",
-    "star": "yellow",
     "ball": "orange",
     "boat": "blue",
-    "key": "black",
     "ring": "pink",
+    "wheel": "black",
+    "car": "red",
+    "cup": "yellow",
+    "house": "purple",
 }
 BACKGROUNDS = ("white", "grey", "cream")
 
