@@ -11,7 +11,7 @@ import pandas as pd
 from caramel import tables
 from caramel.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import BASE, aligned, variant_of
+from caramel.evaluation.results.summary import BASE, aligned, subset_masks, variant_of
 from caramel.report.blocks import (
     Block,
     Cell,
@@ -78,7 +78,7 @@ def _sheet(data: Path, instances: pd.DataFrame, note: str) -> SheetBlock:
 
 
 def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
-    """Return an instance that the base has wrong and most runs of the claim's variant have right, by Group.
+    """Return an instance of the claim that the base has wrong and most runs of its variant have right, by Group.
 
     Of those the one that most runs have right; of equal ones the first by its id.
 
@@ -88,14 +88,18 @@ def example_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
     variant = contrast["variant"]
     runs = _read_runs(data, variant)
-    hits = pd.DataFrame({name: _compute_hits(run) for name, run in runs.items()}).dropna()
+    hits = pd.DataFrame({name: _compute_hits(run) for name, run in runs.items()})
+    masks = subset_masks(runs[BASE])
+    if contrast["subset"] not in masks:
+        raise Skipped(f"no instance is of {contrast['subset']}, which the claim is about")
+    hits = hits[masks[contrast["subset"]]].dropna()
     if hits.empty:
         raise Skipped("no instance was scored in both directions")
     base, right = hits[BASE], hits.drop(columns=BASE).mean(axis=1)
     gained, lost = right[(base == 0) & (right > 0.5)], right[(base == 1) & (right < 0.5)]
     text = (
         f"By Group, base is wrong and most runs of {variant} ({len(runs) - 1}) are right on {count(len(gained))} of "
-        f"{count(len(hits))} test instances; the other way round on {count(len(lost))}."
+        f"{count(len(hits))} test instances of the claim; the other way round on {count(len(lost))}."
     )
     if gained.empty:
         return [NoteBlock(f"{text} So there is no example to show.")]
