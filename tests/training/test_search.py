@@ -22,7 +22,7 @@ SEARCH = {"draws": None, "seed": 0}
 def result(value: float, mixtures: Sequence[Any] = ()) -> dict[str, Any]:
     """Return what a trial gives that was better at its first checkpoint than at its second."""
     curve = [(1, "loss", 9.0), (1, "group", value), (2, "group", value - 0.1)]
-    return {"curve": curve, "mixtures": [*mixtures]}
+    return {"curve": curve, "select": "group", "mixtures": [*mixtures]}
 
 
 def choice(values: dict[str, dict[float, Sequence[float]]], **how: Any) -> Any:

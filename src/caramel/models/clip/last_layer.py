@@ -2,7 +2,8 @@
 
 Of the last layer's outputs a vector takes one: the class token's, or the end token's. Keys and values of all places are
 needed for it; query, output projection and the layers of its MLP, ten twelfths of the products, are needed there alone. The result is
-that of the whole layer, up to the order in which sums are taken.
+that of the whole layer, up to the order in which sums are taken. That order depends on the number of rows, so it is done in
+training alone: vectors that are kept must not depend on what was encoded with them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def pooled(transformer: Any, x: torch.Tensor, place: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
-    """Return ``transformer(x, attn_mask=mask)`` at one place of each row, (n, width).
+    """Return ``transformer(x, attn_mask=mask)`` at one place of each row, (n, width); without a gradient by the whole layer.
 
     Args:
         transformer: of open_clip.
@@ -25,7 +26,7 @@ def pooled(transformer: Any, x: torch.Tensor, place: torch.Tensor, mask: torch.T
     import torch
 
     rows = torch.arange(len(x), device=x.device)
-    if not _is_plain(transformer) or (mask is not None and mask.ndim != 2):
+    if not torch.is_grad_enabled() or not _is_plain(transformer) or (mask is not None and mask.ndim != 2):
         whole: torch.Tensor = transformer(x, attn_mask=mask)
         return whole[rows, place]
     *first, last = transformer.resblocks
