@@ -39,7 +39,11 @@ def test_the_profile_methods_compares_all_that_are_published_but_that_of_sugarcr
     project: Path,
 ) -> None:
     compared = set(load(write_profile("methods", {}, project)).finetune.variants)
-    arms = {"pairs_unpaired", "shuffled", "negative_images"}  # of comparison, which nobody trains for their own sake
+    arms = {
+        "pairs_unpaired",
+        "shuffled",
+        "negative_images",
+    }  # of comparison, which nobody trains for their own sake
     assert set(METHODS) - compared == {"two_captions", *arms}
 
 

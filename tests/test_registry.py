@@ -50,7 +50,8 @@ CALLED = {
 }
 # What a stage passes on of the params, beside what the Protocol names.
 SETTINGS = {
-    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "workers", "size", "border"} - {"backend"},
+    "GENERATORS": {*TrainGenerator.model_fields, "device", "precision", "workers", "size", "border"}
+    - {"backend"},
     "BASES": {*Pretrain.model_fields, "device", "precision", "workers"} - {"backend"},
 }
 
