@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,12 @@ class Late(workers.ShardWorker):
         return "another", "host9", {**installed, "torch": "0.1"}
 
 
+def count_slowly(items: range) -> int:
+    """Return how many there are, when the other worker has long said which node it is on."""
+    time.sleep(0.5)
+    return len(items)
+
+
 @pytest.mark.slow
 def test_a_late_node_with_other_versions_gets_no_work_and_the_others_go_on(
     ray_cluster, monkeypatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -44,7 +51,7 @@ def test_a_late_node_with_other_versions_gets_no_work_and_the_others_go_on(
     pool = workers.Pool(0.0)
     pool._disk = str(tmp_path / "taken")
     jobs = [(str(n), lambda n=n: (range(n),)) for n in range(6)]
-    assert sorted(pool.run(len, jobs, {}, lambda: None)) == [(str(n), n) for n in range(6)]
+    assert sorted(pool.run(count_slowly, jobs, {}, lambda: None)) == [(str(n), n) for n in range(6)]
     assert len(pool._aside) == 1
     pool.release()
     assert "Node host9 of Ray's cluster has other versions" in capsys.readouterr().err
