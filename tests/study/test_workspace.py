@@ -185,7 +185,7 @@ def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_pat
     assert len(study.cells()) == 4
     rows = tables.read(tables.STUDY, tmp_path / "study" / "study.parquet")
     assert rows.groupby(["scenes", "generator", "base"]).ngroups == 4
-    assert rows["variant"].nunique() == 4
+    assert rows["variant"].nunique() == 7  # the base and six arms
     assert (tmp_path / "study" / "study.html").stat().st_size > 1000
 
 
