@@ -19,6 +19,7 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
+from arms import score_group, write_rows
 
 from caramel.captions.scene_writer import write_negative
 from caramel.config import load
@@ -107,11 +108,8 @@ def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
 
 def compute_group(encoder: Any, instances: pd.DataFrame) -> pd.Series[float]:
     """Return Group in per cent by subtype."""
-    c0, c1 = (encoder.encode_texts(instances[name].tolist(), 256) for name in ("c0", "c1"))
-    i0, i1 = (encoder.encode_images(instances[name].tolist(), 256) for name in ("i0", "i1"))
-    s00, s11, s10, s01 = ((c * i).sum(1) for c, i in ((c0, i0), (c1, i1), (c1, i0), (c0, i1)))
-    right = (s00 > s10) & (s11 > s01) & (s00 > s01) & (s11 > s10)
-    return 100 * pd.Series(right).groupby(instances["subtype"].to_numpy()).mean()
+    captions, images = ([instances[name] for name in names] for names in (("c0", "c1"), ("i0", "i1")))
+    return score_group(encoder, captions, images).groupby(instances["subtype"].to_numpy()).mean()
 
 
 def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[str, Any]:
@@ -159,16 +157,9 @@ def main(only: tuple[str, ...], seeds: int, number: int, out: Path) -> None:
     config = load()
     world = draw_world(config.scenes.model_dump(), {"absolute_positions": 0.0})
     instances = make_instances(world.pairs, number, seed=2)
-    rows = []
-    for name in ARMS:
-        if only and not any(part in name for part in only):
-            continue
-        for seed in range(config.pretrain.seed, config.pretrain.seed + seeds):
-            rows.append(run_arm(name, instances, config, seed))
-            click.echo(rows[-1])
-            out.parent.mkdir(parents=True, exist_ok=True)
-            pd.DataFrame(rows).to_csv(out, index=False)
-    click.echo(pd.DataFrame(rows).to_string(index=False))
+    names = [name for name in ARMS if not only or any(part in name for part in only)]
+    drawn = range(config.pretrain.seed, config.pretrain.seed + seeds)
+    write_rows((run_arm(name, instances, config, seed) for name in names for seed in drawn), out)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ For another draw of the world run the stages with other seeds in another folder,
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 import time
@@ -18,6 +19,7 @@ from typing import Any
 import click
 import numpy as np
 import pandas as pd
+from arms import score_group, write_rows
 
 from caramel import tables
 from caramel.config import load
@@ -34,13 +36,9 @@ FORMS = ("instances", "instances_source")
 def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, bytes]) -> pd.Series[float]:
     """Return Group in per cent by subtype, and over all that are not *add*, of a checkpoint folder."""
     encoder = load_encoder(str(folder), device="cpu", precision="fp32", name="arm")
-    c0, c1 = (encoder.encode_texts(instances[n].tolist(), 256) for n in ("caption", "negative_caption"))
-    i0, i1 = (
-        encoder.encode_images([pictures[n] for n in instances[column]], 256)
-        for column in ("image_id", "negative_image_id")
-    )
-    s00, s11, s10, s01 = ((c * i).sum(1) for c, i in ((c0, i0), (c1, i1), (c1, i0), (c0, i1)))
-    right = pd.Series(100.0 * ((s00 > s10) & (s11 > s01) & (s00 > s01) & (s11 > s10)))
+    captions = [instances[column] for column in ("caption", "negative_caption")]
+    images = [[pictures[name] for name in instances[column]] for column in ("image_id", "negative_image_id")]
+    right = score_group(encoder, captions, images)
     found = right.groupby(instances["subtype"].to_numpy()).mean()
     found["without_add"] = right[~instances["subtype"].str.startswith("add").to_numpy()].mean()
     return found.round(1)
@@ -96,14 +94,10 @@ def main(
     settings = config.finetune.model_dump(exclude=apart)
     settings |= compute(config.run.device, config.run.precision)
     settings |= {key: json.loads(value) for key, _, value in (change.partition("=") for change in changes)}
-    rows = [{"arm": "base", "seed": np.nan, **score(data / "base", data, split)}]
-    for seed in range(21, 21 + seeds):
-        for variant in only or ARMS:
-            rows.append(run_arm(variant, seed, data, settings, split))
-            click.echo(rows[-1])
-            out.parent.mkdir(parents=True, exist_ok=True)
-            pd.DataFrame(rows).to_csv(out, index=False)
-    click.echo(pd.DataFrame(rows).to_string(index=False))
+    base = {"arm": "base", "seed": np.nan, **score(data / "base", data, split)}
+    trials = itertools.product(range(21, 21 + seeds), only or ARMS)
+    arms = (run_arm(variant, seed, data, settings, split) for seed, variant in trials)
+    write_rows(itertools.chain([base], arms), out)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""What the tables of arms share: Group of an encoder on instances, and rows that are printed and kept as they are made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+
+from caramel.benchmarks.metrics import outcomes
+
+BATCH = 256
+
+
+def score_group(
+    encoder: Any, captions: Sequence[Iterable[str]], images: Sequence[Iterable[bytes]]
+) -> pd.Series[float]:
+    """Return Group of each instance, 0 or 100.
+
+    Args:
+        encoder: of ``load_encoder``.
+        captions: of all instances the positive ones, and the negative ones.
+        images: encoded files, as ``captions``.
+    """
+    texts = [encoder.encode_texts(list(side), BATCH) for side in captions]
+    pictures = [encoder.encode_images(list(side), BATCH) for side in images]
+    scores = {f"s_c{c}_i{i}": (texts[c] * pictures[i]).sum(1) for c in (0, 1) for i in (0, 1)}
+    return 100 * outcomes(pd.DataFrame(scores), ["group"]).hits["group"]
+
+
+def write_rows(rows: Iterable[Mapping[str, Any]], out: Path) -> None:
+    """Print each row of a table as it comes, keep those so far as CSV, and print the table."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    found: list[Mapping[str, Any]] = []
+    for row in rows:
+        found.append(row)
+        click.echo(row)
+        pd.DataFrame(found).to_csv(out, index=False)
+    click.echo(pd.DataFrame(found).to_string(index=False))
