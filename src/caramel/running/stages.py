@@ -94,7 +94,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         lock = LOCKS / f"{name}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile), one_session():
-            _tidy(name)
+            _remove_leftovers(name)
             if images_needed is not None and not has_images():
                 reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
                 print(reason)
@@ -124,7 +124,7 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
         )
 
 
-def _tidy(name: str) -> None:
+def _remove_leftovers(name: str) -> None:
     """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs: DVC empties folders alone."""
     graph = own_code.stages(Path()) if Path("dvc.yaml").exists() else {}
     for out in own_code.outputs(graph.get(name, {})):

@@ -179,7 +179,7 @@ def remove_temporaries(path: Path) -> None:
             other.unlink()
 
 
-def _temporary(path: Path) -> Path:
+def _name_temporary(path: Path) -> Path:
     return path.absolute().with_name(f".{path.name}.{secrets.token_hex(RANDOM)}")
 
 
@@ -187,7 +187,7 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
     """Write under a temporary name beside ``path``, then rename to the place that the file is given."""
     path.parent.mkdir(parents=True, exist_ok=True)
     check_target(path)
-    temporary = _temporary(path)
+    temporary = _name_temporary(path)
     try:
         fresh_mode = measure_fresh_mode(temporary)
         write(temporary)
@@ -213,7 +213,7 @@ def _put(path: Path, write: Callable[[Path], object], place: Callable[[Path], Pa
 def _write_stream(path: Path, write: Callable[[Path], object]) -> None:
     """Write to a folder of temporary files, then copy into a stream: libraries write only what they can seek in."""
     with tempfile.TemporaryDirectory() as folder:
-        temporary = _temporary(Path(folder, path.name))
+        temporary = _name_temporary(Path(folder, path.name))
         try:
             write(temporary)
         except Exception as error:
