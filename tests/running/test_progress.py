@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from caramel.running.progress import draw_graph, format_seconds, format_start, list_inputs
+from caramel.running.progress import draw_graph, format_seconds, format_start, list_inputs, main
 
 GRAPH = """stages:
   demo: # the first
@@ -104,3 +104,9 @@ def test_the_picture_shows_each_stage_below_what_it_builds_on_directly() -> None
 
 def test_times_are_told_in_seconds_or_minutes() -> None:
     assert [format_seconds(s) for s in (0.2, 41.6, 99.4, 150)] == ["1 s", "42 s", "99 s", "2 min"]
+
+
+def test_a_graph_that_is_missing_is_one_message(project: None) -> None:
+    Path("dvc.yaml").unlink()
+    with pytest.raises(SystemExit, match=r"Error: dvc.yaml is missing. Run this in the project's folder."):
+        main()

@@ -7,13 +7,14 @@ DVC skips a stage whose inputs have not changed, and says so only when it comes 
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from caramel.config import load
-from caramel.errors import CaramelError
+from caramel.errors import CaramelError, printable, shown_address
 from caramel.running.own_code import stages
 from caramel.running.timings import last_seconds
 from caramel.storage.plain_files import read_plain_text
@@ -106,8 +107,11 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def main() -> None:
-    """Print the picture of this folder's graph."""
-    print(draw_graph(stages(Path()), *expect_seconds(load().profile)))
+    """Print the picture of this folder's graph; exit with 1 and a message where graph or params are broken."""
+    try:
+        print(draw_graph(stages(Path()), *expect_seconds(load().profile)))
+    except CaramelError as error:
+        sys.exit(printable(shown_address(f"\nError: {error}")))
 
 
 if __name__ == "__main__":
