@@ -6,6 +6,7 @@ hashes of the outputs that they were read from; `tests/test_figures.py` compares
 
     python docs/figures.py                              # of the run in data/; its timings into docs/timings.json
     python docs/figures.py --audit "SugarCrepe=FOLDER"  # also what text alone tells of other sets, a minute or more for each
+    python docs/figures.py --study study/study.json     # and what `caramel study` found, which docs/study.json then holds
     python docs/figures.py --pages                      # only the pages, from docs/figures.json
 """
 
@@ -36,17 +37,19 @@ from caramel.report.sections import (
     retained_sections,
 )
 from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
+from caramel.report.study_page import study_sections
 from caramel.running.own_code import stages
 from caramel.running.progress import SHIPPED
 from caramel.running.timings import last_run, last_seconds
 from caramel.running.tracking import git_commit
 from caramel.statistics import format_p
-from caramel.study.plans import Registration, check_registration
+from caramel.study.plans import Ran, Registration, check_registration
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")
 TIMINGS = ROOT / SHIPPED
 KEPT = ROOT / "docs" / "figures.json"
+STUDY = ROOT / "docs" / "study.json"  # what `caramel study` wrote last of plans/claim.yaml
 READ = (
     "data/assemble",
     "data/evaluate",
@@ -101,8 +104,8 @@ def headline(data: Path, config: Config) -> str:
     return "\n".join([head, *lines])
 
 
-def claim_sentences(data: Path, config: Config, registration: Registration) -> str:
-    """Return the claim in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
+def contrast_sentences(data: Path, config: Config, registration: Registration) -> str:
+    """Return the comparison of the run in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
     contrast = config.report.contrast.model_dump()
     found = claim_sections.claim_of(data, contrast)
     parts = claim_parts.compute_parts(data, contrast).sort_values("part", ascending=False)
@@ -122,6 +125,31 @@ def claim_sentences(data: Path, config: Config, registration: Registration) -> s
             f"- With the positive images of the source instead of drawn ones: {signed(other['difference'])} points {between}, "
             f"p {format_p(other['p'], '.2g', least=other['p_least'], equals='= ')}.",
             f"- {registration.reason}",
+        ]
+    )
+
+
+def claim_sentences(found: Mapping[str, Any]) -> str:
+    """Return what a study found of its contrast, in a few lines."""
+    one = found["contrast"]
+    parts = sorted(found["parts"], key=lambda part: -part["part"])
+    named = [
+        f"{part['subtype']} {signed(part['part'])} {interval(part['part_low'], part['part_high'], difference=True)}"
+        for part in parts
+    ]
+    compounds = [
+        f"{name} {signed(mean)}"
+        for name in found["compounds"]
+        for mean in [sum(cell["mean"] for cell in found["compounds"][name]["cells"]) / len(one["cells"])]
+    ]
+    return "\n".join(
+        [
+            f"- {one['variant']} against {one['against']}: {claim_parts.METRIC_TITLES[one['metric']]} {signed(one['mean'])} points "
+            f"{interval(one['low'], one['high'], difference=True)}, p = {one['p']:.2g}, over {len(found['draws'])} draws of scenes, "
+            f"generator and base with {found['seeds']} trainings of each model ({claim_sections.verdict(one).lower()}).",
+            f"- By subtype, as parts of that difference: {'; '.join(named)}.",
+            f"- By compounds: {', '.join(compounds)}.",
+            f"- {found['registration']['reason']}",
         ]
     )
 
@@ -188,13 +216,13 @@ def blocks_of_run(config: Config) -> dict[str, str]:
     data, contrast = ROOT / "data", config.report.contrast.model_dump()
     plan = ROOT / config.report.plan if config.report.plan else None
     registration = check_registration(
-        plan, config.report.contrast, [config.scenes.seed], last_run("evaluate", config.profile)
+        plan, config.report.contrast, Ran([config.scenes.seed], last_run("evaluate", config.profile))
     )
     registration = registration._replace(reason=registration.reason.replace(f"{ROOT}/", ""))
     makers: Mapping[str, Callable[[], str]] = {
         "made": lambda: made(config),
         "headline": lambda: headline(data, config),
-        "claim": lambda: claim_sentences(data, config, registration),
+        "contrast": lambda: contrast_sentences(data, config, registration),
         "parts": lambda: format_table(claim_parts.parts_block(data, contrast)),
         "forms": lambda: format_table(claim_parts.forms_block(data, contrast)),
         "significant": lambda: significant(data, config),
@@ -206,6 +234,16 @@ def blocks_of_run(config: Config) -> dict[str, str]:
         "detectors": lambda: format_blocks(detector_sections.detectors_section(data)),
     }
     return {name: make() for name, make in makers.items()}
+
+
+def blocks_of_study(found: Mapping[str, Any]) -> dict[str, str]:
+    """Return every block that is made from a study."""
+    sections = {section.id: section for section in study_sections(found)}
+    told = {
+        name: format_blocks(sections[name].blocks)
+        for name in ("claim", "components", "power", "models", "others")
+    }
+    return {"claim": claim_sentences(found), **{f"study_{name}": text for name, text in told.items()}}
 
 
 def fill(text: str, blocks: Mapping[str, str]) -> str:
@@ -238,10 +276,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--audit", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--study", metavar="study.json")
     parser.add_argument("--pages", action="store_true")
     asked = parser.parse_args()
     os.chdir(ROOT)
     old = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"audits": {}}
+    if asked.study:
+        STUDY.write_text(Path(asked.study).read_text(encoding="utf-8"), encoding="utf-8")
     if not asked.pages:
         config = load()
         locked = locked_outs(ROOT)
@@ -255,7 +296,8 @@ def main() -> None:
         }
         KEPT.write_text(json.dumps(old, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         write_timings(config)
-    write_pages(old["blocks"])
+    study = json.loads(STUDY.read_text(encoding="utf-8"))
+    write_pages(old["blocks"] | blocks_of_study(study))
 
 
 if __name__ == "__main__":

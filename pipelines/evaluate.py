@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-import pandas as pd
+from typing import Any
 
 from caramel import tables
 from caramel.config import Config
-from caramel.evaluation.bounds import compute_bounds
 from caramel.evaluation.detectors import detect
-from caramel.evaluation.grid import FORMS, checkpoints, evaluate_models
+from caramel.evaluation.grid import checkpoints, evaluate_models
 from caramel.evaluation.logged import log_detectors, log_retained
 from caramel.evaluation.position_probe import probe_positions
 from caramel.evaluation.results.summary import overall
@@ -24,14 +22,21 @@ ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")
 def evaluate(config: Config) -> None:
     """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, detectors and probes."""
     tuned = [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds]
+    section, on = config.evaluate, config.run
+    how: dict[str, Any] = {
+        "split": section.split,
+        "device": on.device,
+        "gpus": on.gpus.evaluate,
+        "batch": section.batch,
+        "executor": on.executor,
+        "folder": WORK,
+    }
     found = evaluate_models(
         tuned,
-        **config.evaluate.model_dump(),
-        executor=config.run.executor,
-        device=config.run.device,
-        gpus=config.run.gpus.evaluate,
+        **section.model_dump(exclude={*how}),
+        **how,
+        further_objects=config.scenes.further_objects,
         precision="fp32",  # figures do not depend on the processor
-        folder=WORK,
     )
     tables.write(tables.SIMILARITIES, found.similarities, OUT / "similarities.parquet")
     tables.write(tables.ANSWERS, found.answers, OUT / "answers.parquet")
@@ -48,39 +53,11 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "separability.csv", found.separability)
     write_csv(OUT / "compounds.csv", found.compounds)
     write_csv(OUT / "retained.csv", found.retained)
+    write_csv(OUT / "bounds.csv", found.bounds)
     folders, _ = checkpoints(tuned)
-    ours = found.similarities[found.similarities["model"].isin([*folders])]
-    bounds = [
-        compute_bounds(ours, ASSEMBLED, form, further_objects=config.scenes.further_objects)
-        for form in FORMS
-        if form in {*ours["benchmark"]}
-    ]
-    write_csv(OUT / "bounds.csv", pd.concat(bounds, ignore_index=True))
-    probed = probe_positions(
-        folders,
-        SCENES,
-        split=config.evaluate.split,
-        device=config.run.device,
-        gpus=config.run.gpus.evaluate,
-        batch=config.evaluate.batch,
-        executor=config.run.executor,
-        folder=WORK,
-    )
-    write_csv(OUT / "probes.csv", probed)
+    write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, **how))
     log_retained(found.metrics, found.retained)
-    detected = detect(
-        "data/base",
-        ASSEMBLED,
-        SCENES,
-        split=config.evaluate.split,
-        device=config.run.device,
-        gpus=config.run.gpus.evaluate,
-        batch=config.evaluate.batch,
-        bootstrap=config.evaluate.bootstrap,
-        seed=config.evaluate.seed,
-        executor=config.run.executor,
-        folder=WORK,
-    )
+    detected = detect("data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how)
     tables.write(tables.METRICS, detected, OUT / "detectors.parquet")
     log_detectors(detected)
 

@@ -7,6 +7,7 @@ from stored_images import stored
 
 from caramel import tables
 from caramel.evaluation.bounds import compute_bounds, compute_expected_group, read_group
+from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import Scene, Thing
 
@@ -105,5 +106,7 @@ def test_instances_on_which_models_differ_are_counted_against_the_base_and_among
     instance |= {"type": "swap", "subtype": "swap_att", "split": "test"}
     instances = [{**instance, "instance_id": str(i)} for i in range(5)]
     tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, instances), tmp_path / "instances.parquet")
-    found = compute_bounds(similarities, tmp_path, "instances", further_objects=False).set_index("subset")
+    found = compute_bounds(
+        hits_of_runs(similarities, "instances", ["group"]), tmp_path, further_objects=False
+    ).set_index("subset")
     assert found.loc["swap_att", ["n", "base", "base_differs", "runs_differ"]].tolist() == [5, 0.4, 2, 1]

@@ -21,6 +21,7 @@ from caramel.evaluation.grid import HEADLINE
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.comparison import compare_variants
 from caramel.evaluation.results.retained import MOVED, RETAINED_COLUMNS
+from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import count_separable
 from caramel.evaluation.results.standardised import standardise_compounds
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
@@ -341,12 +342,10 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
     tables.write(tables.METRICS, metrics, out / "metrics.parquet")
     put(out / "metrics.json", {"base": {"group": 0.5}})
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
-    compare_variants(similarities, BENCHMARK, bootstrap=200, seed=0).to_csv(
-        out / "differences.csv", index=False
-    )
-    compute_bounds(similarities, data / "assemble", "instances", further_objects=False).to_csv(
-        out / "bounds.csv", index=False
-    )
+    runs = hits_of_runs(similarities, "instances", BENCHMARK.metrics)
+    headline = runs.select(HEADLINE)
+    compare_variants(runs, BENCHMARK, bootstrap=200, seed=0).to_csv(out / "differences.csv", index=False)
+    compute_bounds(headline, data / "assemble", further_objects=False).to_csv(out / "bounds.csv", index=False)
     tables.write(tables.SIMILARITIES, similarities, out / "similarities.parquet")
     probes = [
         (model, target, 120, 0.27, 0.3 + 0.5 * share, 0.22 + 0.5 * share, 0.38 + 0.5 * share)
@@ -358,10 +357,8 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
         for target in (CELLS, NOUN, RELATION, WORD)
     ]
     pd.DataFrame(probes, columns=list(PROBE_COLUMNS)).to_csv(out / "probes.csv", index=False)
-    count_separable(similarities, "instances", HEADLINE).to_csv(out / "separability.csv", index=False)
-    standardise_compounds(similarities, "instances", HEADLINE, bootstrap=200, seed=0).to_csv(
-        out / "compounds.csv", index=False
-    )
+    count_separable(headline).to_csv(out / "separability.csv", index=False)
+    standardise_compounds(headline, bootstrap=200, seed=0).to_csv(out / "compounds.csv", index=False)
     found = metrics[
         (metrics["model"] == "base") & metrics["metric"].isin(("accuracy", "i2t", "t2i", "group"))
     ]

@@ -38,6 +38,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     from caramel.running.tracking import git_commit
     from caramel.storage.files import keep_inputs, write_text
     from caramel.study import workspace
+    from caramel.study.fixed import hash_fixed
     from caramel.study.study import check_plan, plan, run_cells, summary
 
     names = [out / name for name in ("study.json", "study.parquet", "study.html")]
@@ -48,10 +49,11 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
         for number, (_, seeds) in enumerate(todo, start=1):
             drawn = ", ".join(f"{key} {seed}" for key, seed in seeds.items())
             say(f"cell {number}: {drawn}")
+        say(f"sources and settings, as entry code of a plan: {hash_fixed(Path(), config)}")
         return
     commit = git_commit(Path())  # before the run: its sources are copied now
     with workspace.held(workspace.FOLDER):
-        registration = check_plan(config, Path(), workspace.read_first_day(workspace.FOLDER))
+        registration = check_plan(config, Path(), workspace.read_begin(workspace.FOLDER))
         for done in mend(workspace.FOLDER):
             say(f"fixed in {workspace.FOLDER}: {done}.")
         ran = run_cells(*asked, workspace.FOLDER)

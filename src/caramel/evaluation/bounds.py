@@ -19,9 +19,9 @@ import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Bools, Floats
-from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS
-from caramel.evaluation.results.summary import BASE, aligned, subset_masks
+from caramel.evaluation.results.run_hits import RunHits
+from caramel.evaluation.results.summary import BASE, subset_masks
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.language import read
 from caramel.sources.world.reading import read_pictures
@@ -32,9 +32,7 @@ from caramel.storage.pictures import pixels
 Reader = Callable[[Meaning, tuple[Thing, ...]], bool]
 
 
-def compute_bounds(
-    similarities: pd.DataFrame, assembled: Path, benchmark: str, *, further_objects: bool
-) -> pd.DataFrame:
+def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> pd.DataFrame:
     """Return Group of base and readers by subset of one form, and on how many instances models differ: ``BOUND_COLUMNS``.
 
     ``base``, ``words`` and ``exact`` are shares in [0, 1], the readers' NaN where the captions are not of the world.
@@ -42,39 +40,29 @@ def compute_bounds(
     fine-tuned runs do. ``n`` counts the instances that all models scored.
 
     Args:
-        similarities: table ``similarities`` of the base and the fine-tuned runs.
+        runs: the base and the fine-tuned ones, on a form of the instances, by Group among others.
         assembled: folder of the form's table and of ``images``.
-        benchmark: name of the form, and of its table.
         further_objects: whether a picture may show more than its caption says.
     """
-    rows = similarities[similarities["benchmark"] == benchmark]
-    first = rows[rows["model"] == BASE].reset_index(drop=True)
-    runs = [
-        run.reset_index(drop=True) for name, run in rows.groupby("model", sort=False) if str(name) != BASE
-    ]
-    base = _hits(first)
-    others = np.stack([_hits(aligned(run, first)) for run in runs]) if runs else base[None]
+    groups = {model: hits[:, 0] for model, hits in runs.select(["group"]).hits.items()}
+    base = groups.pop(BASE)
+    others = np.stack(list(groups.values())) if groups else base[None]
     scored = ~np.isnan(np.vstack([base, others])).any(axis=0)
-    instances = tables.read(tables.INSTANCES, assembled / f"{benchmark}.parquet")
-    chosen = instances.set_index("instance_id").loc[first["instance_id"].to_numpy()[scored]]
-    words, exact = (np.full(len(first), np.nan) for _ in range(2))
+    instances = tables.read(tables.INSTANCES, assembled / f"{runs.benchmark}.parquet")
+    chosen = instances.set_index("instance_id").loc[runs.rows["instance_id"].to_numpy()[scored]]
+    words, exact = (np.full(len(base), np.nan) for _ in range(2))
     words[scored], exact[scored] = read_group(
         chosen, assembled / "images.parquet", further_objects=further_objects
     )
     differ = (others != base).any(axis=0), (others != others[0]).any(axis=0)
     found = []
-    for subset, mask in subset_masks(first).items():
+    for subset, mask in subset_masks(runs.rows).items():
         which = mask & scored
         shares = [float(of[which].mean()) if which.any() else np.nan for of in (base, words, exact)]
         found.append(
-            (benchmark, subset, int(which.sum()), *shares, *(int((of & which).sum()) for of in differ))
+            (runs.benchmark, subset, int(which.sum()), *shares, *(int((of & which).sum()) for of in differ))
         )
     return pd.DataFrame(found, columns=list(BOUND_COLUMNS))
-
-
-def _hits(run: pd.DataFrame) -> Floats:
-    hits: Floats = outcomes(run, ["group"]).hits["group"].to_numpy(float)
-    return hits
 
 
 def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) -> tuple[Floats, Floats]:

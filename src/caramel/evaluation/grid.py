@@ -11,11 +11,13 @@ import pandas as pd
 from caramel.benchmarks.readers.held_out import single_objects
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError
+from caramel.evaluation.bounds import compute_bounds
 from caramel.evaluation.distances import distances
 from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.located import Source, source_of
-from caramel.evaluation.results.comparison import compare_variants
+from caramel.evaluation.results.comparison import compare_forms, compare_variants
 from caramel.evaluation.results.retained import CLASSES, RETRIEVAL, ZERO_SHOT, retained
+from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import count_separable
 from caramel.evaluation.results.standardised import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
@@ -39,9 +41,10 @@ class Grid(NamedTuple):
     answers: pd.DataFrame  # table ``answers``
     metrics: pd.DataFrame  # table ``metrics``
     variants: pd.DataFrame  # ``summary.VARIANT_COLUMNS``, of benchmark ``instances``
-    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of both forms of the assembled instances
+    differences: pd.DataFrame  # ``comparison.DIFFERENCE_COLUMNS``, of both forms of the assembled instances, and of one less the other
     separability: pd.DataFrame  # ``separability.SEPARABILITY_COLUMNS``, of both forms
     compounds: pd.DataFrame  # ``standardised.STANDARDISED_COLUMNS``, of both forms
+    bounds: pd.DataFrame  # ``bound_columns.BOUND_COLUMNS``, of both forms
     retained: pd.DataFrame  # ``retained.RETAINED_COLUMNS``
 
 
@@ -53,6 +56,7 @@ def evaluate_models(
     data: str | None,
     images: str | None,
     split: str,
+    further_objects: bool,
     retrieval: int,
     zero_shot: str,
     batch: int,
@@ -73,6 +77,7 @@ def evaluate_models(
         data: folder that holds a folder per further benchmark.
         images: folder of their images.
         split: part of the assembled instances and of the source's pairs that is scored.
+        further_objects: whether a picture may show more than its caption says.
         retrieval: images of the source on which it is measured what was kept (``readers/held_out.py``).
         zero_shot: folder of images per class, on which it is measured as well; where it holds none, it is not.
         batch: items per forward pass.
@@ -118,15 +123,20 @@ def evaluate_models(
         tags=tags,
     )
     ours = found.similarities[found.similarities["model"].isin([*tags])]
-    forms = [name for name in FORMS if name in {*ours["benchmark"]}]
-    differences = [
-        compare_variants(ours[ours["benchmark"] == name], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
-        for name in forms
-    ]
-    separable = [count_separable(ours, name, HEADLINE) for name in forms]
-    compounds = [
-        standardise_compounds(ours, name, HEADLINE, bootstrap=bootstrap, seed=seed) for name in forms
-    ]
+    forms = {
+        name: hits_of_runs(ours, name, BENCHMARKS[name].metrics)
+        for name in FORMS
+        if name in {*ours["benchmark"]}
+    }
+    drawn = {"bootstrap": bootstrap, "seed": seed}
+    differences = [compare_variants(runs, BENCHMARKS[name], **drawn) for name, runs in forms.items()]
+    if len(forms) == len(FORMS):
+        first, second = forms.values()
+        differences.append(compare_forms(first, second, BENCHMARKS[FORMS[0]], **drawn))
+    headlines = [runs.select(HEADLINE) for runs in forms.values()]
+    separable = [count_separable(runs) for runs in headlines]
+    compounds = [standardise_compounds(runs, **drawn) for runs in headlines]
+    bounds = [compute_bounds(runs, Path(ASSEMBLED), further_objects=further_objects) for runs in headlines]
     run = Run(BASE, resolve_device(device), precision, batch, str(store), executor, gpus_of(gpus, device))
     distance = distances(folders, BASE, held_out[0], run, folder)
     kept = retained(found.metrics, found.similarities, distance, resamples=bootstrap, seed=seed)
@@ -136,6 +146,7 @@ def evaluate_models(
         differences=pd.concat(differences, ignore_index=True),
         separability=pd.concat(separable, ignore_index=True),
         compounds=pd.concat(compounds, ignore_index=True),
+        bounds=pd.concat(bounds, ignore_index=True),
         retained=kept,
     )
 

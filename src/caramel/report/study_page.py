@@ -45,10 +45,9 @@ def claim(found: Row) -> str:
     )
 
 
-def study_page(found: Row) -> str:
-    """Return the page of what ``study.json`` holds."""
-    cells = len(found["contrast"]["cells"])
-    sections = [
+def study_sections(found: Row) -> list[Section]:
+    """Return what is told of ``study.json``, in the order of the page."""
+    return [
         Section("claim", "The claim", found["registration"]["reason"], _claim(found)),
         Section(
             "components", "Where the spread comes from", "Variance components of one run.", _parts(found)
@@ -57,9 +56,14 @@ def study_page(found: Row) -> str:
         Section("models", "Models", "The base and its variants over all cells.", _models(found["models"])),
         Section("others", "All other comparisons", "Explorations.", _others(found["exploratory"])),
     ]
+
+
+def study_page(found: Row) -> str:
+    """Return the page of what ``study.json`` holds."""
+    cells = len(found["contrast"]["cells"])
     return render(
         "study.html",
-        sections=sections,
+        sections=study_sections(found),
         cards=[
             (f"{signed(found['contrast']['mean'])}", f"points {_between(found['contrast'])}"),
             (verdict(found["contrast"]).lower(), f"p = {found['contrast']['p']:.3g}"),
@@ -108,8 +112,32 @@ def _claim(found: Row) -> list[Block]:
     )
     return [
         NoteBlock(claim(found), "good" if found["contrast"]["shown"] else "plain"),
+        *_by_subtype(found),
         TableBlock("By cell", head, rows, note=note, labels=3),
     ]
+
+
+def _by_subtype(found: Row) -> list[Block]:
+    one = found["contrast"]
+    lines = [
+        [
+            Cell(part["subtype"]),
+            Cell(count(round(part["n"]))),
+            *(Cell(percent(part[name])) for name in ("value_against", "value")),
+            Cell(signed(part["difference"])),
+            Cell(
+                signed(part["part"]),
+                interval(_or_nan(part["part_low"]), _or_nan(part["part_high"]), difference=True),
+            ),
+        ]
+        for part in found["parts"]
+    ]
+    head = ("Subtype", "Instances", one["against"], one["variant"], "Difference", "Part of the claim")
+    note = (
+        f"{TITLES[one['metric']]} in per cent, differences in points; means over draws of the scenes. Part of the claim: the subtype's "
+        "share of the instances times its difference; brackets: 95 % t interval over draws, not corrected."
+    )
+    return [TableBlock("By subtype", head, lines, note=note)] if lines else []
 
 
 def _parts(found: Row) -> list[Block]:

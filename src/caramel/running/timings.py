@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -39,12 +39,12 @@ def last_seconds(profile: str) -> dict[str, float]:
     return {row.stage: row.seconds for row in read_timings() if row.profile == profile}
 
 
-def last_run(stage: str, profile: str) -> date | None:
-    """Return the day (UTC) on which a stage last began here for a profile; None where nothing says so.
+def last_run(stage: str, profile: str) -> datetime | None:
+    """Return when (UTC) a stage last began here for a profile; None where nothing says so.
 
     Outputs that DVC fetched or took from its cache leave no line.
     """
     for row in reversed(read_timings()):
         if (row.stage, row.profile) == (stage, profile):
-            return None if row.began is None else datetime.fromtimestamp(row.began, UTC).date()
+            return None if row.began is None else datetime.fromtimestamp(row.began, UTC)
     return None

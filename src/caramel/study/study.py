@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import datetime
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,15 +22,17 @@ from caramel.profile import read_profile
 from caramel.statistics import Seeds, holm, over_seeds
 from caramel.study import cells, workspace
 from caramel.study.components import Component, components, factors, instances_variance
-from caramel.study.plans import Registration, check_registration
+from caramel.study.fixed import hash_fixed
+from caramel.study.plans import Ran, Registration, check_registration
 from caramel.study.power import Design, detectable, needed, power, variance_of_mean
+from caramel.study.subtypes import compute_parts
 
 BENCHMARK = "instances"
 METRICS = ("accuracy", "i2t", "t2i", "group")
 SEED = 0  # of the simulations behind the intervals of the components
 
 
-class Ran(NamedTuple):
+class Cells(NamedTuple):
     """What the cells gave."""
 
     runs: pd.DataFrame  # table ``study``
@@ -64,7 +66,7 @@ def plan(
     return config, [(cell, cells.seeds(config, cell)) for cell in cells.cells(config.study.draws)]
 
 
-def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -> Ran:
+def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -> Cells:
     """Run every cell in ``folder``, or take it from what was run there before; arguments as of ``plan``.
 
     Raises:
@@ -87,7 +89,7 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
             for subset in dict.fromkeys([config.report.contrast.subset, *tables.COMPOUNDS]):
                 found = _differences(scores, config.report.contrast, subset)
                 hits.setdefault(subset, []).extend((cell, each) for each in found)
-    return Ran(tables.frame(tables.STUDY, pd.concat(parts, ignore_index=True)), hits)
+    return Cells(tables.frame(tables.STUDY, pd.concat(parts, ignore_index=True)), hits)
 
 
 def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
@@ -161,22 +163,24 @@ def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
     return [figure(runs, *key) for key in dict.fromkeys([first, *asked])]
 
 
-def check_plan(config: Config, root: Path, began: date) -> Registration:
-    """Return whether a study is confirmatory; ``began``: the day on which its first cell was run.
+def check_plan(config: Config, root: Path, began: datetime) -> Registration:
+    """Return whether a study is confirmatory; ``began``: when its first cell was run.
 
     Raises:
-        ConfigError: the file of the plan is missing or broken.
+        ConfigError: the file of the plan is missing or broken, or the graph is.
+        DataError: a source of a stage is missing.
     """
     drawn: list[int] = []
-    for cell in cells.cells(config.study.draws):
-        seed = cells.seeds(config, cell)["scenes.seed"]
+    for draw in range(len(config.study.draws)):
+        seed = cells.seeds(config, cells.Cell(draw, 0, 0))["scenes.seed"]
         assert isinstance(seed, int), "scenes.seed is one number"
         drawn.append(seed)
     plan_path = None if config.report.plan is None else root / config.report.plan
-    return check_registration(plan_path, config.report.contrast, drawn, began)
+    ran = Ran(drawn, began, hash_fixed(root, config))
+    return check_registration(plan_path, config.report.contrast, ran)
 
 
-def summary(ran: Ran, config: Config, commit: str, registration: Registration) -> dict[str, Any]:
+def summary(ran: Cells, config: Config, commit: str, registration: Registration) -> dict[str, Any]:
     """Return what ``study.json`` holds: the contrast with its components and power, seen and unseen, all other comparisons.
 
     The contrast is one test: it is shown if p < 5 % and the difference is above 0; ``registration`` says whether it is
@@ -203,6 +207,10 @@ def summary(ran: Ran, config: Config, commit: str, registration: Registration) -
             "shown": first.p < ALPHA and first.over_draws.mean > 0,
             **_explained(first, ran, config),
         },
+        "parts": [
+            {key: value if isinstance(value, str) else _number(value) for key, value in part.items()}
+            for part in compute_parts(ran.runs, contrast, BASE)
+        ],
         "compounds": compounds,
         "models": _models(ran.runs, dict.fromkeys((each.metric, each.subset) for each in [first, *others])),
         "exploratory": [
@@ -224,7 +232,7 @@ def _models(runs: pd.DataFrame, columns: Iterable[tuple[str, str]]) -> list[dict
     return rows
 
 
-def _explained(found: Figure, ran: Ran, config: Config) -> dict[str, Any]:
+def _explained(found: Figure, ran: Cells, config: Config) -> dict[str, Any]:
     """Return where the spread of a figure comes from, its value by cell, and what a study of other size would see."""
     of_instances, instances = instances_variance(ran.hits[found.subset])
     runs = [(cells.Cell(*key[:3]), int(key[3])) for key in found.values.index]

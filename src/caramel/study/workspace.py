@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Never
@@ -35,7 +35,7 @@ from caramel.storage.targets import check_folder, remove_results
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs
 LOG = "study.log"
-BEGAN = "began.txt"  # the day on which the first cell was run there
+BEGAN = "began.txt"  # when the first cell was run there
 POLL = 0.2  # seconds between looks at what DVC says
 SAID = 25  # lines of it that are shown when a cell fails
 _COPIED = ("pipelines", "expectations", "params", "plans")
@@ -66,24 +66,25 @@ def held(folder: Path) -> Iterator[None]:
         raise ResourceError(f"A study is running already in {folder}. Wait for it, or end it.") from None
 
 
-def read_first_day(folder: Path) -> date:
-    """Return the day (UTC) on which a study began in the folder, which is today for a new one.
+def read_begin(folder: Path) -> datetime:
+    """Return when a study began in the folder (UTC), which is now for a new one.
 
-    Cells that were run in the folder by an earlier study are taken up, so the day is that of the first of them.
+    Cells that were run in the folder by an earlier study are taken up, so the time is that of the first of them.
 
     Raises:
         ConfigError: the file that holds it is broken.
     """
     path = folder / BEGAN
     if not path.exists():
-        write_text(path, f"{datetime.now(UTC).date()}\n")
+        write_text(path, f"{datetime.now(UTC).isoformat(timespec='seconds')}\n")
     text = read_plain(path).decode(errors="replace").strip()
     try:
-        return date.fromisoformat(text)
+        found = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(
-            f"{path} must hold a day as in 2026-11-22, not {text!r:.80}. Remove {folder}."
+            f"{path} must hold a time as in 2026-11-22T14:30:00+00:00, not {text!r:.80}. Remove {folder}."
         ) from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def prepare(root: Path, folder: Path) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from caramel import tables
+from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS, count_separable
 
 
@@ -35,11 +36,14 @@ def test_floor_ceiling_and_what_differs_are_counted_by_subset_among_what_all_run
             score("tuned-2", [0, 1, 0, 0, 1], subtypes),
         ]
     )
-    found = count_separable(scored, "instances", ["accuracy"]).set_index("subset")
-    assert tuple(count_separable(scored, "instances", ["accuracy"]).columns) == SEPARABILITY_COLUMNS
+    found = count_separable(hits_of_runs(scored, "instances", ["accuracy"])).set_index("subset")
+    assert (
+        tuple(count_separable(hits_of_runs(scored, "instances", ["accuracy"])).columns)
+        == SEPARABILITY_COLUMNS
+    )
     counts = found[["n", "floor", "ceiling", "differ"]].apply(tuple, axis=1).to_dict()
     assert counts == {"all": (4, 1, 1, 2), "swap_obj": (2, 1, 1, 0), "swap_att": (2, 0, 0, 2)}
 
 
 def test_a_benchmark_that_nobody_scored_has_no_row() -> None:
-    assert count_separable(score("base", [1.0], ["swap_obj"]), "other", ["accuracy"]).empty
+    assert count_separable(hits_of_runs(score("base", [1.0], ["swap_obj"]), "other", ["accuracy"])).empty

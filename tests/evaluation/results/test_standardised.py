@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from caramel import tables
+from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.standardised import STANDARDISED_COLUMNS, standardise_compounds
 
 # Shares of the subtypes as they are for real: the easy one is mostly seen, the hard one mostly unseen.
@@ -37,7 +42,7 @@ def simulate(chances: dict[str, dict[tuple[str, str], float]], seed: int = 0) ->
 
 
 def estimate(scores: pd.DataFrame) -> pd.DataFrame:
-    found = standardise_compounds(scores, "instances", ["accuracy"], bootstrap=300, seed=0)
+    found = standardise_compounds(hits_of_runs(scores, "instances", ["accuracy"]), bootstrap=300, seed=0)
     return found.set_index(["a", "b", "compounds"])
 
 
@@ -86,6 +91,82 @@ def test_the_test_of_the_interaction_keeps_its_level() -> None:
 def test_without_compounds_or_without_a_subtype_in_both_there_is_nothing_to_standardise() -> None:
     scores = simulate({"base": flat(0.5, 0.5)})
     only_seen = scores[[("seen" in of) for of in scores["subsets"]]]
-    found = standardise_compounds(only_seen, "instances", ["accuracy"], bootstrap=100, seed=0)
+    found = standardise_compounds(hits_of_runs(only_seen, "instances", ["accuracy"]), bootstrap=100, seed=0)
     assert found.empty
     assert tuple(found.columns) == STANDARDISED_COLUMNS
+
+
+INSTANCES = st.lists(
+    st.tuples(
+        st.sampled_from(["seen", "unseen"]),
+        st.sampled_from(["replace_obj", "swap_att", "add_obj"]),
+        st.integers(0, 4),  # of which image
+        st.tuples(st.booleans(), st.booleans()),  # what either model has right
+    ),
+    min_size=2,
+    max_size=40,
+)
+
+
+def build(instances: list[tuple[str, str, int, tuple[bool, bool]]], models: tuple[str, str]) -> pd.DataFrame:
+    """Return the table ``similarities`` of two models, by name in this order."""
+    rows = [
+        {
+            "instance_id": f"i{number}",
+            "image_id": f"image{image}",
+            "subsets": [compounds, subtype],
+            "model": model,
+            "benchmark": "instances",
+            "s_c0_i0": 0.5,
+            "s_c1_i0": 0.4 if right[("base", "tuned").index(model)] else 0.6,
+        }
+        for model in models
+        for number, (compounds, subtype, image, right) in enumerate(instances)
+    ]
+    return tables.frame(tables.SIMILARITIES, pd.DataFrame(rows))
+
+
+@given(INSTANCES, st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_figures_do_not_depend_on_the_order_of_rows_and_turn_their_sign_with_the_models(
+    instances: list[tuple[str, str, int, tuple[bool, bool]]], random: Random
+) -> None:
+    found = estimate(build(instances, ("base", "tuned")))
+    shuffled = random.sample(instances, len(instances))
+    again = estimate(build(shuffled, ("base", "tuned")))
+    pd.testing.assert_series_equal(found["value"], again["value"])
+    turned = estimate(build(instances, ("tuned", "base")))
+    for group in found.loc["tuned", "base"].index if len(found) else ():
+        one, other = found.loc["tuned", "base", group], turned.loc["base", "tuned", group]
+        assert one["value"] == pytest.approx(-other["value"])
+        assert one["ci_low"] == pytest.approx(-other["ci_high"], nan_ok=True)
+        assert one["p"] == pytest.approx(other["p"], nan_ok=True)
+
+
+@given(INSTANCES)
+@settings(max_examples=60)
+def test_a_difference_is_that_of_the_values_and_the_interaction_that_of_the_groups(
+    instances: list[tuple[str, str, int, tuple[bool, bool]]],
+) -> None:
+    found = estimate(build(instances, ("base", "tuned")))["value"]
+    if found.empty:
+        groups = [{s for c, s, *_ in instances if c == name} for name in ("seen", "unseen")]
+        assert not groups[0] & groups[1]
+        return
+    for a, b in (("base", ""), ("tuned", ""), ("tuned", "base")):
+        assert found[a, b, "interaction"] == pytest.approx(found[a, b, "seen"] - found[a, b, "unseen"])
+    for group in ("seen", "unseen"):
+        assert 0 <= found["base", "", group] <= 1
+        assert found["tuned", "base", group] == pytest.approx(
+            found["tuned", "", group] - found["base", "", group]
+        )
+
+
+@given(INSTANCES)
+@settings(max_examples=40)
+def test_a_group_s_value_is_not_moved_by_how_many_instances_of_a_subtype_it_has(
+    instances: list[tuple[str, str, int, tuple[bool, bool]]],
+) -> None:
+    twice = [row for row in instances for _ in range(2)]  # each subtype twice in both groups: equal shares
+    before, after = (estimate(build(rows, ("base", "tuned")))["value"] for rows in (instances, twice))
+    pd.testing.assert_series_equal(before, after)

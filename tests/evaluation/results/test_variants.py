@@ -6,13 +6,22 @@ import pytest
 from test_summary import BENCHMARK, SIZES, scored, summary
 
 from caramel.errors import DataError
-from caramel.evaluation.results.comparison import compare_variants, leaders
+from caramel.evaluation.results.comparison import compare_forms, compare_variants, leaders
 from caramel.evaluation.results.other_files import SCORES
+from caramel.evaluation.results.run_hits import RunHits, hits_of_runs
+
+
+def runs_of(similarities: pd.DataFrame) -> RunHits:
+    return hits_of_runs(similarities, str(similarities["benchmark"].iloc[0]), BENCHMARK.metrics)
+
+
+def compare(similarities: pd.DataFrame, resamples: int = 50) -> pd.DataFrame:
+    return compare_variants(runs_of(similarities), BENCHMARK, bootstrap=resamples, seed=0)
 
 
 def test_differences_are_paired_and_find_a_lift() -> None:
     models = pd.concat([scored("base", 0), scored("v-1", 0, lift=0.5), scored("v-2", 0, lift=0.5)])
-    rows = compare_variants(models, BENCHMARK, bootstrap=200, seed=0)
+    rows = compare(models, 200)
     rows = rows.set_index(["a", "b", "subset", "metric"])
     metrics = summary(models)["value"]
     lift = rows.loc[("v", "base", "all", "accuracy")]
@@ -29,9 +38,9 @@ def test_differences_are_paired_and_find_a_lift() -> None:
 
 def test_differences_pair_instances_by_name_and_not_by_place() -> None:
     base, tuned = scored("base", 0), scored("v", 1)
-    ordered = compare_variants(pd.concat([base, tuned]), BENCHMARK, bootstrap=50, seed=0)
+    ordered = compare(pd.concat([base, tuned]))
     shuffled = pd.concat([base, tuned.sample(frac=1, random_state=0)])
-    pd.testing.assert_frame_equal(compare_variants(shuffled, BENCHMARK, bootstrap=50, seed=0), ordered)
+    pd.testing.assert_frame_equal(compare(shuffled), ordered)
 
 
 def test_models_that_scored_other_instances_are_not_compared() -> None:
@@ -39,30 +48,65 @@ def test_models_that_scored_other_instances_are_not_compared() -> None:
     tuned.loc[3, "instance_id"] = "elsewhere"
     models = pd.concat([scored("base", 0), tuned])
     with pytest.raises(DataError, match=r"2 instances(.|\n)*'elsewhere'(.|\n)*'i3'"):
-        compare_variants(models, BENCHMARK, bootstrap=20, seed=0)
+        compare(models)
 
 
 def test_one_variant_has_nothing_to_be_compared_with() -> None:
-    assert compare_variants(scored("base", 0), BENCHMARK, bootstrap=20, seed=0).empty
+    assert compare(scored("base", 0)).empty
 
 
 def test_a_variant_that_scored_nothing_is_left_out() -> None:
     silent = scored("w", 2).assign(**dict.fromkeys(SCORES))
     models = pd.concat([scored("base", 0), scored("v", 1), silent])
-    found = compare_variants(models, BENCHMARK, bootstrap=20, seed=0)
+    found = compare(models)
     assert set(zip(found["a"], found["b"], strict=True)) == {("v", "base")}
 
 
 def test_every_variant_stands_against_every_other_by_every_metric_uncorrected() -> None:
     models = pd.concat([scored("base", 0), scored("v", 1, lift=0.3), scored("w", 2, lift=0.6)])
-    rows = compare_variants(models, BENCHMARK, bootstrap=50, seed=0)
+    rows = compare(models)
     assert len(rows[["a", "b"]].drop_duplicates()) == 3
     assert "group_match" in set(rows["metric"])
-    alone = compare_variants(
-        pd.concat([scored("base", 0), scored("w", 2, lift=0.6)]), BENCHMARK, bootstrap=50, seed=0
-    )
+    alone = compare(pd.concat([scored("base", 0), scored("w", 2, lift=0.6)]))
     of_two = rows[(rows["a"] == "w") & (rows["b"] == "base")].reset_index(drop=True)
     pd.testing.assert_frame_equal(of_two, alone)
+
+
+def other_form(similarities: pd.DataFrame, lift: float) -> pd.DataFrame:
+    """Return the same instances in another form, in another order, in which models named v have more right."""
+    moved = similarities.assign(benchmark="other").sample(frac=1, random_state=1)
+    tuned = moved["model"].str.startswith("v").to_numpy()
+    moved.loc[tuned, "s_c0_i0"] += lift
+    return moved
+
+
+def test_the_interaction_of_form_and_training_is_the_difference_of_the_two_differences() -> None:
+    drawn = pd.concat([scored("base", 0), scored("v-1", 1), scored("v-2", 2)])
+    source = other_form(drawn, lift=0.4)
+    one, other = runs_of(drawn), runs_of(source)
+    found = compare_forms(one, other, BENCHMARK, bootstrap=100, seed=0).set_index(["subset", "metric"])
+    first, second = (compare(rows).set_index(["subset", "metric"])["difference"] for rows in (drawn, source))
+    pd.testing.assert_series_equal(found["difference"], first - second)
+    assert found["difference"]["all", "accuracy"] < 0
+    assert set(found["benchmark"]) == {f"{one.benchmark} − other"}
+    assert (found["ci_low"] <= found["difference"]).all()
+
+
+def test_forms_that_are_equal_do_not_interact() -> None:
+    drawn = pd.concat([scored("base", 0), scored("v-1", 1), scored("v-2", 2)])
+    found = compare_forms(
+        runs_of(drawn), runs_of(other_form(drawn, lift=0.0)), BENCHMARK, bootstrap=50, seed=0
+    )
+    assert (found["difference"] == 0).all()
+    assert (found["p"] == 1).all()
+
+
+def test_forms_of_other_instances_or_models_are_no_forms_of_one_benchmark() -> None:
+    drawn = pd.concat([scored("base", 0), scored("v", 1)])
+    fewer = drawn[drawn["instance_id"] != drawn["instance_id"].iloc[0]]
+    for other in (fewer, scored("base", 0)):
+        with pytest.raises(DataError, match="other instances or models"):
+            compare_forms(runs_of(drawn), runs_of(other), BENCHMARK, bootstrap=20, seed=0)
 
 
 def test_the_leader_of_a_column_beats_every_other_after_holm_over_the_table() -> None:

@@ -238,6 +238,14 @@ def test_verdicts_on_three_options_choose_the_one_that_stands_out() -> None:
     assert chosen(reply, CAPTIONS, form="true", none=True) is None
 
 
+@pytest.mark.parametrize(
+    "reply", ["A. a a. This is incorrect", "A) a a: this is wrong.", "A\na a. It is false"]
+)
+def test_a_letter_that_is_also_a_word_of_its_caption_is_the_subject_of_the_verdict(reply: str) -> None:
+    assert chosen(reply, ["a a", "a the"], form="true", none=False) is None
+    assert chosen(reply, ["a a", "a the"], form="odd", none=False) == 0
+
+
 @given(captions, st.data(), FORM)
 def test_an_option_that_is_only_rejected_is_never_chosen(
     options: list[str], data: st.DataObject, form: Form

@@ -14,8 +14,9 @@ from caramel.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
+from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.same_contents import note_unknown_contents
-from caramel.evaluation.results.summary import aligned, subset_masks, variant_of
+from caramel.evaluation.results.summary import aligned, subset_masks
 from caramel.kinds.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
 from caramel.statistics import FLIPS, holm
@@ -153,31 +154,54 @@ def leaders(
     return {test[:2] for test in tests} - failed
 
 
-def compare_variants(
-    similarities: pd.DataFrame, benchmark: Benchmark, *, bootstrap: int, seed: int
-) -> pd.DataFrame:
+def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: int, seed: int) -> pd.DataFrame:
     """Return every variant, and the base, against every other, on one benchmark: ``DIFFERENCE_COLUMNS``.
 
-    Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later in
-    ``similarities``. Pairs of which no instance was scored by all runs on any metric are left out. ``p`` is not corrected:
+    Models named ``<variant>-<seed>`` are training seeds of one variant. ``a`` is the variant that comes later among the
+    runs. Pairs of which no instance was scored by all runs on any metric are left out. ``p`` is not corrected:
     who shows some of the rows corrects over these.
 
-    Raises:
-        DataError: the models did not score the same instances.
+    Args:
+        runs: by the metrics of the benchmark.
+        benchmark: how it is judged.
+        bootstrap, seed: as ``resamples`` and ``seed`` of ``compare``.
     """
-    runs: dict[str, list[pd.DataFrame]] = {}
-    for model, rows in similarities.groupby("model", sort=False):
-        runs.setdefault(variant_of(str(model)), []).append(rows)
-    named = dict.fromkeys(similarities["benchmark"].astype(str).unique(), benchmark)
-    parts = []
-    for b, a in combinations(runs, 2):
-        found = _found(runs[a], runs[b], named, resamples=bootstrap, seed=seed)
-        if found is not None:
+    hits, parts = runs.by_variant(), []
+    for b, a in combinations(hits, 2):
+        scored = _select_scored(np.concatenate([hits[a], hits[b]]), runs.rows, runs.benchmark, benchmark)
+        if scored is not None:
+            found = _corrected([scored], len(hits[a]), resamples=bootstrap, seed=seed)
             parts.append(found.assign(a=a, b=b))
     columns = list(DIFFERENCE_COLUMNS)
-    if not parts:
-        return pd.DataFrame(columns=columns)
-    return pd.concat(parts, ignore_index=True)[columns]
+    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+
+
+def compare_forms(
+    one: RunHits, other: RunHits, benchmark: Benchmark, *, bootstrap: int, seed: int
+) -> pd.DataFrame:
+    """Return by how much each difference of two variants is larger in one form of a benchmark: ``DIFFERENCE_COLUMNS``.
+
+    That is the interaction of form and variants, (a − b in one) − (a − b in the other), paired on the instances, which both
+    forms have; its test is that of any difference of two models (``compare``), on hits of one form minus those of the other, and
+    the images are those of the other. ``benchmark`` names both.
+
+    Args:
+        one, other: of both forms, by the metrics of the benchmark.
+        benchmark: how both are judged.
+        bootstrap, seed: as of ``compare_variants``.
+
+    Raises:
+        DataError: the forms do not hold the same instances, or models.
+    """
+    place = pd.Index(one.rows["instance_id"]).get_indexer(other.rows["instance_id"])
+    if len(place) != len(one.rows) or (place < 0).any() or one.hits.keys() != other.hits.keys():
+        raise DataError(
+            f"{one.benchmark} and {other.benchmark} are no forms of one benchmark: they have other instances or models. "
+            f"Run `dvc repro -f assemble evaluate`."
+        )
+    moved = {model: hits[place] - other.hits[model] for model, hits in one.hits.items()}
+    runs = other._replace(benchmark=f"{one.benchmark} − {other.benchmark}", hits=moved)
+    return compare_variants(runs, benchmark, bootstrap=bootstrap, seed=seed)
 
 
 def compare_versions(
@@ -236,13 +260,16 @@ def _scored(
     hits = np.stack(
         [outcomes(aligned(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
     )
+    return _select_scored(hits, first, name, benchmark)
+
+
+def _select_scored(hits: Floats, rows: pd.DataFrame, name: str, benchmark: Benchmark) -> _Scored | None:
+    """Return hits (runs, n, metrics) by the metrics of which there are any in all runs; None where there is none."""
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
     scored = ~np.isnan(hits).all(axis=(0, 1))
     if not scored.any():
         return None
-    return _Scored(
-        name, hits[:, :, scored], first, list(compress(benchmark.metrics, scored)), benchmark.macro
-    )
+    return _Scored(name, hits[:, :, scored], rows, list(compress(benchmark.metrics, scored)), benchmark.macro)
 
 
 def _compared(scored: _Scored, runs_of_a: int, *, resamples: int, seed: int, flips: int) -> pd.DataFrame:

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pandas as pd
 
-from caramel.benchmarks.metrics import outcomes
-from caramel.evaluation.results.summary import aligned, subset_masks
+from caramel.evaluation.results.run_hits import RunHits
+from caramel.evaluation.results.summary import subset_masks
 
 SEPARABILITY_COLUMNS = ("benchmark", "subset", "metric", "n", "floor", "ceiling", "differ")
 
 
-def count_separable(similarities: pd.DataFrame, benchmark: str, metrics: Sequence[str]) -> pd.DataFrame:
+def count_separable(runs: RunHits) -> pd.DataFrame:
     """Return how many instances of each subset the runs of one benchmark tell apart: ``SEPARABILITY_COLUMNS``.
 
     ``n`` counts the instances that all runs scored; ``floor`` those that no run has right, ``ceiling`` those that all
     have right, ``differ`` the others. An outcome between 0 and 1 is in ``differ``.
-
-    Args:
-        similarities: table ``similarities``; every model in it is a run.
-        benchmark: which of its benchmarks.
-        metrics: names.
     """
-    rows = similarities[similarities["benchmark"] == benchmark]
-    runs = [run.reset_index(drop=True) for _, run in rows.groupby("model", sort=False)]
-    if not runs:
+    if not runs.hits:
         return pd.DataFrame(columns=list(SEPARABILITY_COLUMNS))
-    hits = np.stack([outcomes(aligned(run, runs[0]), metrics).hits.to_numpy(float) for run in runs])
+    hits = np.stack(list(runs.hits.values()))
     scored = ~np.isnan(hits).any(axis=0)
     counts = {
         "n": scored,
@@ -37,13 +28,13 @@ def count_separable(similarities: pd.DataFrame, benchmark: str, metrics: Sequenc
     }
     found = [
         {
-            "benchmark": benchmark,
+            "benchmark": runs.benchmark,
             "subset": subset,
             "metric": metric,
             **{name: int(which[mask, column].sum()) for name, which in counts.items()},
         }
-        for subset, mask in subset_masks(runs[0]).items()
-        for column, metric in enumerate(metrics)
+        for subset, mask in subset_masks(runs.rows).items()
+        for column, metric in enumerate(runs.metrics)
     ]
     table = pd.DataFrame(found).assign(differ=lambda t: t["n"] - t["floor"] - t["ceiling"])
     return table[list(SEPARABILITY_COLUMNS)]

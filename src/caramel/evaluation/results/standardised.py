@@ -17,9 +17,9 @@ import pandas as pd
 
 from caramel import tables
 from caramel.arrays import Floats
-from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.paired_hits import combine_variances
-from caramel.evaluation.results.summary import aligned, clusters_of, variant_of
+from caramel.evaluation.results.run_hits import RunHits
+from caramel.evaluation.results.summary import clusters_of
 from caramel.statistics import means, resampled_means, standard_errors
 
 SEEN, UNSEEN = tables.COMPOUNDS
@@ -34,39 +34,30 @@ class _Strata(NamedTuple):
     weights: Floats  # (3, 2 * subtypes): seen, unseen, interaction
 
 
-def standardise_compounds(
-    similarities: pd.DataFrame, benchmark: str, metrics: Sequence[str], *, bootstrap: int, seed: int
-) -> pd.DataFrame:
+def standardise_compounds(runs: RunHits, *, bootstrap: int, seed: int) -> pd.DataFrame:
     """Return the standardised figures of each variant, and of each pair of them: ``STANDARDISED_COLUMNS``.
 
     ``a`` alone has its value in [0, 1], with ``b`` empty and no p; a pair has the difference of a and b. Intervals and
     p (two-sided t test, not corrected) count images, by the bootstrap, and training seeds, as ``paired_hits`` does.
 
     Args:
-        similarities: table ``similarities``; models named ``<variant>-<seed>`` are seeds of one variant.
-        benchmark: which of its benchmarks.
-        metrics: names.
+        runs: of the benchmark.
         bootstrap: resamples.
         seed: of the bootstrap.
     """
-    rows = similarities[similarities["benchmark"] == benchmark]
-    runs = [run.reset_index(drop=True) for _, run in rows.groupby("model", sort=False)]
-    strata = _find_strata(runs[0]) if runs else None
+    strata = _find_strata(runs.rows) if runs.hits else None
     if strata is None:
         return pd.DataFrame(columns=list(STANDARDISED_COLUMNS))
-    hits: dict[str, list[Floats]] = {}
-    for run in runs:
-        scored = outcomes(aligned(run, runs[0]), metrics).hits.to_numpy(float)
-        hits.setdefault(variant_of(str(run["model"].iloc[0])), []).append(scored)
-    sides: list[tuple[str, str, list[Floats]]] = [(name, "", [np.stack(of)]) for name, of in hits.items()]
-    sides += [(a, b, [np.stack(hits[a]), np.stack(hits[b])]) for b, a in combinations(hits, 2)]
-    clusters = clusters_of(runs[0])
+    hits = runs.by_variant()
+    sides: list[tuple[str, str, list[Floats]]] = [(name, "", [of]) for name, of in hits.items()]
+    sides += [(a, b, [hits[a], hits[b]]) for b, a in combinations(hits, 2)]
+    clusters = clusters_of(runs.rows)
     parts = []
     for a, b, values in sides:
-        for column, metric in enumerate(metrics):
+        for column, metric in enumerate(runs.metrics):
             of_metric = [side[:, :, column] for side in values]
             found = _estimate(of_metric, strata, clusters, bootstrap=bootstrap, seed=seed)
-            parts.append(found.assign(benchmark=benchmark, a=a, b=b, metric=metric))
+            parts.append(found.assign(benchmark=runs.benchmark, a=a, b=b, metric=metric))
     return pd.concat(parts, ignore_index=True)[list(STANDARDISED_COLUMNS)]
 
 

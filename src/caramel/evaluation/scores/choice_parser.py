@@ -290,7 +290,20 @@ def _verdict(text: str, form: Form) -> int | None:
 
 
 def _without(text: str, options: Sequence[Sequence[str]]) -> str:
-    """Return a text without the captions of the options: their words are no statements."""
+    """Return a text without the captions of the options: their words are no statements.
+
+    A letter before a caption stays, also where it is a word of it: "A. a cat" begins with the letter, not with a caption "a a cat".
+    """
+    opening = _OPENING.fullmatch(text)
+    if opening is not None and any(
+        words and _words(opening["rest"])[: len(words)] == list(words) for words in options
+    ):
+        kept = opening.end("letter")
+        return text[:kept] + _without_captions(text[kept:], options)
+    return _without_captions(text, options)
+
+
+def _without_captions(text: str, options: Sequence[Sequence[str]]) -> str:
     for words in sorted(options, key=len, reverse=True):
         if words:
             text = re.sub(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from caramel import tables
@@ -15,10 +16,21 @@ from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS
 from caramel.evaluation.results.standardised import INTERACTION, STANDARDISED_COLUMNS
 from caramel.report.blocks import Block, Cell, TableBlock, count, interval, percent, signed
 from caramel.report.inputs import Skipped, read_csv
-from caramel.report.sections.model_rows import FORM, SOURCE_FORM, keyed, read_differences, read_variants
-from caramel.statistics import format_p
+from caramel.report.sections.model_rows import (
+    BETWEEN_FORMS,
+    FORM,
+    SOURCE_FORM,
+    keyed,
+    read_differences,
+    read_variants,
+)
+from caramel.statistics import format_p, holm
 
-FORM_TITLES = {FORM: "Drawn positives", SOURCE_FORM: "Positives of the source"}
+FORM_TITLES = {
+    FORM: "Drawn positives",
+    SOURCE_FORM: "Positives of the source",
+    BETWEEN_FORMS: "Drawn − source",
+}
 METRIC_TITLES = {"accuracy": "SugarCrepe accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
 
 
@@ -146,28 +158,40 @@ def parts_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
 
 
 def forms_block(data: Path, contrast: Mapping[str, str]) -> TableBlock:
-    """Return the claim's variant against every other model, in both forms of the benchmark."""
+    """Return the claim's variant against every other model, in both forms of the benchmark, and how these differ."""
     columns = {form: read_differences(data, form) for form in FORM_TITLES}
     columns = {form: rows for form, rows in columns.items() if not rows.empty}
     variant = contrast["variant"]
-    lines = []
-    for other in (name for name in dict.fromkeys(read_variants(data)["variant"]) if name != variant):
-        cells = [_form_cells(rows, {**contrast, "against": other}) for rows in columns.values()]
-        lines.append([Cell(f"{variant} − {other}"), *(cell for pair in cells for cell in pair)])
+    others = [name for name in dict.fromkeys(read_variants(data)["variant"]) if name != variant]
+    found = {
+        (other, form): _find_comparison(rows, {**contrast, "against": other})
+        for other in others
+        for form, rows in columns.items()
+    }
+    corrected = dict(zip(found, holm(np.array([row["p"] for row in found.values()], float)), strict=True))
+    tests = sum(not math.isnan(row["p"]) for row in found.values())
+    lines = [
+        [
+            Cell(f"{variant} − {other}"),
+            *(cell for f in columns for cell in _form_cells(found[other, f], corrected[other, f])),
+        ]
+        for other in others
+    ]
     head = ("Difference", *(text for form in columns for text in (FORM_TITLES[form], "p")))
     note = (
-        f"{METRIC_TITLES[contrast['metric']]} on {contrast['subset']}, points; brackets: 95 % intervals; p of each test by itself, not corrected. "
+        f"{METRIC_TITLES[contrast['metric']]} on {contrast['subset']}, points; brackets: 95 % intervals; p after Holm's correction over "
+        f"the {tests} tests of this table. "
         "Drawn: both images of an instance come out of the generator. Of the source: the positive image is the one that the "
-        "caption was written for, so pixels alone tell the two images apart."
+        "caption was written for, so pixels alone tell the two images apart. Drawn − source: by how much the difference is larger "
+        "where both are drawn, instance by instance: the interaction of form and training."
     )
     return TableBlock("In both forms", head, lines, note=note)
 
 
-def _form_cells(rows: pd.DataFrame, contrast: Mapping[str, str]) -> tuple[Cell, Cell]:
-    """Return difference and p of a comparison in one form."""
-    found = _find_comparison(rows, contrast)
+def _form_cells(found: Mapping[str, float], corrected: float) -> tuple[Cell, Cell]:
+    """Return difference and corrected p of a comparison in one form."""
     between = interval(found["ci_low"], found["ci_high"], difference=True)
-    p = format_p(found["p"], ".2g", least=found["p_least"])
+    p = format_p(corrected, ".2g", least=found["p_least"], uncorrected=found["p"])
     return Cell(signed(found["difference"]), between), Cell(p)
 
 

@@ -44,6 +44,7 @@ FINER = (
     Column("T_neg2I", "t_neg2i"),
 )
 FORM, SOURCE_FORM = "instances", "instances_source"  # benchmarks of evaluate
+BETWEEN_FORMS = f"{FORM} − {SOURCE_FORM}"  # the first less the second, in differences.csv
 RETAINED = frozenset(kept.benchmark for kept in KEPT.values())  # that say what a variant lost
 Row = dict[Any, Any]
 

@@ -1,0 +1,55 @@
+"""Hits of all runs of one benchmark on the same instances: worked out once for all tables that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.arrays import Floats
+from caramel.benchmarks.metrics import outcomes
+from caramel.evaluation.results.summary import aligned, variant_of
+
+
+class RunHits(NamedTuple):
+    """What the runs of a benchmark have right.
+
+    Attributes:
+        benchmark: its name.
+        metrics: names of the columns of the hits.
+        rows: of table ``similarities``, the instances as the first run has them, (n,).
+        hits: by model, in the order of the table: (n, metrics) in [0, 1], NaN where it did not score.
+    """
+
+    benchmark: str
+    metrics: tuple[str, ...]
+    rows: pd.DataFrame
+    hits: Mapping[str, Floats]
+
+    def select(self, metrics: Sequence[str]) -> RunHits:
+        """Return the same by some of the metrics."""
+        columns = [self.metrics.index(name) for name in metrics]
+        chosen = {model: hits[:, columns] for model, hits in self.hits.items()}
+        return self._replace(metrics=tuple(metrics), hits=chosen)
+
+    def by_variant(self) -> dict[str, Floats]:
+        """Return the hits of each variant, (seeds, n, metrics): models named ``<variant>-<seed>`` are training seeds of one."""
+        found: dict[str, list[Floats]] = {}
+        for model, hits in self.hits.items():
+            found.setdefault(variant_of(model), []).append(hits)
+        return {variant: np.stack(runs) for variant, runs in found.items()}
+
+
+def hits_of_runs(similarities: pd.DataFrame, benchmark: str, metrics: Sequence[str]) -> RunHits:
+    """Return the hits of every model of table ``similarities`` on a benchmark; none where nobody scored it.
+
+    Raises:
+        DataError: the models did not score the same instances.
+    """
+    rows = similarities[similarities["benchmark"] == benchmark]
+    runs = {str(name): run.reset_index(drop=True) for name, run in rows.groupby("model", sort=False)}
+    first = next(iter(runs.values()), rows)
+    hits = {name: outcomes(aligned(run, first), metrics).hits.to_numpy(float) for name, run in runs.items()}
+    return RunHits(benchmark, tuple(metrics), first, hits)

@@ -1,0 +1,52 @@
+"""What each subtype adds to a study's contrast: its share of the instances times its difference, over draws of the scenes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from caramel import tables
+from caramel.config import Contrast
+from caramel.statistics import over_seeds
+from caramel.study.cells import Cell
+
+
+def compute_parts(runs: pd.DataFrame, contrast: Contrast, base: str) -> list[dict[str, Any]]:
+    """Return of each subtype: n (mean over cells), both values and the difference, and its part of the contrast with a t interval.
+
+    The parts add up to the contrast, up to instances without a subtype. The intervals are not corrected. A contrast of seen or
+    unseen compounds has no parts: tables ``metrics`` have those by subtype in no run.
+
+    Args:
+        runs: table ``study``.
+        contrast: the comparison.
+        base: name of the model that variants start from, which has no seed of fine-tuning.
+    """
+    if contrast.subset not in ("all", "without_add"):
+        return []
+    kept = [name for name in tables.SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
+    rows = runs[(runs["metric"] == contrast.metric) & runs["subset"].isin(kept)]
+    of_a_cell = [*Cell._fields]
+    shared = [*of_a_cell, "subset"] + ([] if contrast.against == base else ["finetune"])
+    ours, other = (rows[rows["variant"] == name] for name in (contrast.variant, contrast.against))
+    both = ours.merge(other[[*shared, "value"]], "left", shared, suffixes=("", "_against"))
+    total = both.groupby([*of_a_cell, "finetune"])["n"].transform("sum")
+    both["difference"] = both["value"] - both["value_against"]
+    both["part"] = both["difference"].fillna(0.0) * both["n"] / total
+    found = []
+    for subtype in (name for name in kept if (both["subset"] == name).any()):
+        of = both[both["subset"] == subtype]
+        per_draw = of.groupby(of_a_cell)[["value", "value_against", "difference", "part"]].mean()
+        draws = per_draw.groupby("scenes").mean()
+        part = over_seeds(draws["part"].to_numpy(float))
+        means = draws.mean()
+        found.append(
+            {
+                "subtype": subtype,
+                "n": float(of["n"].mean()),
+                **{name: float(means[name]) for name in ("value", "value_against", "difference")},
+                **{"part": part.mean, "part_low": part.low, "part_high": part.high},
+            }
+        )
+    return found
