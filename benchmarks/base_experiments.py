@@ -91,7 +91,7 @@ def make_instances(pairs: pd.DataFrame, number: int, seed: int) -> pd.DataFrame:
                 rng,
                 attempts=20,
                 further_objects=False,
-                may_stand=lambda draft: can_be_shown(draft.whole, "test", tested),
+                may_stand=partial(can_be_shown, split="test", kept_out=tested, unless=said.whole),
             )
             if isinstance(negative, str):
                 continue

@@ -28,13 +28,13 @@ def evaluate(config: Config) -> None:
         "device": on.device,
         "gpus": on.gpus.evaluate,
         "batch": section.batch,
-        "executor": on.executor,
         "folder": WORK,
     }
     found = evaluate_models(
         tuned,
         **section.model_dump(exclude={*how}),
         **how,
+        executor=on.executor,
         further_objects=config.scenes.further_objects,
         precision="fp32",  # figures do not depend on the processor
     )
@@ -55,7 +55,7 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "retained.csv", found.retained)
     write_csv(OUT / "bounds.csv", found.bounds)
     folders, _ = checkpoints(tuned)
-    write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, **how))
+    write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=on.executor, **how))
     log_retained(found.metrics, found.retained)
     detected = detect("data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how)
     tables.write(tables.METRICS, detected, OUT / "detectors.parquet")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal, localcontext
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -63,14 +64,25 @@ def resampled_means(values: Floats, clusters: Ints, *, resamples: int, seed: int
     sums, sizes = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
     np.add.at(sums, clusters, np.where(scored, values, 0.0))
     np.add.at(sizes, clusters, scored)
+    if count * resamples <= _BLOCK:
+        weights = _kept_weights(count, resamples, seed)
+        return _divided(weights @ sums, weights @ sizes)
+    parts = [_divided(w @ sums, w @ sizes) for w in _drawn_weights(count, resamples, seed)]
+    return np.concatenate(parts)
+
+
+def _drawn_weights(count: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield how often each cluster is in each bootstrap sample, (resamples, clusters) in parts of at most ``_BLOCK``."""
     rng = np.random.default_rng(seed)
     share = np.full(count, 1 / count)
     block = max(1, _BLOCK // count)
-    parts = []
     for start in range(0, resamples, block):
-        weights = rng.multinomial(count, share, size=min(block, resamples - start)).astype(float)
-        parts.append(_divided(weights @ sums, weights @ sizes))
-    return np.concatenate(parts)
+        yield rng.multinomial(count, share, size=min(block, resamples - start)).astype(float)
+
+
+@lru_cache(2)  # all figures of one benchmark are of the same samples
+def _kept_weights(count: int, resamples: int, seed: int) -> Floats:
+    return np.concatenate([*_drawn_weights(count, resamples, seed)])
 
 
 def cluster_counts(values: Floats, clusters: Ints) -> Ints:

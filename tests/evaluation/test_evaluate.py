@@ -15,7 +15,7 @@ from caramel import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.before_scoring import missing
-from caramel.evaluation.evaluate import Evaluation, evaluate
+from caramel.evaluation.evaluate import Evaluation, evaluate, take_turns
 from caramel.evaluation.located import Source
 from caramel.evaluation.scores import encoding
 from caramel.models.families.specs import open_model
@@ -286,6 +286,20 @@ def test_an_unknown_benchmark_or_family_lists_the_choices(source: Source) -> Non
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("kept_workers")
+@pytest.mark.parametrize(
+    ("models", "sources", "at_once"), [(1, 4, 2), (5, 3, 2), (2, 1, 8), (4, 4, 4), (3, 2, 1)]
+)
+def test_trials_that_run_together_are_of_other_models_and_none_is_left_out(
+    models: int, sources: int, at_once: int
+) -> None:
+    order = take_turns(models, sources, at_once)
+    assert sorted(order) == list(range(models * sources))
+    for start in range(0, models - models % at_once, at_once):
+        of_group = order[start * sources : (start + at_once) * sources]
+        for place in range(0, len(of_group), at_once):
+            assert len({number // sources for number in of_group[place : place + at_once]}) == at_once
+
+
 def test_ray_gives_the_same_tables_as_one_process(source: Source, clip_folder: Path) -> None:
     spec = f"tiny=open_clip:{clip_folder}"
     inline = run(source, spec)

@@ -25,6 +25,7 @@ SETTINGS = {
     "data": None,
     "images": None,
     "split": "test",
+    "further_objects": False,
     "retrieval": 4,
     "zero_shot": "folder",
     "batch": 8,
@@ -199,6 +200,11 @@ def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(worksp
     assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12
     alone = found.metrics[found.metrics["benchmark"] == "instances"]
     assert found.variants.equals(summarise_variants(alone))
+    assert {*found.bounds["benchmark"]} == {"instances", "instances_source"}
+    of_group = found.differences[found.differences["metric"] == "group"]
+    values = of_group.pivot(index="subset", columns="benchmark", values="difference")
+    between = values["instances"] - values["instances_source"]
+    pd.testing.assert_series_equal(values["instances − instances_source"], between, check_names=False)
 
 
 def test_a_split_without_instances_says_so(workspace: Path) -> None:

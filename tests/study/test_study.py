@@ -18,7 +18,7 @@ from caramel.report.study_page import claim, study_page
 from caramel.statistics import holm
 from caramel.study.cells import Cell, cells
 from caramel.study.plans import Registration
-from caramel.study.study import Ran, figure, figures, plan, summary
+from caramel.study.study import Cells, figure, figures, plan, summary
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = ("base", "infonce", "trohn_text", "trohn_img")
@@ -44,7 +44,7 @@ def runs(*, lift: float = 0.05, noise: float = 0.01, seed: int = 0) -> pd.DataFr
     return pd.DataFrame(rows, columns=list(tables.STUDY.columns))
 
 
-def ran(rows: pd.DataFrame) -> Ran:
+def ran(rows: pd.DataFrame) -> Cells:
     rng, names = np.random.default_rng(1), [(f"i{n}", f"i{n}:x") for n in range(80)]
     index = pd.MultiIndex.from_tuples(names, names=["image_id", "instance_id"])
     hits = [
@@ -52,7 +52,7 @@ def ran(rows: pd.DataFrame) -> Ran:
         for cell in cells(config().study.draws)
         for _ in range(2)
     ]
-    return Ran(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
+    return Cells(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
 
 
 EXPLORATORY = Registration(False, "Exploratory: no plan.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,12 +34,13 @@ def encoded(images: Sequence[ImageFile]) -> list[bytes]:
     Raises:
         DataError: a file cannot be read or a part of it cut out.
     """
-    return threaded(encoded_file, images)
+    stamps = _stamps(images)
+    return threaded(lambda image: cut(_present(image, stamps), image.box, str(image)), images)
 
 
 def encoded_file(image: ImageFile) -> bytes:
     """Return the encoded file of one image; see ``encoded``."""
-    return cut(_present(image), image.box, str(image))
+    return cut(_present(image, _stamps([image])), image.box, str(image))
 
 
 def whole_files(images: Sequence[ImageFile]) -> list[bytes]:
@@ -48,7 +49,8 @@ def whole_files(images: Sequence[ImageFile]) -> list[bytes]:
     Raises:
         DataError: a file cannot be read.
     """
-    return threaded(_present, images)
+    stamps = _stamps(images)
+    return threaded(lambda image: _present(image, stamps), images)
 
 
 def cut(data: bytes, box: tuple[int, int, int, int] | None, name: str) -> bytes:
@@ -75,11 +77,9 @@ def check_images(images: Sequence[ImageFile], where: str) -> list[bytes]:
     bar = tqdm(total=len(images), desc=f"check images of {where}", unit="image", disable=None)
     with bar:
         for start in range(0, len(images), _CHECKED):
-            for image, found in zip(
-                images[start : start + _CHECKED],
-                threaded(_checked, images[start : start + _CHECKED]),
-                strict=True,
-            ):
+            some = images[start : start + _CHECKED]
+            look = functools.partial(_checked, stamps=_stamps(some))
+            for image, found in zip(some, threaded(look, some), strict=True):
                 if isinstance(found, str):
                     bad.append((image, found))
                 else:
@@ -109,17 +109,20 @@ def content_keys(images: Sequence[ImageFile]) -> list[bytes]:
     Raises:
         DataError: a file cannot be read.
     """
-    return threaded(_key, images)
+    stamps = _stamps(images)
+    return threaded(lambda image: content_key(_present(image, stamps), image.box), images)
 
 
-def _key(image: ImageFile) -> bytes:
-    return content_key(_present(image), image.box)
+def _stamps(images: Sequence[ImageFile]) -> dict[str, str]:
+    """Return the stamp of each table that holds some of the images: it is looked at once for all of them."""
+    paths = {image.path for image in images if image.name is not None or image.row is not None}
+    return {path: stamp_files(path) for path in paths}
 
 
-def _checked(image: ImageFile) -> bytes | str:
+def _checked(image: ImageFile, stamps: Mapping[str, str]) -> bytes | str:
     """Return the image's content key, or what is wrong with it."""
     try:
-        data = _file(image)
+        data = _file(image, stamps)
         size = check_picture(data, image.path)
     except FileNotFoundError:
         return MISSING
@@ -138,25 +141,25 @@ def _overlaps(box: tuple[int, int, int, int], size: tuple[int, int]) -> bool:
     return max(left, 0) < min(right, size[0]) and max(top, 0) < min(bottom, size[1])
 
 
-def _present(image: ImageFile) -> bytes:
+def _present(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
     """Return the bytes of the image's file or cell; a DataError names an image that cannot be read."""
     try:
-        return _file(image)
+        return _file(image, stamps)
     except (DataError, OSError, pa.ArrowInvalid) as error:
         raise DataError(f"Image {image} cannot be read: {error}.") from error
 
 
-def _file(image: ImageFile) -> bytes:
+def _file(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
     """Return the bytes of the image's file or cell."""
     if image.name is not None:
         Path(image.path).stat()  # what is missing is no broken table
-        pictures = _store(image.path, stamp_files(image.path))
+        pictures = _store(image.path, stamps[image.path])
         if image.name not in pictures:
             raise DataError("there is no such image")
         return pictures[image.name]
     if image.row is None:
         return Path(image.path).read_bytes()
-    stamp = stamp_files(image.path)
+    stamp = stamps[image.path]
     group, offset = _place(image.path, stamp, image.row)
     with _reading:
         cells = _column(image.path, stamp, group, image.column)

@@ -27,7 +27,7 @@ from caramel.sources.world.scenes import (
 Rng = np.random.Generator
 # Another caption in the same form, or the reason why there is none.
 Rule = Callable[[Reading, Rng], Reading | str]
-HARD = 0.8  # chance that a noun that has a look-alike is replaced by it
+HARD = 0.9  # chance that a noun that has a look-alike is replaced by it
 ATTRIBUTES = {"colour": COLOURS, "size": SIZES}
 
 

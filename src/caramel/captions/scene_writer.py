@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,7 @@ def write_negative(
     *,
     attempts: int,
     further_objects: bool,
-    may_stand: Callable[[Reading], bool],
+    may_stand: Callable[[Meaning], bool],
 ) -> tuple[Reading, int] | str:
     """Return (what the negative says, attempts), or the reason why there is none.
 
@@ -58,6 +58,7 @@ def write_negative(
         may_stand: whether a caption may stand in the pair's split.
     """
     reason = STILL_TRUE
+    may_be_said = cache(may_stand)  # a rule has few drafts for a caption, and they come again
     for attempt in range(1, attempts + 1):
         draft = RULES[subtype](said, rng)
         if isinstance(draft, str):
@@ -66,7 +67,7 @@ def write_negative(
             reason = STILL_TRUE
         elif not layouts(draft.whole):
             reason = IMPOSSIBLE
-        elif not may_stand(draft):
+        elif not may_be_said(draft.whole):
             reason = ELSEWHERE
         else:
             assert read(realise(draft)) == draft, draft
@@ -83,13 +84,13 @@ def write_paraphrase(said: Reading, rng: Rng) -> str:
     return caption
 
 
-def _may_stand(said: Reading, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
+def _may_stand(said: Meaning, split: str, tested: frozenset[Compound], unless: Meaning | None) -> bool:
     """Return whether a caption may stand in a split: its words do, and a picture of it of which ``unless`` is false."""
-    if split_of(said.whole.mentions) != split:
+    if split_of(said.mentions) != split:
         return False
-    if split != "test" and compounds_of_meaning(said.whole, exactly=True) & tested:
+    if split != "test" and compounds_of_meaning(said, exactly=True) & tested:
         return False  # soon told: can_be_shown would try all that is not said
-    return can_be_shown(said.whole, split, tested, unless)
+    return can_be_shown(said, split, tested, unless)
 
 
 def _compounds(said: Reading, *, further_objects: bool) -> frozenset[Compound]:

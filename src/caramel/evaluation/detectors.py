@@ -29,8 +29,7 @@ from caramel.evaluation.scores.projected import projected
 from caramel.kinds.benchmark import Index
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.running.on_ray.carried import Local
-from caramel.running.on_ray.parallel import Executor
-from caramel.running.on_ray.trials import executors, tune_grid
+from caramel.running.on_ray.trials import tune_grid
 from caramel.storage.image_store import shards_of
 
 if TYPE_CHECKING:
@@ -55,7 +54,6 @@ def detect(
     batch: int,
     bootstrap: int,
     seed: int,
-    executor: Executor,
     folder: Path,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
@@ -71,14 +69,9 @@ def detect(
         device: auto, cpu or cuda.
         gpus: of one trial, where the device is a GPU.
         batch, bootstrap, seed: as in ``judged``.
-        executor: ray or inline.
         folder: of the trials' results and the embedding store.
-
-    Raises:
-        ResourceError: a trial failed on Ray; the message holds its error.
     """
     names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
-    of_trials, _ = executors(executor, len(names) + 1)
     trials = tune_grid(
         detect_on,
         [{"form": name} for name in (*names, *([PLANTED] if FORMS[0] in names else []))],
@@ -95,7 +88,7 @@ def detect(
             "seed": seed,
         },
         folder=folder,
-        executor=of_trials,
+        executor="inline",  # the forms share what is encoded, and a head is trained in no time
         title="detectors",
         gpus=gpus_of(gpus, device),
         plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from caramel.errors import BackendError
 from caramel.evaluation.located import Source, digest_of, keys_of, read_task
 from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Dual
-from caramel.kinds.benchmark import Index, Rankings
+from caramel.kinds.benchmark import ImageFile, Index, Rankings
 from caramel.models.clip.checkpoints import WEIGHTS
 from caramel.models.families.specs import content_of, open_model
 from caramel.models.state_dicts import read_state
@@ -93,9 +95,7 @@ def distance(
         content: hash of its task.
         run: as in ``Run``, without the model.
     """
-    task = read_task(Source(**source))
-    assert isinstance(task, Rankings)
-    keys, texts = keys_of(task, True), [text for prompts in task.texts for text in prompts]
+    images, keys, texts = _read_items(json.dumps(source, sort_keys=True), content)
 
     def none() -> tuple[Index, Index]:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -103,7 +103,7 @@ def distance(
     def vectors(spec: str) -> Dual:
         mine = Run(spec, **run)
         model = open_model(spec, mine.device, mine.precision)
-        found = encode(task.images, keys, texts, none, mine, model)  # type: ignore[arg-type]
+        found = encode(images, keys, texts, none, mine, model)  # type: ignore[arg-type]
         assert isinstance(found, Dual)
         return found
 
@@ -113,6 +113,14 @@ def distance(
         "images": _cosine(first.images, other.images),
         "texts": _cosine(first.texts, other.texts),
     }
+
+
+@lru_cache(1)  # each model is compared on the same items
+def _read_items(source: str, content: str) -> tuple[Sequence[ImageFile], Sequence[bytes], Sequence[str]]:
+    """Return images, their keys and texts of the task of a source, given as JSON; ``content``: hash of the task."""
+    task = read_task(Source(**json.loads(source)))
+    assert isinstance(task, Rankings)
+    return task.images, keys_of(task, True), [text for prompts in task.texts for text in prompts]
 
 
 def moved(base: Path, folder: Path) -> float:

@@ -105,9 +105,10 @@ def evaluate(
     of_trials, of_shards = trials.executors(executor, len(points))
     if of_trials == "ray":
         check_stores(store, {code_of(model) for model in models})
+    order = take_turns(len(models), len(sources), trials.count_at_once(gpus_of(gpus, device)))
     found = trials.tune_grid(
         evaluate_model,
-        points,
+        [points[place] for place in order],
         settings={
             "device": device,
             "precision": precision,
@@ -128,12 +129,27 @@ def evaluate(
             "store": os.path.realpath(store),
         },
     )
-    folders = [trial.folder for trial in found]
+    in_turn = dict(zip(order, found, strict=True))
+    folders = [in_turn[place].folder for place in range(len(points))]
     scored, answered, judged = (
         _joined(table, [tables.read(table, place / name) for place in folders if (place / name).exists()])
         for name, table in WRITTEN.items()
     )
     return Evaluation(scored, answered, judged, rejects)
+
+
+def take_turns(models: int, sources: int, at_once: int) -> list[int]:
+    """Return places of trials, which are numbered model by model, in an order in which those that run together have other models.
+
+    As many models as trials run at once go side by side through their benchmarks. Else a model's benchmarks would run at
+    once, and each encode what they share: forms of one benchmark have the same texts and half of the pictures.
+    """
+    return [
+        model * sources + source
+        for start in range(0, models, at_once)
+        for source in range(sources)
+        for model in range(start, min(start + at_once, models))
+    ]
 
 
 def evaluate_model(

@@ -32,6 +32,7 @@ from caramel.kinds.model import DualEncoder
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.families.specs import open_model
 from caramel.running.on_ray.parallel import Executor
+from caramel.running.on_ray.trials import executors
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.language import read
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
@@ -80,7 +81,7 @@ def probe_positions(
         device: auto, cpu or cuda.
         gpus: of one worker, where the device is a GPU.
         batch: items per forward pass.
-        executor: ray or inline.
+        executor: ray or inline; on Ray shards are encoded on a cluster whose nodes share no disk, and here on this machine.
         folder: of the embedding store; vectors that it holds are not encoded again.
     """
     scenes = read_scenes(data, split)
@@ -93,13 +94,14 @@ def probe_positions(
     first: dict[str, str] = {}
     for name in folders:
         first.setdefault(variant_of(name), name)
+    _, of_shards = executors(executor, len(first))
     control = compute_readings(
         read_patches(encoded(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
     )
     rows = _judge_all(PIXELS, control)
     for name in first.values():
         spec = f"{name}=open_clip:{folders[name]}"
-        run = Run(spec, device, "fp32", batch, store, executor, gpus_of(gpus, device))
+        run = Run(spec, device, "fp32", batch, store, of_shards, gpus_of(gpus, device))
         model = open_model(spec, device, "fp32")
         assert isinstance(model, DualEncoder)
         vectors = encode(images, keys, texts, _no_pairs, run, model)

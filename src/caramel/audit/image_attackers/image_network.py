@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ BATCH = 32  # pairs of a step
 STEPS, EPOCHS = 100, 6  # of a training, at least
 RATE, DECAY = 4e-3, 0.05
 SCORED = 1024  # pictures that are scored at a time
+_drawing = threading.Lock()  # torch has one generator for all threads
 
 
 def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints, *, seed: int) -> Floats:
@@ -40,9 +42,10 @@ def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints,
     if not learned.size:
         return np.zeros(len(scored))
     rng = np.random.default_rng(seed)
-    with _one_thread(), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        network = _network()
+    with _one_thread():
+        with _drawing, torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = _network()
         _train(network, pictures, learned, rng)
         network.eval()
         with torch.inference_mode():
@@ -53,7 +56,10 @@ def network_values(pictures: npt.NDArray[np.uint8], learned: Ints, scored: Ints,
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Let torch use one thread: layers this small lose more to waiting for the others than they gain, four times as much."""
+    """Let torch use one thread: layers this small lose more to waiting for the others than they gain, four times as much.
+
+    That is of the thread that calls: several networks may learn side by side.
+    """
     import torch
 
     threads = torch.get_num_threads()

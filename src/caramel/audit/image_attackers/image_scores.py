@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from caramel.audit.image_attackers.image_attack import (
 from caramel.audit.image_attackers.joint import METRICS, joint_hits, shares
 from caramel.audit.image_attackers.planted import planted_control
 from caramel.errors import DataError, shown
+from caramel.running.on_ray.parallel import threaded
 from caramel.storage.image_store import OnDemand
 
 
@@ -81,15 +83,18 @@ def image_scores(
     groups = tied(columns[-1].tolist(), np.stack(columns), pictures.equal[np.vstack(places)])
     cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
     subsets, blind = _subsets(first, split), _mean_of_texts(first, texts)
-    scores = {}
-    for name, sides in zip(forms, places, strict=True):
-        found = attack(pictures, sides, groups, first["type"].tolist(), folds=folds, seed=seed)
+    types, scores = first["type"].tolist(), {}
+    attacks: list[Callable[[], Any]] = [
+        partial(attack, pictures, sides, groups, types, folds=folds, seed=seed) for sides in places
+    ]
+    control = partial(planted_control, files[0], files[-1], groups, folds=folds, seed=seed)
+    *attacked, figures["planted"] = threaded(lambda job: job(), [*attacks, control])
+    for name, found in zip(forms, attacked, strict=True):
         scores[name] = _table(first["instance_id"], found)
         figures["forms"][name] = {
             "pictures": {a: _told(found[a], subsets, cluster, folds) for a in ATTACKERS},
             "joint": {a: _jointly(blind, found[a], subsets, cluster, folds) for a in ATTACKERS},
         }
-    figures["planted"] = planted_control(files[0], files[-1], groups, folds=folds, seed=seed)
     return ImageScores(scores, figures)
 
 

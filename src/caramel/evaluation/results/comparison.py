@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Floats
+from caramel.arrays import Bools, Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.paired_hits import ALPHA, compare_hits
@@ -266,7 +266,7 @@ def _scored(
 def _select_scored(hits: Floats, rows: pd.DataFrame, name: str, benchmark: Benchmark) -> _Scored | None:
     """Return hits (runs, n, metrics) by the metrics of which there are any in all runs; None where there is none."""
     hits[:, np.isnan(hits).any(axis=0)] = np.nan
-    scored = ~np.isnan(hits).all(axis=(0, 1))
+    scored: Bools = np.asarray(~np.isnan(hits).all(axis=(0, 1)))
     if not scored.any():
         return None
     return _Scored(name, hits[:, :, scored], rows, list(compress(benchmark.metrics, scored)), benchmark.macro)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +29,7 @@ from caramel.running.on_ray.workers import Job, workers
 from caramel.storage.files import keep, kept
 
 Executor = Literal["ray", "inline"]
+PARTS_OF_A_THREAD = 4  # of ``threaded``
 Shard = TypeVar("Shard")
 Result = TypeVar("Result")
 
@@ -130,5 +132,10 @@ def threaded(function: Callable[[Shard], Result], items: Sequence[Shard]) -> lis
     workers = min(16, os.cpu_count() or 1)
     if workers == 1 or len(items) < 2:
         return [function(item) for item in items]
+    size = math.ceil(
+        len(items) / (PARTS_OF_A_THREAD * workers)
+    )  # a thread's own cost is that of decoding a small picture
+    parts = [items[start : start + size] for start in range(0, len(items), size)]
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(function, items))
+        done = pool.map(lambda part: [function(item) for item in part], parts)
+        return [result for part in done for result in part]

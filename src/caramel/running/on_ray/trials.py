@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -114,6 +115,15 @@ def executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
     if executor == "ray" and trials > 1 and not named_cluster():
         return "ray", "inline"
     return "inline", executor
+
+
+def count_at_once(gpus: float) -> int:
+    """Return how many trials run at once on this machine, of one processor and so many GPUs each."""
+    if not gpus:
+        return os.cpu_count() or 1
+    import torch
+
+    return max(1, int(torch.cuda.device_count() / gpus))
 
 
 def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:

@@ -120,6 +120,9 @@ def split_of(mentions: Iterable[Mention]) -> str:
 
 def belongs(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
     """Return whether a picture may stand in a split: its words are of that split, and only test shows what is kept out."""
-    if split_of(mentions_of(scene.things)) != split:
-        return False
+    return split_of(mentions_of(scene.things)) == split and shows_none(scene, split, kept_out)
+
+
+def shows_none(scene: Scene, split: str, kept_out: frozenset[Compound]) -> bool:
+    """Return whether a picture of a split shows nothing that is kept out of it; test shows all."""
     return split == "test" or not compounds_of_scene(scene) & kept_out

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from caramel.sources.world.compounds import Compound, belongs, split_of
+from caramel.sources.world.compounds import Compound, shows_none, split_of
 from caramel.sources.world.language import Reading
 from caramel.sources.world.scenes import (
     BACKGROUNDS,
@@ -84,7 +84,7 @@ def can_be_shown(
         if split_of(full) == split:  # the same in all places
             placed = (t for t in _placed(said, looks) if unless is None or not holds(unless, t, exactly=True))
             scenes = (Scene(things, BACKGROUNDS[0]) for things in placed)
-            if any(belongs(scene, split, kept_out) for scene in scenes):
+            if any(shows_none(scene, split, kept_out) for scene in scenes):
                 return True
     return False
 
@@ -102,8 +102,11 @@ def _placed(said: Meaning, looks: Sequence[Look]) -> Iterator[tuple[Thing, ...]]
     """Yield the objects in all places in which the relations and positions hold."""
     for cells in layouts(said):
         yield tuple(
-            Thing(m.noun, *look, *cell) for m, look, cell in zip(said.mentions, looks, cells, strict=True)
+            _thing(m.noun, *look, *cell) for m, look, cell in zip(said.mentions, looks, cells, strict=True)
         )
+
+
+_thing = functools.cache(Thing)  # there are a few hundred
 
 
 def _kept(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -155,12 +155,22 @@ def holds(meaning: Meaning, things: tuple[Thing, ...], *, exactly: bool) -> bool
     """
     if exactly and len(things) != len(meaning.mentions):
         return False
-    for chosen in itertools.permutations(things, len(meaning.mentions)):
-        if all(_matches(m, t) for m, t in zip(meaning.mentions, chosen, strict=True)) and all(
-            related(chosen[r.subject], r.kind, chosen[r.object]) for r in meaning.relations
-        ):
-            return True
-    return False
+    return any(
+        all(_matches(m, t) for m, t in zip(meaning.mentions, chosen, strict=True))
+        and all(related(chosen[r.subject], r.kind, chosen[r.object]) for r in meaning.relations)
+        for chosen in _assignments(meaning.mentions, things)
+    )
+
+
+def _assignments(mentions: Sequence[Mention], things: Sequence[Thing]) -> Iterable[tuple[Thing, ...]]:
+    """Return the ways to give each mention an object of its own; where nouns tell the objects apart, the one that these allow."""
+    by_noun = {thing.noun: thing for thing in things}
+    if len(by_noun) < len(things):
+        return itertools.permutations(things, len(mentions))
+    nouns = {mention.noun for mention in mentions}
+    if len(nouns) < len(mentions) or not nouns <= by_noun.keys():
+        return ()
+    return (tuple(by_noun[mention.noun] for mention in mentions),)
 
 
 def sample_scene(rng: np.random.Generator, *, objects: int, prior: float) -> Scene:
