@@ -84,11 +84,11 @@ def image_scores(
     cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
     subsets, blind = _subsets(first, split), _mean_of_texts(first, texts)
     types, scores = first["type"].tolist(), {}
-    attacks: list[Callable[[], Any]] = [
+    jobs: list[Callable[[], Any]] = [
         partial(attack, pictures, sides, groups, types, folds=folds, seed=seed) for sides in places
     ]
-    control = partial(planted_control, files[0], files[-1], groups, folds=folds, seed=seed)
-    *attacked, figures["planted"] = threaded(lambda job: job(), [*attacks, control])
+    jobs.append(partial(planted_control, files[0], files[-1], groups, folds=folds, seed=seed))
+    *attacked, figures["planted"] = threaded(lambda job: job(), jobs)
     for name, found in zip(forms, attacked, strict=True):
         scores[name] = _table(first["instance_id"], found)
         figures["forms"][name] = {
