@@ -207,7 +207,6 @@ def test_the_draw_depends_on_seed_and_pair_alone():
     assert len(texts) > 1
 
 
-@pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 def test_what_is_written_does_not_depend_on_how_many_pairs_are_at_work(monkeypatch):
     captions = ["A red car is next to a blue bus.", "Nothing.", "A man is riding a horse."] * 3
     images = [f"i{n % 4}" for n in range(9)]
@@ -217,6 +216,7 @@ def test_what_is_written_does_not_depend_on_how_many_pairs_are_at_work(monkeypat
         pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 
+@pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not at hand")
 def test_real_captions_give_negatives_of_every_subtype():
     from caramel.sources.sugarcrepe_files import read_captions
 
