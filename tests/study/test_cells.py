@@ -59,7 +59,7 @@ def test_no_two_cells_are_fine_tuned_with_one_seed() -> None:
 @pytest.mark.parametrize(
     ("sets", "said"),
     [
-        ({"finetune__variants": "[infonce]"}, "trohn_img"),
+        ({"finetune__variants": "[infonce]"}, "pairs_unpaired"),
         ({"pretrain__backend": "pretrained"}, "pretrain.backend"),
         ({"scenes__source": "files"}, "scenes.source"),
     ],

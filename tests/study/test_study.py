@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from caramel.study.plans import Registration
 from caramel.study.study import Cells, figure, figures, plan, summary
 
 ROOT = Path(__file__).parents[2]
+Draws = Sequence[tuple[int, int]]
 VARIANTS = ("base", "infonce", "trohn_text", "trohn_img")
 COLUMNS = [(m, "without_add") for m in ("accuracy", "i2t", "t2i", "group")] + [
     ("group", "seen"),
@@ -28,14 +30,21 @@ COLUMNS = [(m, "without_add") for m in ("accuracy", "i2t", "t2i", "group")] + [
 ]
 
 
+# Two draws with two generators, and two with two bases: each component of the spread can be told.
+SETS = {"study.draws": "[[2, 1], [1, 2], [2, 1], [1, 2]]", "report.contrast.against": "base"}
+
+
 def config(**sets: str) -> Config:
-    return read_profile("study", {key.replace("__", "."): value for key, value in sets.items()}, ROOT)[1]
+    named = {key.replace("__", "."): value for key, value in sets.items()}
+    return read_profile("study", SETS | named, ROOT)[1]
 
 
-def runs(*, lift: float = 0.05, noise: float = 0.01, seed: int = 0) -> pd.DataFrame:
-    """Return table ``study`` of the profile's cells: images lift every figure, the rest is noise."""
+def runs(
+    *, lift: float = 0.05, noise: float = 0.01, seed: int = 0, draws: Draws | None = None
+) -> pd.DataFrame:
+    """Return table ``study`` of the cells: images lift every figure, the rest is noise."""
     rng, rows = np.random.default_rng(seed), []
-    for cell in cells(config().study.draws):
+    for cell in cells(draws or config().study.draws):
         for variant in VARIANTS:
             for tuned in ("",) if variant == "base" else ("11", "12"):
                 for metric, subset in COLUMNS:
@@ -44,12 +53,12 @@ def runs(*, lift: float = 0.05, noise: float = 0.01, seed: int = 0) -> pd.DataFr
     return pd.DataFrame(rows, columns=list(tables.STUDY.columns))
 
 
-def ran(rows: pd.DataFrame) -> Cells:
+def ran(rows: pd.DataFrame, draws: Draws | None = None) -> Cells:
     rng, names = np.random.default_rng(1), [(f"i{n}", f"i{n}:x") for n in range(80)]
     index = pd.MultiIndex.from_tuples(names, names=["image_id", "instance_id"])
     hits = [
         (cell, pd.Series(rng.integers(-1, 2, 80).astype(float), index=index))
-        for cell in cells(config().study.draws)
+        for cell in cells(draws or config().study.draws)
         for _ in range(2)
     ]
     return Cells(rows, dict.fromkeys(("without_add", "seen", "unseen"), hits))
@@ -118,6 +127,20 @@ def test_where_no_number_is_enough_the_page_says_how_many_were_looked_at() -> No
     assert "not with 1\u202f000 times as many" in study_page(found)
 
 
+def test_a_study_of_one_generator_and_base_in_each_draw_has_its_contrast_and_what_can_be_told_of_its_spread() -> (
+    None
+):
+    one_each = {"study.draws": str([[1, 1]] * 8), "report.contrast.against": "infonce"}
+    asked = read_profile("study", one_each, ROOT)[1]
+    rows = runs(draws=asked.study.draws)
+    found = summary(ran(rows, asked.study.draws), asked, "0" * 40, EXPLORATORY)
+    assert found["contrast"]["against"] == "infonce"
+    assert found["contrast"]["shown"]
+    assert len(found["contrast"]["cells"]) == 8
+    assert sum(part["share"] or 0 for part in found["contrast"]["components"]) == pytest.approx(1)
+    assert "Shown" in study_page(json.loads(json.dumps(found)))
+
+
 def test_holm_is_over_all_but_the_contrast() -> None:
     found = summary(ran(runs(lift=0.02)), config(), "c0ffee", EXPLORATORY)
     p = np.array([row["p"] for row in found["exploratory"]])
@@ -174,8 +197,8 @@ def test_a_figure_that_a_cell_lacks_is_an_error() -> None:
         figure(rows, "trohn_img", "base", "group", "unseen")
 
 
-def test_the_plan_of_the_profile_has_eight_cells_of_four_draws() -> None:
+def test_the_plan_of_the_profile_has_a_cell_for_each_of_eight_draws() -> None:
     found, todo = plan("study", {}, ROOT)
-    assert len(todo) == 8
+    assert [cell for cell, _ in todo] == [Cell(draw, 0, 0) for draw in range(8)]
     assert found.finetune.seeds == (11, 12)
     assert found.report.contrast.variant in found.finetune.variants
