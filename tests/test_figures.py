@@ -14,6 +14,7 @@ from scripts import load_script
 from caramel.profile import read_profile
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
+from caramel.study.plans import hash_plan, read_plan
 
 ROOT = Path(__file__).parents[1]
 # A figure of a result: a number with decimals, one before a per cent sign, or a count of a whole ("two of 47").
@@ -35,6 +36,19 @@ def kept() -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def study() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((ROOT / "docs" / "study.json").read_text(encoding="utf-8"))
+    return found
+
+
+@pytest.fixture(scope="module")
+def blocks(kept: dict[str, Any], study: dict[str, Any]) -> dict[str, str]:
+    """All blocks of the pages, by name."""
+    found: dict[str, str] = kept["blocks"] | tool.blocks_of_study(study)
+    return found
+
+
 def figures_by_hand(text: str) -> list[str]:
     """Return the lines of the results outside of the blocks that hold a figure of a run."""
     plain = tool.BLOCK.sub("", text)
@@ -42,10 +56,24 @@ def figures_by_hand(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", tool.PAGES)
-def test_the_pages_hold_the_figures_that_the_command_wrote(page: str, kept: dict[str, Any]) -> None:
+def test_the_pages_hold_the_figures_that_the_command_wrote(page: str, blocks: dict[str, str]) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     assert tool.BLOCK.search(text)
-    assert tool.fill(text, kept["blocks"]) == text
+    assert tool.fill(text, blocks) == text
+
+
+def test_the_study_on_the_pages_is_that_of_the_plan(study: dict[str, Any], blocks: dict[str, str]) -> None:
+    path = ROOT / "plans" / "claim.yaml"
+    plan = read_plan(path)
+    assert {key: study["contrast"][key] for key in ("variant", "against", "metric", "subset")} == dict(
+        plan.comparison
+    )
+    assert plan.draws is not None
+    assert len(study["contrast"]["cells"]) == len(plan.draws)
+    assert study["registration"]["confirmatory"]
+    assert hash_plan(path)[:12] in study["registration"]["reason"]
+    assert study["registration"]["reason"] in blocks["claim"]
+    assert sum(part["part"] for part in study["parts"]) == pytest.approx(study["contrast"]["mean"])
 
 
 def test_timings_are_shipped_where_every_stage_has_run(
@@ -73,7 +101,7 @@ def test_figures_of_changed_files_say_so(monkeypatch: pytest.MonkeyPatch) -> Non
         assert said in tool.made(config)
 
 
-def test_an_edited_figure_is_seen(kept: dict[str, Any]) -> None:
+def test_an_edited_figure_is_seen(blocks: dict[str, str]) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     block = tool.BLOCK.search(text)
     assert block is not None
@@ -81,7 +109,7 @@ def test_an_edited_figure_is_seen(kept: dict[str, Any]) -> None:
     assert digit is not None
     place = block.start() + digit.start()
     edited = f"{text[:place]}{(int(text[place]) + 1) % 10}{text[place + 1 :]}"
-    assert tool.fill(edited, kept["blocks"]) == text != edited
+    assert tool.fill(edited, blocks) == text != edited
 
 
 def test_the_figures_are_of_the_outputs_that_dvc_lock_records(kept: dict[str, Any]) -> None:
@@ -94,7 +122,7 @@ def test_no_figure_of_a_run_stands_outside_of_the_blocks() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shows = readme[readme.index("## What it shows") : readme.index("## The repository")]
     results = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    ours = results[: results.index("## A study over seeds")]
+    ours = results[: results.index("## Limits")]
     assert figures_by_hand(shows) == []
     assert figures_by_hand(ours) == []
     planted = shows.replace("The world is small", "Images raise Group by 3.8 points. The world is small")
