@@ -37,13 +37,13 @@ from caramel.report.sections import (
     retained_sections,
 )
 from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
-from caramel.report.study_page import study_sections
+from caramel.report.study_page import build_study_sections
 from caramel.running.own_code import stages
 from caramel.running.progress import SHIPPED
 from caramel.running.timings import last_run, last_seconds
 from caramel.running.tracking import git_commit
 from caramel.statistics import format_p
-from caramel.study.plans import Ran, Registration, check_registration
+from caramel.study.plans import Registration, RunFacts, check_registration
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")
@@ -104,7 +104,7 @@ def headline(data: Path, config: Config) -> str:
     return "\n".join([head, *lines])
 
 
-def contrast_sentences(data: Path, config: Config, registration: Registration) -> str:
+def format_contrast(data: Path, config: Config, registration: Registration) -> str:
     """Return the comparison of the run in a few lines: its size, whether it is confirmatory, its largest parts, and the other form."""
     contrast = config.report.contrast.model_dump()
     found = claim_sections.claim_of(data, contrast)
@@ -129,7 +129,7 @@ def contrast_sentences(data: Path, config: Config, registration: Registration) -
     )
 
 
-def claim_sentences(found: Mapping[str, Any]) -> str:
+def format_claim(found: Mapping[str, Any]) -> str:
     """Return what a study found of its contrast, in a few lines."""
     one = found["contrast"]
     parts = sorted(found["parts"], key=lambda part: -part["part"])
@@ -216,13 +216,13 @@ def blocks_of_run(config: Config) -> dict[str, str]:
     data, contrast = ROOT / "data", config.report.contrast.model_dump()
     plan = ROOT / config.report.plan if config.report.plan else None
     registration = check_registration(
-        plan, config.report.contrast, Ran([config.scenes.seed], last_run("evaluate", config.profile))
+        plan, config.report.contrast, RunFacts([config.scenes.seed], last_run("evaluate", config.profile))
     )
     registration = registration._replace(reason=registration.reason.replace(f"{ROOT}/", ""))
     makers: Mapping[str, Callable[[], str]] = {
         "made": lambda: made(config),
         "headline": lambda: headline(data, config),
-        "contrast": lambda: contrast_sentences(data, config, registration),
+        "contrast": lambda: format_contrast(data, config, registration),
         "parts": lambda: format_table(claim_parts.parts_block(data, contrast)),
         "forms": lambda: format_table(claim_parts.forms_block(data, contrast)),
         "significant": lambda: significant(data, config),
@@ -236,14 +236,14 @@ def blocks_of_run(config: Config) -> dict[str, str]:
     return {name: make() for name, make in makers.items()}
 
 
-def blocks_of_study(found: Mapping[str, Any]) -> dict[str, str]:
+def build_study_blocks(found: Mapping[str, Any]) -> dict[str, str]:
     """Return every block that is made from a study."""
-    sections = {section.id: section for section in study_sections(found)}
+    sections = {section.id: section for section in build_study_sections(found)}
     told = {
         name: format_blocks(sections[name].blocks)
         for name in ("claim", "components", "power", "models", "others")
     }
-    return {"claim": claim_sentences(found), **{f"study_{name}": text for name, text in told.items()}}
+    return {"claim": format_claim(found), **{f"study_{name}": text for name, text in told.items()}}
 
 
 def fill(text: str, blocks: Mapping[str, str]) -> str:
@@ -297,7 +297,7 @@ def main() -> None:
         KEPT.write_text(json.dumps(old, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         write_timings(config)
     study = json.loads(STUDY.read_text(encoding="utf-8"))
-    write_pages(old["blocks"] | blocks_of_study(study))
+    write_pages(old["blocks"] | build_study_blocks(study))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from caramel.report.page import build_report, write_report
 from caramel.running import tracking
 from caramel.running.stages import run
 from caramel.running.timings import last_run
-from caramel.study.plans import Ran, check_registration
+from caramel.study.plans import RunFacts, check_registration
 
 DATA, LAST = Path("data"), Path("work/report/last.json")
 
@@ -31,7 +31,7 @@ def report(config: Config) -> None:
         registration=check_registration(
             Path(config.report.plan) if config.report.plan else None,
             config.report.contrast,
-            Ran([config.scenes.seed], last_run("evaluate", config.profile)),
+            RunFacts([config.scenes.seed], last_run("evaluate", config.profile)),
         ),
     )
     write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)

@@ -45,7 +45,7 @@ def study() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def blocks(kept: dict[str, Any], study: dict[str, Any]) -> dict[str, str]:
     """All blocks of the pages, by name."""
-    found: dict[str, str] = kept["blocks"] | tool.blocks_of_study(study)
+    found: dict[str, str] = kept["blocks"] | tool.build_study_blocks(study)
     return found
 
 

@@ -11,7 +11,7 @@ from caramel.config import Contrast
 from caramel.errors import ConfigError
 from caramel.profile import read_profile
 from caramel.study.cells import Cell, seeds
-from caramel.study.plans import Ran, check_registration, hash_plan, read_plan
+from caramel.study.plans import RunFacts, check_registration, hash_plan, read_plan
 from caramel.study.study import check_plan
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +34,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def test_a_later_run_on_new_scenes_of_the_comparison_that_the_plan_names_is_confirmatory(plan: Path) -> None:
-    found = check_registration(plan, CONTRAST, Ran([1_000_001, 2_000_001], LATER))
+    found = check_registration(plan, CONTRAST, RunFacts([1_000_001, 2_000_001], LATER))
     assert found.confirmatory
     assert hash_plan(plan)[:12] in found.reason
     assert "2026-11-22 14:30 UTC" in found.reason
@@ -43,14 +43,14 @@ def test_a_later_run_on_new_scenes_of_the_comparison_that_the_plan_names_is_conf
 @pytest.mark.parametrize(
     ("ran", "why"),
     [
-        (Ran([3, 2], LATER), "scenes.seed 2"),
-        (Ran([3], datetime(2026, 11, 22, 14, 30, tzinfo=UTC)), "no later than the plan"),
-        (Ran([3], datetime(2026, 11, 1, tzinfo=UTC)), "no later than the plan"),
-        (Ran([3], None), "nothing here says when the run began"),
+        (RunFacts([3, 2], LATER), "scenes.seed 2"),
+        (RunFacts([3], datetime(2026, 11, 22, 14, 30, tzinfo=UTC)), "no later than the plan"),
+        (RunFacts([3], datetime(2026, 11, 1, tzinfo=UTC)), "no later than the plan"),
+        (RunFacts([3], None), "nothing here says when the run began"),
     ],
 )
 def test_known_scenes_an_early_run_and_one_without_a_time_are_exploratory(
-    plan: Path, ran: Ran, why: str
+    plan: Path, ran: RunFacts, why: str
 ) -> None:
     found = check_registration(plan, CONTRAST, ran)
     assert not found.confirmatory
@@ -61,15 +61,17 @@ def test_known_scenes_an_early_run_and_one_without_a_time_are_exploratory(
 @pytest.mark.parametrize(
     ("ran", "why"),
     [
-        (Ran([3, 4], LATER, "abcdef0123456789"), ""),
-        (Ran([4, 3], LATER, "abcdef0123456789"), ""),
-        (Ran([3], LATER, "abcdef0123456789"), "other scenes (scenes.seed 3, 4)"),
-        (Ran([3, 4, 5], LATER, "abcdef0123456789"), "other scenes"),
-        (Ran([3, 4], LATER, "0123456789abcdef"), "others (0123456789ab…)"),
-        (Ran([3, 4], LATER), "not known"),
+        (RunFacts([3, 4], LATER, "abcdef0123456789"), ""),
+        (RunFacts([4, 3], LATER, "abcdef0123456789"), ""),
+        (RunFacts([3], LATER, "abcdef0123456789"), "other scenes (scenes.seed 3, 4)"),
+        (RunFacts([3, 4, 5], LATER, "abcdef0123456789"), "other scenes"),
+        (RunFacts([3, 4], LATER, "0123456789abcdef"), "others (0123456789ab…)"),
+        (RunFacts([3, 4], LATER), "not known"),
     ],
 )
-def test_a_plan_that_fixes_draws_and_code_takes_these_and_no_others(plan: Path, ran: Ran, why: str) -> None:
+def test_a_plan_that_fixes_draws_and_code_takes_these_and_no_others(
+    plan: Path, ran: RunFacts, why: str
+) -> None:
     plan.write_text(FIXED, encoding="utf-8")
     found = check_registration(plan, CONTRAST, ran)
     assert found.confirmatory is not bool(why)
@@ -78,8 +80,8 @@ def test_a_plan_that_fixes_draws_and_code_takes_these_and_no_others(plan: Path, 
 
 def test_a_plan_of_a_day_is_fixed_when_the_day_ends(plan: Path) -> None:
     plan.write_text(TEXT.replace(" 14:30", ""), encoding="utf-8")
-    assert not check_registration(plan, CONTRAST, Ran([3], LATER)).confirmatory
-    assert check_registration(plan, CONTRAST, Ran([3], datetime(2026, 11, 23, tzinfo=UTC))).confirmatory
+    assert not check_registration(plan, CONTRAST, RunFacts([3], LATER)).confirmatory
+    assert check_registration(plan, CONTRAST, RunFacts([3], datetime(2026, 11, 23, tzinfo=UTC))).confirmatory
 
 
 def test_times_of_a_plan_are_utc_unless_they_say_otherwise(plan: Path) -> None:
@@ -91,7 +93,7 @@ def test_times_of_a_plan_are_utc_unless_they_say_otherwise(plan: Path) -> None:
 def test_another_comparison_and_no_plan_are_exploratory(plan: Path) -> None:
     other = CONTRAST.model_copy(update={"metric": "i2t"})
     for path, contrast in ((plan, other), (None, CONTRAST)):
-        assert not check_registration(path, contrast, Ran([3], LATER)).confirmatory
+        assert not check_registration(path, contrast, RunFacts([3], LATER)).confirmatory
 
 
 def test_an_edit_of_the_plan_changes_the_hash_that_is_shown(plan: Path) -> None:
@@ -147,7 +149,7 @@ def test_the_default_run_repeats_scenes_whose_figures_were_known_and_a_study_doe
     assert default.report.plan is not None
     later = datetime(2027, 12, 1, tzinfo=UTC)
     found = check_registration(
-        ROOT / default.report.plan, default.report.contrast, Ran([default.scenes.seed], later)
+        ROOT / default.report.plan, default.report.contrast, RunFacts([default.scenes.seed], later)
     )
     assert "had been published before" in found.reason
     found = check_plan(config, ROOT, later)

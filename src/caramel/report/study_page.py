@@ -45,7 +45,7 @@ def claim(found: Row) -> str:
     )
 
 
-def study_sections(found: Row) -> list[Section]:
+def build_study_sections(found: Row) -> list[Section]:
     """Return what is told of ``study.json``, in the order of the page."""
     return [
         Section("claim", "The claim", found["registration"]["reason"], _claim(found)),
@@ -63,7 +63,7 @@ def study_page(found: Row) -> str:
     cells = len(found["contrast"]["cells"])
     return render(
         "study.html",
-        sections=study_sections(found),
+        sections=build_study_sections(found),
         cards=[
             (f"{signed(found['contrast']['mean'])}", f"points {_between(found['contrast'])}"),
             (verdict(found["contrast"]).lower(), f"p = {found['contrast']['p']:.3g}"),
@@ -112,12 +112,12 @@ def _claim(found: Row) -> list[Block]:
     )
     return [
         NoteBlock(claim(found), "good" if found["contrast"]["shown"] else "plain"),
-        *_by_subtype(found),
+        *_build_subtype_table(found),
         TableBlock("By cell", head, rows, note=note, labels=3),
     ]
 
 
-def _by_subtype(found: Row) -> list[Block]:
+def _build_subtype_table(found: Row) -> list[Block]:
     one = found["contrast"]
     lines = [
         [

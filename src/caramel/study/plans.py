@@ -56,7 +56,7 @@ class Registration(NamedTuple):
     reason: str
 
 
-class Ran(NamedTuple):
+class RunFacts(NamedTuple):
     """What was run for a comparison.
 
     Attributes:
@@ -90,7 +90,7 @@ def hash_plan(path: Path) -> str:
     return hashlib.sha256(read_plain(path)).hexdigest()
 
 
-def check_registration(path: Path | None, contrast: Contrast, ran: Ran) -> Registration:
+def check_registration(path: Path | None, contrast: Contrast, ran: RunFacts) -> Registration:
     """Return whether a result of a contrast is confirmatory.
 
     Args:
@@ -104,38 +104,38 @@ def check_registration(path: Path | None, contrast: Contrast, ran: Ran) -> Regis
     if path is None:
         return Registration(False, "Exploratory: no plan (report.plan) names this comparison.")
     plan, digest = read_plan(path), hash_plan(path)[:12]
-    named = f"{path} (SHA-256 {digest}…, fixed on {plan.date:%Y-%m-%d %H:%M} UTC)"
-    why = _find_breach(plan, named, contrast, ran)
+    label = f"{path} (SHA-256 {digest}…, fixed on {plan.date:%Y-%m-%d %H:%M} UTC)"
+    why = _find_breach(plan, label, contrast, ran)
     if why:
         return Registration(False, f"Exploratory: {why}")
     return Registration(
         True,
-        f"Confirmatory: {named} named this comparison; the run began on {ran.began:%Y-%m-%d %H:%M} UTC and shares no scenes with "
+        f"Confirmatory: {label} named this comparison; the run began on {ran.began:%Y-%m-%d %H:%M} UTC and shares no scenes with "
         f"earlier ones. Rule: {plan.rule}.",
     )
 
 
-def _find_breach(plan: Plan, named: str, contrast: Contrast, ran: Ran) -> str:
+def _find_breach(plan: Plan, label: str, contrast: Contrast, ran: RunFacts) -> str:
     """Return in which way a result is not as the plan says; empty: in none."""
     if plan.comparison != contrast:
-        return f"{named} names another comparison than report.contrast."
+        return f"{label} names another comparison than report.contrast."
     if shared := sorted({*ran.seeds} & {*plan.used_seeds}):
         return (
-            f"{named} names this comparison, but its figures had been published before that date on scenes "
+            f"{label} names this comparison, but its figures had been published before that date on scenes "
             f"that this run has again (scenes.seed {', '.join(map(str, shared))})."
         )
     if plan.draws is not None and sorted(ran.seeds) != sorted(plan.draws):
         return (
-            f"{named} tests this comparison on other scenes (scenes.seed {', '.join(map(str, plan.draws))})."
+            f"{label} tests this comparison on other scenes (scenes.seed {', '.join(map(str, plan.draws))})."
         )
     if ran.began is None:
-        return f"nothing here says when the run began, so not whether {named} came first."
+        return f"nothing here says when the run began, so not whether {label} came first."
     if ran.began <= plan.date:
-        return f"the run began on {ran.began:%Y-%m-%d %H:%M} UTC, no later than the plan {named}."
+        return f"the run began on {ran.began:%Y-%m-%d %H:%M} UTC, no later than the plan {label}."
     if plan.code is not None and ran.code != plan.code:
-        return f"{named} fixes sources and settings ({plan.code[:12]}…), and the run's are {_cut(ran.code)}."
+        return f"{label} fixes sources and settings ({plan.code[:12]}…), and the run's are {_format_code(ran.code)}."
     return ""
 
 
-def _cut(code: str | None) -> str:
+def _format_code(code: str | None) -> str:
     return "not known" if code is None else f"others ({code[:12]}…)"

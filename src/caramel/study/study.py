@@ -23,7 +23,7 @@ from caramel.statistics import Seeds, holm, over_seeds
 from caramel.study import cells, workspace
 from caramel.study.components import Component, components, factors, instances_variance
 from caramel.study.fixed import hash_fixed
-from caramel.study.plans import Ran, Registration, check_registration
+from caramel.study.plans import Registration, RunFacts, check_registration
 from caramel.study.power import Design, detectable, needed, power, variance_of_mean
 from caramel.study.subtypes import compute_parts
 
@@ -176,7 +176,7 @@ def check_plan(config: Config, root: Path, began: datetime) -> Registration:
         assert isinstance(seed, int), "scenes.seed is one number"
         drawn.append(seed)
     plan_path = None if config.report.plan is None else root / config.report.plan
-    ran = Ran(drawn, began, hash_fixed(root, config))
+    ran = RunFacts(drawn, began, hash_fixed(root, config))
     return check_registration(plan_path, config.report.contrast, ran)
 
 

@@ -25,8 +25,8 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast, base: str) -> list[dic
     """
     if contrast.subset not in ("all", "without_add"):
         return []
-    kept = [name for name in tables.SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
-    rows = runs[(runs["metric"] == contrast.metric) & runs["subset"].isin(kept)]
+    subtypes = [name for name in tables.SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
+    rows = runs[(runs["metric"] == contrast.metric) & runs["subset"].isin(subtypes)]
     of_a_cell = [*Cell._fields]
     shared = [*of_a_cell, "subset"] + ([] if contrast.against == base else ["finetune"])
     ours, other = (rows[rows["variant"] == name] for name in (contrast.variant, contrast.against))
@@ -34,14 +34,14 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast, base: str) -> list[dic
     total = both.groupby([*of_a_cell, "finetune"])["n"].transform("sum")
     both["difference"] = both["value"] - both["value_against"]
     both["part"] = both["difference"].fillna(0.0) * both["n"] / total
-    found = []
-    for subtype in (name for name in kept if (both["subset"] == name).any()):
+    parts = []
+    for subtype in (name for name in subtypes if (both["subset"] == name).any()):
         of = both[both["subset"] == subtype]
         per_draw = of.groupby(of_a_cell)[["value", "value_against", "difference", "part"]].mean()
         draws = per_draw.groupby("scenes").mean()
         part = over_seeds(draws["part"].to_numpy(float))
         means = draws.mean()
-        found.append(
+        parts.append(
             {
                 "subtype": subtype,
                 "n": float(of["n"].mean()),
@@ -49,4 +49,4 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast, base: str) -> list[dic
                 **{"part": part.mean, "part_low": part.low, "part_high": part.high},
             }
         )
-    return found
+    return parts
