@@ -22,7 +22,9 @@ PACKAGE = ROOT / "src" / "caramel"
 ARGUMENTS = 12  # of a function, at most
 # First words of names that say what is done.
 VERBS = frozenset(
-    """
+    re.findall(
+        r"\w+",
+        """
     accept add aggregate align allow answer append apply ask assemble assign audit be begin bring build cache call cap carry cast
     change check choose claim clean clear close collect combine compare complete compose compress compute convert copy correct count
     create crop cut deal decode deduplicate delete derive describe detect determine disable discard dispatch distribute divide download
@@ -39,12 +41,16 @@ VERBS = frozenset(
     swap sync take tally teach tell test throw tie time tokenize track train translate trim truncate try tune turn undo unfreeze unify
     unlink unlock unpack update upgrade upload use validate verify visit wait walk warm warn watch weigh wrap write yield
     has can may should will was are
-    """.split()
+    """,
+    )
 )
 BANNED = frozenset(
-    """
+    re.findall(
+        r"\w+",
+        """
     found said told asked made kept shown seen each mine own there apart together ahead place places kind kinds thing things
-    """.split()
+    """,
+    )
 )
 
 
