@@ -142,6 +142,12 @@ def format_claim(found: Mapping[str, Any]) -> str:
         for name in found["compounds"]
         for mean in [sum(cell["mean"] for cell in found["compounds"][name]["cells"]) / len(one["cells"])]
     ]
+    others = [row for row in found["exploratory"] if row["shown"]]
+    alike = [
+        f"{row['variant']} − {row['against']} {signed(row['mean'])}"
+        for row in others
+        if (row["metric"], row["subset"]) == (one["metric"], one["subset"])
+    ]
     return "\n".join(
         [
             f"- {one['variant']} against {one['against']}: {claim_parts.METRIC_TITLES[one['metric']]} {signed(one['mean'])} points "
@@ -149,6 +155,8 @@ def format_claim(found: Mapping[str, Any]) -> str:
             f"generator and base with {found['seeds']} trainings of each model ({claim_sections.verdict(one).lower()}).",
             f"- By subtype, as parts of that difference: {'; '.join(named)}.",
             f"- By compounds: {', '.join(compounds)}.",
+            f"- Of the other {len(found['exploratory'])} comparisons {len(others)} remain significant after Holm's correction; on these "
+            f"instances by {claim_parts.METRIC_TITLES[one['metric']]}: {', '.join(alike) or 'none'}.",
             f"- {found['registration']['reason']}",
         ]
     )
