@@ -22,11 +22,11 @@ ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")
 def evaluate(config: Config) -> None:
     """Score the base and every fine-tuned model; write similarities, metrics, comparisons, what was kept, detectors and probes."""
     tuned = [(variant, seed) for variant in config.finetune.variants for seed in config.finetune.seeds]
-    section, on = config.evaluate, config.run
+    section = config.evaluate
     how: dict[str, Any] = {
         "split": section.split,
-        "device": on.device,
-        "gpus": on.gpus.evaluate,
+        "device": config.run.device,
+        "gpus": config.run.gpus.evaluate,
         "batch": section.batch,
         "folder": WORK,
     }
@@ -34,7 +34,7 @@ def evaluate(config: Config) -> None:
         tuned,
         **section.model_dump(exclude={*how}),
         **how,
-        executor=on.executor,
+        executor=config.run.executor,
         further_objects=config.scenes.further_objects,
         precision="fp32",  # figures do not depend on the processor
     )
@@ -55,7 +55,7 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "retained.csv", found.retained)
     write_csv(OUT / "bounds.csv", found.bounds)
     folders, _ = checkpoints(tuned)
-    write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=on.executor, **how))
+    write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
     log_retained(found.metrics, found.retained)
     detected = detect("data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how)
     tables.write(tables.METRICS, detected, OUT / "detectors.parquet")
