@@ -1,8 +1,8 @@
 """Measures how the code is named and laid out: `python benchmarks/naming.py`.
 
-Counted are functions and methods of `src/caramel` (dunder methods and overrides of a library's apart), by the rules of AGENTS.md, "Names":
-verbs first, more than one word, none of the banned words as the name of a function, an argument or a local. Beside them stand
-lines, arguments, files per room, import circles, `Any`, imports within functions, and the longest stage of `dvc.yaml`. Nothing is
+Counted are functions and methods of `src/caramel` (dunder methods and properties apart): whether a verb comes first, whether there is
+more than one word, and names of functions, arguments and locals that are banned. Beside them stand
+lines, arguments, files per room, `Any`, imports within functions, and the longest stage of `dvc.yaml`. Nothing is
 imported: only syntax trees are read. `--list verbs` (or words, banned, arguments) prints what a number counts.
 """
 

@@ -138,9 +138,10 @@ def format_claim(found: Mapping[str, Any]) -> str:
         for part in parts
     ]
     compounds = [
-        f"{name} {signed(mean)}"
-        for name in found["compounds"]
-        for mean in [sum(cell["mean"] for cell in found["compounds"][name]["cells"]) / len(one["cells"])]
+        f"{row['subset']} {signed(row['mean'])}"
+        for row in found["exploratory"]
+        if row["subset"] in found["compounds"]
+        and all(row[key] == one[key] for key in ("variant", "against", "metric"))
     ]
     others = [row for row in found["exploratory"] if row["shown"]]
     alike = [
@@ -290,7 +291,9 @@ def main() -> None:
     os.chdir(ROOT)
     old = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {"audits": {}}
     if asked.study:
-        STUDY.write_text(Path(asked.study).read_text(encoding="utf-8"), encoding="utf-8")
+        text = Path(asked.study).read_text(encoding="utf-8")
+        build_study_blocks(json.loads(text))  # what is no study does not take the place of one
+        STUDY.write_text(text, encoding="utf-8")
     if not asked.pages:
         config = load()
         locked = locked_outs(ROOT)

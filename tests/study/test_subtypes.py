@@ -38,7 +38,7 @@ def build(gains: dict[str, list[float]], against: str) -> pd.DataFrame:
 def test_parts_add_up_to_the_difference_over_the_instances_of_the_subset(against: str) -> None:
     runs = build({"swap_att": [0.1, 0.2], "replace_rel": [0.0, -0.1], "add_obj": [0.4, 0.4]}, against)
     contrast = Contrast(variant="trohn_img", against=against, metric="group", subset="without_add")
-    parts = compute_parts(runs, contrast, "base")
+    parts = compute_parts(runs, contrast)
     assert [part["subtype"] for part in parts] == ["replace_rel", "swap_att"]
     by_draw = [(0.1 * 30 + 0.0) / 40, (0.2 * 30 - 0.1 * 10) / 40]
     assert sum(part["part"] for part in parts) == pytest.approx(np.mean(by_draw))
@@ -46,10 +46,10 @@ def test_parts_add_up_to_the_difference_over_the_instances_of_the_subset(against
     assert (swap["n"], swap["value_against"]) == (30, pytest.approx(0.5))
     assert swap["difference"] == pytest.approx(0.15)
     assert swap["part_low"] < swap["part"] < swap["part_high"]
-    whole = compute_parts(runs, contrast.model_copy(update={"subset": "all"}), "base")
+    whole = compute_parts(runs, contrast.model_copy(update={"subset": "all"}))
     assert [part["subtype"] for part in whole] == ["replace_rel", "swap_att", "add_obj"]
 
 
 def test_a_contrast_of_some_compounds_has_no_parts() -> None:
     contrast = Contrast(variant="trohn_img", against="base", metric="group", subset="unseen")
-    assert compute_parts(build({name: [0.0, 0.0] for name in SIZES}, "base"), contrast, "base") == []
+    assert compute_parts(build({name: [0.0, 0.0] for name in SIZES}, "base"), contrast) == []

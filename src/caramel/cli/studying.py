@@ -16,7 +16,9 @@ from caramel.cli.saying import say
 @click.option("--profile", default="study", show_default=True, help="A file params/NAME.yaml.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A further value, by dotted key.")
 @click.option("--out", default="study", show_default=True, type=FOLDER, help="Folder to write to.")
-@click.option("--dry-run", is_flag=True, help="Only print the cells and their seeds.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only print the cells, their seeds, and the hash of sources and settings."
+)
 def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None:
     """Run the graph with other seeds of scenes, generator, base and fine-tuning: does the claim hold?
 

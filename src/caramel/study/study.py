@@ -23,6 +23,7 @@ from caramel.statistics import Seeds, holm, over_seeds
 from caramel.study import cells, workspace
 from caramel.study.components import Component, components, factors, instances_variance
 from caramel.study.fixed import hash_fixed
+from caramel.study.pairing import pair_runs
 from caramel.study.plans import Registration, RunFacts, check_registration
 from caramel.study.power import Design, detectable, needed, power, variance_of_mean
 from caramel.study.subtypes import compute_parts
@@ -120,12 +121,9 @@ def figure(runs: pd.DataFrame, variant: str, against: str, metric: str, subset: 
         DataError: it was not measured in every cell.
     """
     of_a_cell = list(cells.Cell._fields)
-    shared = of_a_cell if against == BASE else [*of_a_cell, "finetune"]
     rows = runs[(runs["metric"] == metric) & (runs["subset"] == subset)]
-    ours, other = (rows[rows["variant"] == name] for name in (variant, against))
-    both = ours.merge(other[[*shared, "value"]], "left", shared, suffixes=("", "_of_other"))
-    both = both.set_index([*of_a_cell, "finetune"]).sort_index()
-    values = both["value"] - both["value_of_other"]
+    both = pair_runs(rows, variant, against).set_index([*of_a_cell, "finetune"]).sort_index()
+    values = both["value"] - both["value_against"]
     if values.empty or values.isna().any():
         raise DataError(
             f"The study has no value of {metric} on {subset} of {variant} over {against} in some of its cells. "
@@ -209,7 +207,7 @@ def summary(ran: Cells, config: Config, commit: str, registration: Registration)
         },
         "parts": [
             {key: value if isinstance(value, str) else _number(value) for key, value in part.items()}
-            for part in compute_parts(ran.runs, contrast, BASE)
+            for part in compute_parts(ran.runs, contrast)
         ],
         "compounds": compounds,
         "models": _models(ran.runs, dict.fromkeys((each.metric, each.subset) for each in [first, *others])),

@@ -10,9 +10,10 @@ from caramel import tables
 from caramel.config import Contrast
 from caramel.statistics import over_seeds
 from caramel.study.cells import Cell
+from caramel.study.pairing import pair_runs
 
 
-def compute_parts(runs: pd.DataFrame, contrast: Contrast, base: str) -> list[dict[str, Any]]:
+def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]]:
     """Return of each subtype: n (mean over cells), both values and the difference, and its part of the contrast with a t interval.
 
     The parts add up to the contrast, up to instances without a subtype. The intervals are not corrected. A contrast of seen or
@@ -21,16 +22,13 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast, base: str) -> list[dic
     Args:
         runs: table ``study``.
         contrast: the comparison.
-        base: name of the model that variants start from, which has no seed of fine-tuning.
     """
     if contrast.subset not in ("all", "without_add"):
         return []
     subtypes = [name for name in tables.SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
     rows = runs[(runs["metric"] == contrast.metric) & runs["subset"].isin(subtypes)]
     of_a_cell = [*Cell._fields]
-    shared = [*of_a_cell, "subset"] + ([] if contrast.against == base else ["finetune"])
-    ours, other = (rows[rows["variant"] == name] for name in (contrast.variant, contrast.against))
-    both = ours.merge(other[[*shared, "value"]], "left", shared, suffixes=("", "_against"))
+    both = pair_runs(rows, contrast.variant, contrast.against)
     total = both.groupby([*of_a_cell, "finetune"])["n"].transform("sum")
     both["difference"] = both["value"] - both["value_against"]
     both["part"] = both["difference"].fillna(0.0) * both["n"] / total
