@@ -77,7 +77,7 @@ sbom: dev
 	PYTHONPATH=$(VENV)/bom python -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
 
 repro: env
-	@python -m caramel.running.progress
+	@python -m caramel.runtime.progress
 	dvc repro || { echo; echo 'It did not end. `caramel doctor` says what is wrong with machine or project.'; exit 1; }
 
 # Three processes on two cores: while one waits, for a server or for Ray, the others work.
@@ -111,7 +111,7 @@ check: lint
 	mypy
 
 graph: env
-	python -m caramel.running.graph
+	python -m caramel.runtime.dvc_deps
 
 figures: env
 	python docs/figures.py

@@ -6,7 +6,7 @@ from setuptools import setup
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent
-PATTERNS = (ROOT / "src/caramel/own_project/template.txt").read_text(encoding="utf-8").split()
+PATTERNS = (ROOT / "src/caramel/project/template.txt").read_text(encoding="utf-8").split()
 
 
 def template() -> list[str]:

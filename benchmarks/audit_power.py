@@ -17,7 +17,7 @@ a multiple of that of independent guesses. Goals: a clean set raises no alarm in
 the ideal attacker finds in 99 % of seeds is found in 80 %. A goal is missed where the share is further from it than
 two standard errors of the simulation; then the exit code is 1. It takes about three minutes on two cores.
 
-With `--gates` it prints instead, at once, what the rule of acceptance (`caramel.acceptance`) makes of independent rows: up to
+With `--gates` it prints instead, at once, what the rule of acceptance (`caramel.utils.acceptance`) makes of independent rows: up to
 which accuracy a set is accepted, from which it is refused (which was all that stopped one before), and how often a set
 whose attacker is at chance is accepted.
 """
@@ -36,9 +36,9 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.acceptance import effective_rows_needed, verdict
-from caramel.audit.attackers.attack import BEST, best_blind_attacker
-from caramel.statistics import Z, variance_factor, wilson
+from caramel.utils.acceptance import effective_rows_needed, verdict
+from caramel.blind.text.attack import BEST, best_blind_attacker
+from caramel.utils.stats import Z, variance_factor, wilson
 
 KINDS = ("word", "length", "punctuation", "word order")
 STRENGTHS = (0.02, 0.05, 0.1, 0.2, 0.4)

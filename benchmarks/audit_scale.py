@@ -17,7 +17,7 @@ import pandas as pd
 import psutil
 
 from caramel.blind.sharded_scores import sharded_scores
-from caramel.running.quiet import be_quiet
+from caramel.runtime.environment import be_quiet
 
 WORDS = 30_000
 SCORERS = (

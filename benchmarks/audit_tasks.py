@@ -21,12 +21,12 @@ import click
 import pandas as pd
 from refine_sugarcrepe import published
 
-from caramel.audit.attackers.attack import BEST, Attack, attacks
-from caramel.audit.attackers.text_tasks import P1_N, PARAPHRASED, Source
-from caramel.audit.files.inputs_of_audit import read_rows
-from caramel.audit.holes import hole_of, learned_from
+from caramel.blind.text.attack import BEST, Attack, attacks
+from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
+from caramel.audit.files.inputs import read_rows
+from caramel.audit.exploitability import hole_of, learned_from
 from caramel.refine.rows import repair
-from caramel.running.quiet import be_quiet
+from caramel.runtime.environment import be_quiet
 
 SETS = ("sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined")
 REFINED = "refined"

@@ -21,16 +21,16 @@ import numpy as np
 import pandas as pd
 from arms import score_group, write_rows
 
-from caramel.captions.scene_writer import write_negative
-from caramel.config import load
-from caramel.models.clip.checkpoints import load_encoder
+from caramel.sources.captions.scene_writer import write_negative
+from caramel.config.schema import load
+from caramel.models.open_clip.checkpoints import load_encoder
 from caramel.sources.world.compounds import belongs, seen_and_tested
 from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.language import read, realise
+from caramel.sources.world.grammar import read, realise
 from caramel.sources.world.planning import can_be_shown, plan
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Scene
-from caramel.training.pretrain import pretrain_base
+from caramel.training.recipes.pretrain import pretrain_base
 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "only_obj")
 PLAIN: dict[str, Any] = {"absolute_positions": 0.0, "group_size": 1}

@@ -28,18 +28,18 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.crepe import productivity, systematicity
 from caramel.crepe.corpus_index import build
 from caramel.crepe.crops import CropRules
 from caramel.crepe.foils import Told
-from caramel.crepe.realised import by_template
+from caramel.crepe.caption_template import by_template
 from caramel.crepe.systematicity import Said, is_compound
 from caramel.crepe.visual_genome_graphs import Picture
-from caramel.crepe.walks import walk
+from caramel.crepe.subgraph_sampling import walk
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, picture, sample, told
-from caramel.kinds.scene_graph import Compound, SceneGraph
-from caramel.sources.world.language import PREPOSITION
+from caramel.interfaces.scene_graph import Compound, SceneGraph
+from caramel.sources.world.grammar import PREPOSITION
 from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
 
 TRAIN, VAL = 16_000, 512  # scenes
@@ -104,7 +104,7 @@ def training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
 
 def train(out: Path, seed: int, steps: int) -> None:
     """Train the base of a seed and write its checkpoint, unless it is there."""
-    from caramel.training.pretrain import pretrain_base
+    from caramel.training.recipes.pretrain import pretrain_base
 
     if (out / "base").is_dir():
         return

@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from caramel.statistics import over_seeds
+from caramel.utils.stats import over_seeds
 
 SPLITS = {"sc": "seen compounds", "uc": "unseen compounds", "ua": "unseen atoms"}
 SETS = {"atom": 1 / 5, "comp": 1 / 7, "both": 1 / 11}  # of systematicity -> what a draw reaches

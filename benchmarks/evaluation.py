@@ -29,9 +29,9 @@ from PIL import Image, ImageDraw
 from caramel.benchmarks.image_files import check_images
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
-from caramel.kinds.benchmark import Comparisons
-from caramel.running.on_ray.parallel import threaded
-from caramel.running.quiet import be_quiet
+from caramel.interfaces.benchmark import Comparisons
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.runtime.environment import be_quiet
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 
@@ -60,7 +60,7 @@ def checkpoint(folder: Path, model: str) -> str:
     import open_clip
     import torch
 
-    from caramel.models.clip.checkpoints import build_model, save_checkpoint
+    from caramel.models.open_clip.checkpoints import build_model, save_checkpoint
 
     if not folder.exists():
         torch.manual_seed(0)
@@ -79,7 +79,7 @@ class Watch:
     @contextmanager
     def on(self, spec: str, device: str, precision: str) -> Iterator[None]:
         """Watch the opened model for the block's time."""
-        from caramel.models.families.specs import open_model
+        from caramel.models.loading.specs import open_model
 
         encoder: Any = open_model(spec, device, precision)
         encoder._embed_pixels = self._timed(encoder._embed_pixels, "images")
@@ -129,7 +129,7 @@ def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
     """Return the verdict of each instance and the seconds: one at a time, nothing shared."""
     import torch
 
-    from caramel.models.families.specs import open_model
+    from caramel.models.loading.specs import open_model
 
     model: Any = open_model(spec, "cpu", "fp32")
     clip = model._clip
@@ -178,7 +178,7 @@ def measure_memory(work: str, times: int) -> None:
     import resource
 
     from caramel.benchmarks.tasks import comparisons
-    from caramel.kinds.benchmark import ImageFile
+    from caramel.interfaces.benchmark import ImageFile
 
     folder, count = Path(work, "small"), 1000 * times
     names = [f"{i:012}.jpg" for i in range(count)]
@@ -204,7 +204,7 @@ def small_checkpoint(folder: Path) -> str:
     """Return the spec of a small model with embeddings of ViT-B/32's width."""
     import torch
 
-    from caramel.models.clip.checkpoints import build_model, save_checkpoint
+    from caramel.models.open_clip.checkpoints import build_model, save_checkpoint
 
     if not folder.exists():
         vision = {"image_size": 64, "layers": 1, "width": 64, "patch_size": 16, "head_width": 32}

@@ -21,13 +21,13 @@ import numpy as np
 import pandas as pd
 from arms import score_group, write_rows
 
-from caramel import tables
-from caramel.config import load
-from caramel.models.clip.checkpoints import load_encoder
+from caramel.schemas import tables
+from caramel.config.schema import load
+from caramel.models.open_clip.checkpoints import load_encoder
 from caramel.models.devices import compute
-from caramel.storage.image_store import Pictures
-from caramel.training.fitting.group import ALONE
-from caramel.training.variant_trial import CHECKPOINT, trained
+from caramel.io.image_store import Pictures
+from caramel.training.distributed import ALONE
+from caramel.training.recipes.finetune_trial import CHECKPOINT, trained
 
 ARMS = ("infonce", "pairs_unpaired", "shuffled", "trohn_text", "negative_images", "trohn_img")
 FORMS = ("instances", "instances_source")

@@ -22,18 +22,18 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from caramel import tables
-from caramel.config import load
-from caramel.images.candidates import candidate_seed
-from caramel.images.editing import draw_pairs
-from caramel.images.generation import choose_negatives, prompts
-from caramel.images.judges import ReadingJudge
-from caramel.images.pipelines import load_pipeline
+from caramel.schemas import tables
+from caramel.config.schema import load
+from caramel.sources.images.candidates import candidate_seed
+from caramel.sources.images.editing import draw_pairs
+from caramel.sources.images.generation import choose_negatives, prompts
+from caramel.sources.images.judges import ReadingJudge
+from caramel.sources.images.diffusion import load_pipeline
 from caramel.models.devices import autocast, compute
 from caramel.sources.world.drawing import CELL, to_png
 from caramel.sources.world.objects import BORDER, Objects
 from caramel.sources.world.scenes import Scene
-from caramel.training.text_to_image import train_pixart
+from caramel.training.recipes.text_to_image import train_pixart
 
 PER_SUBTYPE = 90
 ROWS = 2048  # and columns, of the product that tells the machine's rate

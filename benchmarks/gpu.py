@@ -34,13 +34,13 @@ from evaluation import checkpoint, draw, fast
 
 from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation.scores import encoding
-from caramel.kinds.benchmark import Comparisons, ImageFile
-from caramel.models.clip import encoder
-from caramel.models.clip.checkpoints import Clip, load_checkpoint
-from caramel.running.quiet import be_quiet
-from caramel.training.batching.examples import Examples
-from caramel.training.batching.loader import tokenized
-from caramel.training.fitting import contrastive
+from caramel.interfaces.benchmark import Comparisons, ImageFile
+from caramel.models.open_clip import encoder
+from caramel.models.open_clip.checkpoints import Clip, load_checkpoint
+from caramel.runtime.environment import be_quiet
+from caramel.training.data.examples import Examples
+from caramel.training.data.loader import tokenized
+from caramel.training.loop import contrastive
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 SIZE = 224  # pixels
@@ -180,7 +180,7 @@ def theirs(clip: Clip, rows: Examples, batch: int, steps: int) -> Span:
     from open_clip import ClipLoss
     from open_clip_train.train import train_one_epoch
 
-    from caramel.training.fitting.loop import weight_decay_groups
+    from caramel.training.loop.loop import weight_decay_groups
 
     model = clip.model.to("cuda")
     model.output_dict = True

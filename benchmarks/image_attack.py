@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from caramel import tables
-from caramel.audit.image_attackers.image_scores import image_scores
-from caramel.storage.image_store import Pictures
+from caramel.schemas import tables
+from caramel.blind.image.scores import image_scores
+from caramel.io.image_store import Pictures
 
 
 @click.command()

@@ -26,12 +26,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation.results.comparison import compare
-from caramel.evaluation.results.paired_hits import compare_hits
-from caramel.kinds.benchmark import Benchmark
-from caramel.statistics import cluster_counts, fraction_intervals, means, resampled_means
+from caramel.evaluation.results.paired_tests import compare_hits
+from caramel.interfaces.benchmark import Benchmark
+from caramel.utils.stats import cluster_counts, fraction_intervals, means, resampled_means
 
 Floats = npt.NDArray[np.float64]
 Clusters = npt.NDArray[np.int64]

@@ -24,7 +24,7 @@ import numpy as np
 from PIL import Image, ImageChops, ImageDraw
 from tqdm import tqdm
 
-from caramel.captions.words import NOUNS, article
+from caramel.sources.captions.words import NOUNS, article
 
 GROUPS = ("vehicle", "street", "animal", "accessory", "kitchen", "food", "furniture", "indoor")
 THINGS = tuple(noun for group in GROUPS for noun in NOUNS[group])

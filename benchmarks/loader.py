@@ -28,14 +28,14 @@ import psutil
 import torch
 from image_store import drawn, files, write_store
 
-from caramel import tables
-from caramel.models.clip.checkpoints import Clip, assemble, build_model
-from caramel.storage.image_store import Pictures
-from caramel.training.batching import loader
-from caramel.training.batching.batch import take
-from caramel.training.batching.examples import Examples, load_examples
-from caramel.training.batching.loader import Loader, batch_rows
-from caramel.training.fitting.contrastive import fit
+from caramel.schemas import tables
+from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
+from caramel.io.image_store import Pictures
+from caramel.training.data import loader
+from caramel.training.data.batch import take
+from caramel.training.data.examples import Examples, load_examples
+from caramel.training.data.loader import Loader, batch_rows
+from caramel.training.loop.contrastive import fit
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 CAPTIONS = 5  # of an image

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from caramel.audit.files.inputs_of_audit import read_rows
+from caramel.audit.files.inputs import read_rows
 from caramel.blind.scores import score_pairs
 
 SETS = ("sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined")

@@ -25,12 +25,12 @@ from typing import Any
 import click
 import pandas as pd
 
-from caramel.acceptance import verdict
-from caramel.audit.attackers.attack import BEST, best_blind_attacker
-from caramel.audit.files.inputs_of_audit import read_rows
+from caramel.utils.acceptance import verdict
+from caramel.blind.text.attack import BEST, best_blind_attacker
+from caramel.audit.files.inputs import read_rows
 from caramel.refine import tradeoff
 from caramel.refine.rows import repair
-from caramel.running.quiet import be_quiet
+from caramel.runtime.environment import be_quiet
 
 PUBLISHED = ("ngram", "probe")
 OURS = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")

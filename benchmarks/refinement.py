@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.refine.balance import UNIT, balanced, grid_cells
+from caramel.refine.mirrored_grid import UNIT, balanced, grid_cells
 from caramel.refine.selection import select
 
 CELL, SEED = 0.02, 1

@@ -26,13 +26,13 @@ from typing import Any
 
 import click
 
-from caramel.captions.asked.asking import Asking, Manner
-from caramel.captions.asked.conversation import Ask, Outcome, Script, answered
-from caramel.captions.asked.named_models import Named
-from caramel.captions.asked.reply_store import open_replies
-from caramel.captions.asked.spending import Budget, Spent
-from caramel.models.families.chat_endpoint import Endpoint
-from caramel.models.writers.chat_writer import ChatWriter
+from caramel.sources.captions.llm.scheduler import Asking, Manner
+from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered
+from caramel.sources.captions.llm.models import Named
+from caramel.sources.captions.llm.response_cache import open_replies
+from caramel.sources.captions.llm.budget import Budget, Spent
+from caramel.models.chat.endpoint import Endpoint
+from caramel.models.llm.chat import ChatWriter
 
 LATENCY = 0.05  # seconds
 MESSAGE = {"choices": [{"message": {"content": '{"follows": "no"}'}, "finish_reason": "stop"}]}

@@ -23,11 +23,11 @@ import pandas as pd
 import requests
 from writer_noise import ROOT, judge, world_pairs
 
-from caramel.captions.asked.language_writer import language_negatives
-from caramel.config import Config
-from caramel.kinds.writer import Written
-from caramel.profile import read_profile
-from caramel.running.quiet import be_quiet
+from caramel.sources.captions.llm.writer import language_negatives
+from caramel.config.schema import Config
+from caramel.interfaces.writer import Written
+from caramel.config.profiles import read_profile
+from caramel.runtime.environment import be_quiet
 
 START = 180  # seconds until the server listens
 

@@ -25,9 +25,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from tracking_servers import BUCKET, PASSWORD, USER, Postgres, Server, Storage, postgres_binaries
 
-from caramel.running import tracking
-from caramel.running.quiet import be_quiet
-from caramel.running.tracking_server import LOGIN, NAME
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.environment import be_quiet
+from caramel.runtime.mlflow.server import LOGIN, NAME
 from caramel.training.tracked import log_curve
 
 RUNS, POINTS, AWAY = 8, 60, 10.0

@@ -38,15 +38,15 @@ from image_store import drawn, files, write_store
 from loader import CONFIG
 from scipy.stats import t as student
 
-from caramel import tables
-from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
-from caramel.running.quiet import be_quiet
-from caramel.storage.image_store import Pictures
-from caramel.training.batching import loader
-from caramel.training.batching.batch import take
-from caramel.training.batching.examples import Examples, load_examples
-from caramel.training.fitting import contrastive
-from caramel.training.fitting.loop import Training
+from caramel.schemas import tables
+from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
+from caramel.runtime.environment import be_quiet
+from caramel.io.image_store import Pictures
+from caramel.training.data import loader
+from caramel.training.data.batch import take
+from caramel.training.data.examples import Examples, load_examples
+from caramel.training.loop import contrastive
+from caramel.training.loop.loop import Training
 from caramel.training.methods.infonce import METHOD as INFONCE
 
 WARM = 4  # steps that are not counted

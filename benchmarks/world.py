@@ -15,14 +15,14 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.gates.splits import meaning
+from caramel.gates.split_leakage import meaning
 from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
 from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.language import read
-from caramel.sources.world.reading import read_pictures
+from caramel.sources.world.grammar import read
+from caramel.sources.world.exact_reader import read_pictures
 from caramel.sources.world.scenes import Scene, Thing
-from caramel.storage.image_store import Pictures
-from caramel.storage.pictures import pixels
+from caramel.io.image_store import Pictures
+from caramel.io.image_codec import pixels
 
 
 @click.command()

@@ -19,15 +19,15 @@ import click
 import pandas as pd
 
 from caramel.api import audit_captions
-from caramel.captions.asked.language_writer import language_negatives
-from caramel.captions.noise import ERRORS, checks, judged, noise
-from caramel.captions.scene_writer import world_negatives
-from caramel.config import Config
-from caramel.kinds.writer import Written
-from caramel.profile import read_profile
-from caramel.running.quiet import be_quiet
+from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
+from caramel.sources.captions.scene_writer import world_negatives
+from caramel.config.schema import Config
+from caramel.interfaces.writer import Written
+from caramel.config.profiles import read_profile
+from caramel.runtime.environment import be_quiet
 from caramel.sources.world.sampling import sample_pairs
-from caramel.training.small_writer import train_writer
+from caramel.training.recipes.caption_lm import train_writer
 
 ROOT = Path(__file__).parents[1]
 PARTS: tuple[Literal["negatives", "paraphrases"], ...] = ("negatives", "paraphrases")

@@ -21,15 +21,15 @@ import click
 import pandas as pd
 
 from caramel.blind.scores import score_pairs
-from caramel.captions.asked.language_writer import language_negatives
-from caramel.captions.asked.own_split import in_own_split
-from caramel.captions.failures import failures
-from caramel.kinds.language_model import Request
-from caramel.kinds.writer import Written
-from caramel.models.writers.causal_writer import load_causal_writer
-from caramel.profile import read_profile
-from caramel.refine.grid_of_pairs import refine
-from caramel.running.quiet import be_quiet
+from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.captions.llm.split_filter import in_own_split
+from caramel.sources.captions.failures import failures
+from caramel.interfaces.language_model import Request
+from caramel.interfaces.writer import Written
+from caramel.models.llm.causal import load_causal_writer
+from caramel.config.profiles import read_profile
+from caramel.refine.adversarial import refine
+from caramel.runtime.environment import be_quiet
 from caramel.sources.folders import read_pairs
 
 ROOT = Path(__file__).parents[1]

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from caramel.config import Config, load
+from caramel.config.schema import Config, load
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent, signed
 from caramel.report.sections import (
@@ -38,12 +38,12 @@ from caramel.report.sections import (
 )
 from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
 from caramel.report.study_page import build_study_sections
-from caramel.running.own_code import stages
-from caramel.running.progress import SHIPPED
-from caramel.running.timings import last_run, last_seconds
-from caramel.running.tracking import git_commit
-from caramel.statistics import format_p
-from caramel.study.plans import Registration, RunFacts, check_registration
+from caramel.runtime.code_manifest import stages
+from caramel.runtime.progress import SHIPPED
+from caramel.runtime.timings import last_run, last_seconds
+from caramel.runtime.mlflow.tracking import git_commit
+from caramel.utils.stats import format_p
+from caramel.study.preregistration import Registration, RunFacts, check_registration
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")

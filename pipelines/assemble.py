@@ -1,10 +1,10 @@
 """Stage ``assemble``: the benchmark and the training set."""
 
-from caramel import tables
-from caramel.config import Config
-from caramel.images.assemble import assemble as join
-from caramel.running.stages import run
-from caramel.storage.image_store import referred
+from caramel.schemas import tables
+from caramel.config.schema import Config
+from caramel.sources.images.assemble import assemble as join
+from caramel.runtime.stage_runner import run
+from caramel.io.image_store import referred
 
 OUT = "data/assemble"
 

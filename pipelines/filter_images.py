@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel import tables
-from caramel.config import Config
-from caramel.images.calibration import SPLIT, Calibration, calibrate, can_calibrate
-from caramel.images.filters import filter_images as choose
-from caramel.kinds.judge import Judge
+from caramel.schemas import tables
+from caramel.config.schema import Config
+from caramel.sources.images.calibration import SPLIT, Calibration, calibrate, can_calibrate
+from caramel.sources.images.filters import filter_images as choose
+from caramel.interfaces.judge import Judge
 from caramel.registry import JUDGES
-from caramel.running.stages import run
-from caramel.storage.files import write_json
-from caramel.storage.image_store import Pictures, referred
+from caramel.runtime.stage_runner import run
+from caramel.io.files import write_json
+from caramel.io.image_store import Pictures, referred
 
 
 def images(stage: str) -> tuple[Path, pd.DataFrame]:

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from caramel.config import Config
+from caramel.config.schema import Config
 from caramel.models.devices import compute, gpus_of
-from caramel.running.stages import run
-from caramel.running.tracking_store import store_root
-from caramel.storage.files import empty_folder, write_csv, write_json
-from caramel.training import finetune as library
+from caramel.runtime.stage_runner import run
+from caramel.runtime.mlflow.store import store_root
+from caramel.io.files import empty_folder, write_csv, write_json
+from caramel.training.recipes import finetune as library
 
 ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"
 

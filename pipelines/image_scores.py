@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tables
-from caramel.audit.image_attackers.image_scores import image_scores as attacked
-from caramel.config import Config
-from caramel.running.stages import run
-from caramel.storage.files import write_json
-from caramel.storage.image_store import Pictures
+from caramel.schemas import tables
+from caramel.blind.image.scores import image_scores as attacked
+from caramel.config.schema import Config
+from caramel.runtime.stage_runner import run
+from caramel.io.files import write_json
+from caramel.io.image_store import Pictures
 
 INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.blind.scores import SCORED, write_scores
-from caramel.config import Config
-from caramel.refine import grid_of_pairs as refinement
-from caramel.running.stages import run
+from caramel.config.schema import Config
+from caramel.refine import adversarial as refinement
+from caramel.runtime.stage_runner import run
 
 INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 

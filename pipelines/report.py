@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.config import Config
+from caramel.config.schema import Config
 from caramel.report.page import build_report, write_report
-from caramel.running import tracking
-from caramel.running.stages import run
-from caramel.running.timings import last_run
-from caramel.study.plans import RunFacts, check_registration
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.stage_runner import run
+from caramel.runtime.timings import last_run
+from caramel.study.preregistration import RunFacts, check_registration
 
 DATA, LAST = Path("data"), Path("work/report/last.json")
 

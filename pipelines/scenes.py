@@ -1,10 +1,10 @@
 """Stage ``scenes``: images and true captions, from the embedded world or from a folder."""
 
-from caramel import tables
-from caramel.config import Config
+from caramel.schemas import tables
+from caramel.config.schema import Config
 from caramel.registry import SOURCES
-from caramel.running.stages import run
-from caramel.storage.image_shards import ShardWriter
+from caramel.runtime.stage_runner import run
+from caramel.io.image_shards import ShardWriter
 
 
 def scenes(config: Config) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.blind.positive_control import compute_positive_control
 from caramel.blind.scores import SCORED, write_scores
-from caramel.config import Config
-from caramel.running.stages import run
-from caramel.storage.files import write_json
+from caramel.config.schema import Config
+from caramel.runtime.stage_runner import run
+from caramel.io.files import write_json
 
 OUT = Path("data/scores")
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from caramel import tables
-from caramel.config import Config
-from caramel.images.candidates import drawn_until
-from caramel.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
-from caramel.images.generation import synthesize as draw
-from caramel.running.stages import run
-from caramel.storage.files import write_json
-from caramel.storage.image_shards import ShardWriter
+from caramel.schemas import tables
+from caramel.config.schema import Config
+from caramel.sources.images.candidates import drawn_until
+from caramel.sources.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
+from caramel.sources.images.generation import synthesize as draw
+from caramel.runtime.stage_runner import run
+from caramel.io.files import write_json
+from caramel.io.image_shards import ShardWriter
 
 
 def synthesize(config: Config) -> None:

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from caramel.config import Config
+from caramel.config.schema import Config
 from caramel.models.devices import compute
-from caramel.running.on_ray.parallel import fingerprint
-from caramel.running.stages import run, skip
-from caramel.training.small_writer import train_writer as train
+from caramel.runtime.ray.sharded_map import fingerprint
+from caramel.runtime.stage_runner import run, skip
+from caramel.training.recipes.caption_lm import train_writer as train
 from caramel.training.tracked import tracked_training
 
 FOLDER = "data/writer"

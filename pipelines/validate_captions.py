@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.blind.scores import read_by_scorer
-from caramel.config import Config
+from caramel.config.schema import Config
 from caramel.gates import gates, suites
-from caramel.images.calibration import check_enough
-from caramel.refine.grid_of_pairs import unbalanced
-from caramel.running.stages import run
+from caramel.sources.images.calibration import check_enough
+from caramel.refine.adversarial import unbalanced
+from caramel.runtime.stage_runner import run
 
 INPUTS = Path("data/refine")
 SUMMARY = Path("data/validate_captions/summary.json")

@@ -18,7 +18,7 @@ from left_out import format_left_out
 from tracking_servers import served
 from xdist.scheduler import LoadScopeScheduling
 
-from caramel.running.quiet import be_quiet, collect_seldom
+from caramel.runtime.environment import be_quiet, collect_seldom
 
 collect_seldom()
 be_quiet()  # before anything heavy is imported: nothing in the tests may reach for a network
@@ -36,17 +36,17 @@ PARTS = {
     "tests/pipeline/test_chaos.py": "smoke",
     "tests/pipeline/test_faults.py": "smoke",
     "tests/pipeline/test_smoke.py": "smoke",
-    "tests/running/on_ray/test_hosts.py": "hosts",
-    "tests/running/on_ray/test_cluster.py": "ray_cluster",
-    "tests/running/on_ray/test_parallel.py": "ray_cluster",
-    "tests/running/on_ray/test_trials.py": "ray_cluster",
-    "tests/running/on_ray/test_workers.py": "ray_cluster",
-    "tests/training/test_search.py": "ray_cluster",
-    "tests/models/writers/test_spread_writer.py": "ray_cluster",
-    "tests/running/test_tracking_copy.py": "tracking_servers",
-    "tests/running/test_tracking_server.py": "tracking_servers",
-    "tests/test_remote_doctor.py": "s3",
-    "tests/release/test_getting.py": "s3",
+    "tests/runtime/ray/test_hosts.py": "hosts",
+    "tests/runtime/ray/test_ray_cluster.py": "ray_cluster",
+    "tests/runtime/ray/test_sharded_map.py": "ray_cluster",
+    "tests/runtime/ray/test_trials.py": "ray_cluster",
+    "tests/runtime/ray/test_workers.py": "ray_cluster",
+    "tests/training/recipes/test_search.py": "ray_cluster",
+    "tests/models/llm/test_sharded.py": "ray_cluster",
+    "tests/runtime/test_tracking_copy.py": "tracking_servers",
+    "tests/runtime/mlflow/test_server.py": "tracking_servers",
+    "tests/doctor/test_remote.py": "s3",
+    "tests/release/test_get.py": "s3",
     "tests/release/test_getting_credentials.py": "s3",
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/scores/test_scoring.py": "ray_cluster",
@@ -57,7 +57,7 @@ PARTS = {
     "tests/fuzz/test_fuzz.py": "fuzz",
     "tests/audit/test_audit.py": "audit",
     "tests/refine/test_tradeoff.py": "tradeoff",
-    "tests/models/families/test_generative.py": "generative",
+    "tests/models/transformers/test_generative.py": "generative",
     "tests/pipeline/test_gate.py": "gate",
     "tests/study/test_workspace.py": "study",
 }
@@ -159,7 +159,7 @@ def drawn_world() -> Any:
 @pytest.fixture(scope="session")
 def world(drawn_world: Any) -> Any:
     """The small world with what was written of it: (source, written)."""
-    from caramel.captions.scene_writer import world_negatives
+    from caramel.sources.captions.scene_writer import world_negatives
 
     source, _ = drawn_world
     written = world_negatives(source.pairs, files="", seed=2, attempts=20, further_objects=False)
@@ -179,8 +179,8 @@ def clip_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     import torch
     from open_clip.tokenizer import SimpleTokenizer
 
-    from caramel.models.clip.checkpoints import build_model, save_checkpoint
-    from caramel.models.clip.tokenizer import learn_merges
+    from caramel.models.open_clip.checkpoints import build_model, save_checkpoint
+    from caramel.models.open_clip.tokenizer import learn_merges
 
     folder = tmp_path_factory.mktemp("clip")
     vocabulary = learn_merges(world[0].pairs["caption"].tolist(), folder / "bpe.txt.gz")
@@ -198,9 +198,9 @@ def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A tiny, untrained text-to-image pipeline, saved by diffusers."""
     import torch
 
-    from caramel.images.pipelines import CallOptions, save_pipeline
-    from caramel.models.clip.tokenizer import learn_merges
-    from caramel.training import text_to_image as t2i
+    from caramel.sources.images.diffusion import CallOptions, save_pipeline
+    from caramel.models.open_clip.tokenizer import learn_merges
+    from caramel.training.recipes import text_to_image as t2i
 
     folder = tmp_path_factory.mktemp("generator")
     vocabulary = learn_merges(world[0].pairs["caption"].tolist(), folder / "bpe.txt.gz")
@@ -219,7 +219,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The families ``counting`` and ``matching`` of encoders.py, as if they were registered."""
     import encoders
 
-    from caramel.models.families.specs import open_model
+    from caramel.models.loading.specs import open_model
     from caramel.registry import FAMILIES
 
     for name in ("counting", "matching"):
@@ -253,8 +253,8 @@ def mount() -> Iterator[Callable[..., Path]]:
 @pytest.fixture(scope="session")
 def ray_cluster() -> Iterator[None]:
     """One Ray cluster on this machine for all tests that need it."""
-    from caramel.running.on_ray.cluster import guard_token
-    from caramel.running.on_ray.starting import local_ray
+    from caramel.runtime.ray.cluster import guard_token
+    from caramel.runtime.ray.startup import local_ray
 
     here = Path(__file__).parent
     guard_token(make=True)
@@ -272,8 +272,8 @@ def ray_cluster() -> Iterator[None]:
 @pytest.fixture
 def kept_workers(ray_cluster: None) -> Iterator[None]:
     """The cluster, whose workers stay from one map to the next, as in a stage: each new one would import PyTorch again."""
-    from caramel.running.on_ray.cluster import one_session
-    from caramel.running.on_ray.workers import end_workers
+    from caramel.runtime.ray.cluster import one_session
+    from caramel.runtime.ray.workers import end_workers
 
     with one_session():
         yield

@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 import caramel
-from caramel import api, cli, tables
+from caramel import api, cli
+from caramel.schemas import tables
 from caramel.cli.commands import cli as commands
 from caramel.errors import BackendError, CaramelError, ConfigError, ContractError, DataError
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from scripts import load_script
 
-from caramel.profile import read_profile
+from caramel.config.profiles import read_profile
 from caramel.release.pin import locked_outs
 from caramel.report.blocks import Cell, NoteBlock, TableBlock
-from caramel.study.plans import hash_plan, read_plan
+from caramel.study.preregistration import hash_plan, read_plan
 
 ROOT = Path(__file__).parents[1]
 # A figure of a result: a number with decimals, one before a per cent sign, or a count of a whole ("two of 47").

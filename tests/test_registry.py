@@ -12,22 +12,22 @@ from pathlib import Path
 import pytest
 
 from caramel import registry
-from caramel.config import Pretrain, TrainGenerator
+from caramel.config.schema import Pretrain, TrainGenerator
 from caramel.errors import BackendError
-from caramel.kinds.benchmark import Benchmark
-from caramel.kinds.judge import JudgeMaker
-from caramel.kinds.language_model import LanguageModelKind
-from caramel.kinds.method import Method
-from caramel.kinds.model import Family
-from caramel.kinds.parser import Parser
-from caramel.kinds.scene_graph import GraphParserKind, ThesaurusMaker
-from caramel.kinds.scorer import ScorerSpec
-from caramel.kinds.source import SourceReader
-from caramel.kinds.text_judge import TextJudgeKind
-from caramel.kinds.trainer import Trainer
-from caramel.kinds.writer import Writer
+from caramel.interfaces.benchmark import Benchmark
+from caramel.interfaces.judge import JudgeMaker
+from caramel.interfaces.language_model import LanguageModelKind
+from caramel.interfaces.method import Method
+from caramel.interfaces.model import Family
+from caramel.interfaces.parser import Parser
+from caramel.interfaces.scene_graph import GraphParserKind, ThesaurusMaker
+from caramel.interfaces.scorer import ScorerSpec
+from caramel.interfaces.source import SourceReader
+from caramel.interfaces.text_judge import TextJudgeKind
+from caramel.interfaces.trainer import Trainer
+from caramel.interfaces.writer import Writer
 from caramel.registry import SCORERS, SOURCES, Kind
-from caramel.running.closures import TABLES
+from caramel.runtime.code_deps import TABLES
 
 NAMED = [(table, name) for table, kind in TABLES.items() for name in kind]
 DESCRIBED = {

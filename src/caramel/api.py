@@ -16,9 +16,9 @@ from caramel.errors import ConfigError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from caramel.acceptance import Acceptance
+    from caramel.utils.acceptance import Acceptance
     from caramel.audit.audit import Audit
-    from caramel.evaluation.in_memory import LoadedBenchmark, Scores
+    from caramel.evaluation.score_model import LoadedBenchmark, Scores
     from caramel.refine.refining import Refined
 
 RESAMPLES = (100, 100_000)  # fewer give no interval, more tell nothing
@@ -51,7 +51,7 @@ def load_benchmark(
     Example:
         >>> sugarcrepe = caramel.load_benchmark("sugarcrepe", "benchmarks/", images="coco/val2017")
     """
-    from caramel.evaluation.in_memory import loaded
+    from caramel.evaluation.score_model import loaded
 
     _check("limit", limit, 1, None)
     if missing not in ("fail", "skip"):
@@ -110,8 +110,8 @@ def score(
         >>> found.overall
         {'accuracy': 0.76...}
     """
-    from caramel.evaluation.in_memory import LoadedBenchmark, scores
-    from caramel.evaluation.live_models import live_model, undisturbed
+    from caramel.evaluation.score_model import LoadedBenchmark, scores
+    from caramel.evaluation.adapters import live_model, undisturbed
 
     if not isinstance(benchmark, LoadedBenchmark):
         raise ConfigError(
@@ -250,9 +250,9 @@ def audit_captions(
         >>> found.best["micro"]
         0.61...
     """
-    from caramel.audit.attackers.text_tasks import Source
-    from caramel.audit.data_set import audit_data_set
-    from caramel.audit.files.inputs_of_audit import rows_of
+    from caramel.blind.text.text_tasks import Source
+    from caramel.audit.dataset import audit_data_set
+    from caramel.audit.files.inputs import rows_of
     from caramel.blind.scorer_specs import default_scorers
 
     _check("folds", folds, 2, None)
@@ -319,10 +319,10 @@ def refine_captions(
     """
     from dataclasses import replace
 
-    from caramel.acceptance import Acceptance as rules
-    from caramel.audit.files.inputs_of_audit import rows_of
+    from caramel.utils.acceptance import Acceptance as rules
+    from caramel.audit.files.inputs import rows_of
     from caramel.refine import refining
-    from caramel.refine.grid_of_pairs import Within
+    from caramel.refine.adversarial import Within
     from caramel.refine.tradeoff import METHODS
 
     settings = refining.settled(
@@ -403,7 +403,7 @@ def get(
     Example:
         >>> tables = caramel.get("https://example.org/benchmark.git@v1.0", ["instances"], out="v1.0/")
     """
-    from caramel.release.getting import get as fetch
+    from caramel.release.get import get as fetch
     from caramel.release.pinned_tables import as_dataset, as_frame
 
     _choices("split", [split] if split else [], ("train", "val", "test"))

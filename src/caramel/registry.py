@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from caramel.errors import BackendError
 
 if TYPE_CHECKING:  # a listing of names needs no types, and so not what these import
-    from caramel.kinds.benchmark import Benchmark
-    from caramel.kinds.judge import JudgeMaker
-    from caramel.kinds.language_model import LanguageModelKind
-    from caramel.kinds.method import Method
-    from caramel.kinds.model import Family
-    from caramel.kinds.parser import Parser
-    from caramel.kinds.scene_graph import GraphParserKind, ThesaurusMaker
-    from caramel.kinds.scorer import ScorerSpec
-    from caramel.kinds.source import SourceReader
-    from caramel.kinds.text_judge import TextJudgeKind
-    from caramel.kinds.trainer import Trainer
-    from caramel.kinds.writer import Writer
+    from caramel.interfaces.benchmark import Benchmark
+    from caramel.interfaces.judge import JudgeMaker
+    from caramel.interfaces.language_model import LanguageModelKind
+    from caramel.interfaces.method import Method
+    from caramel.interfaces.model import Family
+    from caramel.interfaces.parser import Parser
+    from caramel.interfaces.scene_graph import GraphParserKind, ThesaurusMaker
+    from caramel.interfaces.scorer import ScorerSpec
+    from caramel.interfaces.source import SourceReader
+    from caramel.interfaces.text_judge import TextJudgeKind
+    from caramel.interfaces.trainer import Trainer
+    from caramel.interfaces.writer import Writer
 
 Entry_co = TypeVar("Entry_co", covariant=True)
 
@@ -94,37 +94,37 @@ SOURCES: Kind[SourceReader] = Kind(
 WRITERS: Kind[Writer] = Kind(
     "negatives",
     {
-        "world": "caramel.captions.scene_writer:world_negatives",
-        "lexicon": "caramel.captions.lexicon:lexicon_negatives",
-        "given": "caramel.captions.given:given_negatives",
-        "language_model": "caramel.captions.asked.language_writer:language_negatives",
+        "world": "caramel.sources.captions.scene_writer:world_negatives",
+        "lexicon": "caramel.sources.captions.lexicon:lexicon_negatives",
+        "given": "caramel.sources.captions.precomputed:given_negatives",
+        "language_model": "caramel.sources.captions.llm.writer:language_negatives",
     },
 )
 
 SCORERS: Kind[ScorerSpec] = Kind(
     "scorer",
     {
-        "length": "caramel.blind.surface:LENGTH",
-        "words": "caramel.blind.surface:WORDS",
-        "tokens": "caramel.blind.surface:TOKENS",
-        "final_punctuation": "caramel.blind.surface:FINAL_PUNCTUATION",
-        "casing": "caramel.blind.surface:CASING",
-        "digits": "caramel.blind.surface:DIGITS",
-        "articles": "caramel.blind.surface:ARTICLES",
-        "rare_words": "caramel.blind.surface:RARE_WORDS",
-        "ngram": "caramel.blind.ngram:NGRAM",
-        "kneser_ney": "caramel.blind.kneser_ney:KNESER_NEY",
-        "char_ngram": "caramel.blind.char_ngram:CHAR_NGRAM",
-        "probe": "caramel.blind.probe:PROBE",
-        "shrunk_probe": "caramel.blind.probe:SHRUNK_PROBE",
-        "char_probe": "caramel.blind.probe:CHAR_PROBE",
-        "edit_probe": "caramel.blind.probe:EDIT_PROBE",
-        "vera": "caramel.blind.language_models:VERA",
-        "cola": "caramel.blind.language_models:COLA",
-        "causal_lm": "caramel.blind.language_models:CAUSAL_LM",
-        "masked_lm": "caramel.blind.language_models:MASKED_LM",
-        "embedding_probe": "caramel.blind.embedding_probe:EMBEDDING_PROBE",
-        "finetuned": "caramel.blind.finetuned:FINETUNED",
+        "length": "caramel.blind.text.surface:LENGTH",
+        "words": "caramel.blind.text.surface:WORDS",
+        "tokens": "caramel.blind.text.surface:TOKENS",
+        "final_punctuation": "caramel.blind.text.surface:FINAL_PUNCTUATION",
+        "casing": "caramel.blind.text.surface:CASING",
+        "digits": "caramel.blind.text.surface:DIGITS",
+        "articles": "caramel.blind.text.surface:ARTICLES",
+        "rare_words": "caramel.blind.text.surface:RARE_WORDS",
+        "ngram": "caramel.blind.text.ngram:NGRAM",
+        "kneser_ney": "caramel.blind.text.kneser_ney:KNESER_NEY",
+        "char_ngram": "caramel.blind.text.char_ngram:CHAR_NGRAM",
+        "probe": "caramel.blind.text.linear_probe:PROBE",
+        "shrunk_probe": "caramel.blind.text.linear_probe:SHRUNK_PROBE",
+        "char_probe": "caramel.blind.text.linear_probe:CHAR_PROBE",
+        "edit_probe": "caramel.blind.text.linear_probe:EDIT_PROBE",
+        "vera": "caramel.blind.text.language_models:VERA",
+        "cola": "caramel.blind.text.language_models:COLA",
+        "causal_lm": "caramel.blind.text.language_models:CAUSAL_LM",
+        "masked_lm": "caramel.blind.text.language_models:MASKED_LM",
+        "embedding_probe": "caramel.blind.text.embedding_probe:EMBEDDING_PROBE",
+        "finetuned": "caramel.blind.text.finetuned:FINETUNED",
     },
     check="caramel.blind.scorer_specs:missing_scorer",
 )
@@ -132,25 +132,25 @@ SCORERS: Kind[ScorerSpec] = Kind(
 GENERATORS: Kind[Trainer] = Kind(
     "generator",
     {
-        "pixart": "caramel.training.text_to_image:train_pixart",
-        "pretrained": "caramel.images.pipelines:adopt_pipeline",
+        "pixart": "caramel.training.recipes.text_to_image:train_pixart",
+        "pretrained": "caramel.sources.images.diffusion:adopt_pipeline",
     },
 )
 
 LANGUAGE_MODELS: Kind[LanguageModelKind] = Kind(
     "language model",
     {
-        "chat": "caramel.models.writers.chat_writer:CHAT_WRITER",
-        "local": "caramel.models.writers.local_writer:LOCAL_WRITER",
+        "chat": "caramel.models.llm.chat:CHAT_WRITER",
+        "local": "caramel.models.llm.local:LOCAL_WRITER",
     },
-    check="caramel.models.writers.writer_specs:missing_language_model",
+    check="caramel.models.llm.specs:missing_language_model",
 )
 
 TEXT_JUDGES: Kind[TextJudgeKind] = Kind(
     "judge of texts",
     {
-        "entailment": "caramel.models.writers.text_judges:ENTAILMENT",
-        "grammar": "caramel.models.writers.text_judges:GRAMMAR",
+        "entailment": "caramel.models.llm.text_judges:ENTAILMENT",
+        "grammar": "caramel.models.llm.text_judges:GRAMMAR",
     },
 )
 
@@ -175,15 +175,15 @@ THESAURI: Kind[ThesaurusMaker] = Kind(
     "thesaurus",
     {
         "wordnet": "caramel.crepe.wordnet_files:wordnet_words",
-        "lists": "caramel.crepe.list_words:list_words",
+        "lists": "caramel.crepe.wordlist_thesaurus:list_words",
     },
 )
 
 JUDGES: Kind[JudgeMaker] = Kind(
     "judge",
     {
-        "world": "caramel.images.judges:reading_judge",
-        "clip": "caramel.images.judges:clip_judge",
+        "world": "caramel.sources.images.judges:reading_judge",
+        "clip": "caramel.sources.images.judges:clip_judge",
     },
 )
 
@@ -234,27 +234,27 @@ BENCHMARKS: Kind[Benchmark] = Kind(
 FAMILIES: Kind[Family] = Kind(
     "model",
     {
-        "open_clip": "caramel.models.clip.open_clip_models:OPEN_CLIP",
-        "dual": "caramel.models.families.dual:DUAL",
-        "itm": "caramel.models.families.matching_heads:ITM",
-        "itc": "caramel.models.families.contrastive_heads:ITC",
-        "itc_max": "caramel.models.families.contrastive_heads:ITC_MAX",
-        "text": "caramel.models.families.text_encoders:TEXT_ENCODER",
-        "vqascore": "caramel.models.families.generative:VQASCORE",
-        "vgptscore": "caramel.models.families.generative:VGPTSCORE",
-        "vgptscore_blind": "caramel.models.families.generative:VGPTSCORE_BLIND",
-        "vgptscore_noise": "caramel.models.families.generative:VGPTSCORE_NOISE",
-        "blind": "caramel.blind.as_model:BLIND",
-        "chat": "caramel.models.families.chat:CHAT",
+        "open_clip": "caramel.models.open_clip.loader:OPEN_CLIP",
+        "dual": "caramel.models.transformers.dual:DUAL",
+        "itm": "caramel.models.transformers.matching:ITM",
+        "itc": "caramel.models.transformers.contrastive:ITC",
+        "itc_max": "caramel.models.transformers.contrastive:ITC_MAX",
+        "text": "caramel.models.transformers.text_encoders:TEXT_ENCODER",
+        "vqascore": "caramel.models.transformers.generative:VQASCORE",
+        "vgptscore": "caramel.models.transformers.generative:VGPTSCORE",
+        "vgptscore_blind": "caramel.models.transformers.generative:VGPTSCORE_BLIND",
+        "vgptscore_noise": "caramel.models.transformers.generative:VGPTSCORE_NOISE",
+        "blind": "caramel.blind.text.model_adapter:BLIND",
+        "chat": "caramel.models.chat.model:CHAT",
     },
-    check="caramel.models.families.specs:missing_of",
+    check="caramel.models.loading.specs:missing_of",
 )
 
 BASES: Kind[Trainer] = Kind(
     "base",
     {
-        "open_clip": "caramel.training.pretrain:pretrain_base",
-        "pretrained": "caramel.models.clip.open_clip_models:adopt_pretrained",
+        "open_clip": "caramel.training.recipes.pretrain:pretrain_base",
+        "pretrained": "caramel.models.open_clip.loader:adopt_pretrained",
     },
 )
 
@@ -274,8 +274,8 @@ METHODS: Kind[Method] = Kind(
         "fsc_clip": "caramel.training.methods.fsc_clip:METHOD",
         "degla": "caramel.training.methods.degla:METHOD",
         "clic": "caramel.training.methods.clic:METHOD",
-        "clic_joined": "caramel.training.methods.clic_joined:METHOD",
-        "read": "caramel.training.methods.read:METHOD",
+        "clic_joined": "caramel.training.methods.clic_concat_loss:METHOD",
+        "read": "caramel.training.methods.registry_reader:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
     },
 )

@@ -8,9 +8,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.audit.attackers.attack import BEST, best_blind_attacker
+from caramel.blind.text.attack import BEST, best_blind_attacker
 from caramel.audit.audit import audit, broken
-from caramel.audit.written import badge, badge_svg, write_audit
+from caramel.audit.output import badge, badge_svg, write_audit
 from caramel.blind.scorer_specs import all_scorers
 from caramel.errors import BackendError
 from caramel.report.audit_text import audit_text

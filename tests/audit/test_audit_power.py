@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scripts import load_script
 
-from caramel.blind.probe import probe, shrunk_probe
-from caramel.statistics import share_interval, variance_factor
-from caramel.texts import words_only
+from caramel.blind.text.linear_probe import probe, shrunk_probe
+from caramel.utils.stats import share_interval, variance_factor
+from caramel.utils.text import words_only
 
 SIMULATION = Path(__file__).parents[2] / "benchmarks" / "audit_power.py"
 SCORERS = ("length", "final_punctuation", "ngram", "probe")

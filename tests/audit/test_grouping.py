@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel.audit.grouping import ALIKE, EXACT, IMAGE, NEAR, grouped, near_duplicates
-from caramel.texts import words_only
+from caramel.utils.text import words_only
 
 LONG = "a man in a red shirt rides a wave on his surfboard"
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from caramel.audit import set_statistics as set_statistics_module
-from caramel.audit.files.inputs_of_audit import read_rows
+from caramel.audit.files.inputs import read_rows
 from caramel.audit.set_statistics import ALL, BOX, COLUMNS, NO_TOPIC, set_statistics
 from caramel.report.sections.statistics_section import statistics_blocks
 

@@ -5,7 +5,7 @@ import pandas as pd
 
 from caramel.benchmarks.content import hash_images, hash_texts
 from caramel.benchmarks.tasks import Choice, choices, comparisons, limited
-from caramel.kinds.benchmark import Comparisons, ImageFile, Rankings
+from caramel.interfaces.benchmark import Comparisons, ImageFile, Rankings
 
 IMAGES = [ImageFile("0.jpg"), ImageFile("1.jpg")]
 KEYS = [b"0" * 16, b"1" * 16]

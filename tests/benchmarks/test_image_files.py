@@ -15,8 +15,8 @@ from stored_images import stored
 from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, content_keys, encoded
 from caramel.errors import DataError
-from caramel.kinds.benchmark import ImageFile
-from caramel.storage.keys import KEY_BYTES, content_key
+from caramel.interfaces.benchmark import ImageFile
+from caramel.io.keys import KEY_BYTES, content_key
 
 IMAGE = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
 
@@ -112,7 +112,7 @@ def test_good_images_of_all_kinds_pass(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning:PIL.*")  # Pillow's own complaints of what is damaged
 def test_what_passes_the_check_can_be_decoded_and_the_other_way_round(tmp_path: Path) -> None:
     """A check that is quicker than decoding must not differ from it."""
-    from caramel.storage.pictures import open_picture
+    from caramel.io.image_codec import open_picture
 
     rng = np.random.default_rng(0)
     whole = picture(3, "JPEG", exif=b"Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x00\x00\x00\x00\x00")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS, RECALLS, outcomes
 from caramel.errors import DataError
 

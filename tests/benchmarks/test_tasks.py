@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel.benchmarks.tasks import comparisons, limited
-from caramel.kinds.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings
+from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings
 
 IMAGES = [ImageFile(f"{n}.jpg") for n in range(6)]
 

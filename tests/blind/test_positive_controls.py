@@ -12,7 +12,7 @@ from teaching import TEACHERS
 
 from caramel.blind.positive_control import MARK, PLANTED, compute_positive_control
 from caramel.blind.scorer_specs import all_scorers, scorer
-from caramel.statistics import share_interval, variance_factor
+from caramel.utils.stats import share_interval, variance_factor
 
 ROWS, FOLDS = 120, 3
 FOLDERS = {

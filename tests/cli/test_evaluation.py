@@ -256,7 +256,7 @@ def test_every_benchmark_says_what_to_put_where_and_what_it_was_checked_against(
 def test_a_number_of_resamples_that_would_never_end_is_refused_by_commands_and_params(call: Call) -> None:
     from annotated_types import Le
 
-    from caramel.config import Evaluate
+    from caramel.config.schema import Evaluate
 
     evaluated(call, "blind:length", "a")
     code, _, err = call("compare", "a", "a", "--bootstrap", "999999999999")

@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel import cli, tables
+from caramel import cli
+from caramel.schemas import tables
 from caramel.cli.commands import cli as group
-from caramel.storage.files import file_hash
+from caramel.io.files import file_hash
 
 BENCHMARK = "sugarcrepe"
 # Command -> what it reads and writes, if it may: {} is a spelling of the folder that holds all inputs.
@@ -128,7 +129,7 @@ def test_every_command_that_writes_is_tried() -> None:
         if isinstance(command, click.Group):
             known |= {f"{name} {inner}": one for inner, one in command.commands.items()}
     writing = {name for name, command in known.items() if any(p.name == "out" for p in command.params)}
-    # tests/release/test_getting.py, test_releasing.py, test_model_release.py: what they read is a project
+    # tests/release/test_get.py, test_releasing.py, test_model_release.py: what they read is a project
     elsewhere = {"get", "release", "release-model"}
     elsewhere |= {"crepe index", "crepe systematicity", "crepe productivity"}  # test_crepe_sets.py
     assert writing == {arguments[0] for arguments in CASES.values()} | elsewhere

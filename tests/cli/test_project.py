@@ -25,9 +25,9 @@ from commands import CARAMEL, find_stray_stores, run_command
 from caramel import cli
 from caramel.blind.scorer_specs import scorers_help
 from caramel.cli import commands
-from caramel.config import load
+from caramel.config.schema import load
 from caramel.errors import GateError
-from caramel.models.families.specs import families_help
+from caramel.models.loading.specs import families_help
 from caramel.release.pin import Pin
 
 ROOT = Path(__file__).parents[2]
@@ -275,7 +275,7 @@ def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_no
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
     make_store = (
-        "from pathlib import Path; from caramel.running.tracking_store import *; "
+        "from pathlib import Path; from caramel.runtime.mlflow.store import *; "
         "client = open_client(store_in(Path('mlruns'))); client.create_registered_model('tuned'); "
         "client.create_run(client.get_experiment_by_name(EXPERIMENT).experiment_id, run_name='first')"
     )
@@ -364,7 +364,7 @@ main(["benchmarks", "sugarcrepe"])
 
 
 @pytest.mark.parametrize(
-    "module", ["click", "caramel.cli.evaluation", "caramel.running.quiet", "numpy", "pandas"]
+    "module", ["click", "caramel.cli.evaluation", "caramel.runtime.environment", "numpy", "pandas"]
 )
 def test_ctrl_c_ends_with_one_line_while_imports_run(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", INTERRUPT, module], capture_output=True, text=True)

@@ -15,7 +15,7 @@ import pytest
 from released_projects import made
 from special_files import REFUSED, describe, make_null, make_refused
 
-from caramel import tables
+from caramel.schemas import tables
 
 CARAMEL = str(Path(sys.executable).with_name("caramel"))
 BENCHMARK = "sugarcrepe"

@@ -15,7 +15,7 @@ from caramel.crepe import corpus_index
 from caramel.crepe.corpus_index import SHARDS, VOCABULARY, build, counts, items_of, seen, split_of
 from caramel.crepe.parsers.phrase_parser import phrase_parser
 from caramel.errors import BackendError, DataError
-from caramel.kinds.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
 
 ATOMS: frozenset[Atom] = frozenset(
     [

@@ -24,8 +24,8 @@ from caramel.crepe.visual_genome_graphs import (
     pictures,
 )
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Reject
-from caramel.kinds.scene_graph import Edge, Node, SceneGraph
+from caramel.interfaces.benchmark import Reject
+from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 
 DOG = item(1, [("Dog", ["Brown ", "wet"]), ("grass", ["green"])], [(0, "ON", 1)])
 

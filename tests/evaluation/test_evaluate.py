@@ -11,15 +11,15 @@ import pytest
 from PIL import Image
 from small_releases import write_sugarcrepe
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
-from caramel.evaluation.before_scoring import missing
+from caramel.evaluation.preflight import missing
 from caramel.evaluation.evaluate import Evaluation, evaluate, take_turns
-from caramel.evaluation.located import Source
+from caramel.evaluation.benchmark_source import Source
 from caramel.evaluation.scores import encoding
-from caramel.models.families.specs import open_model
-from caramel.running.on_ray import parallel, trials
+from caramel.models.loading.specs import open_model
+from caramel.runtime.ray import sharded_map, trials
 
 SETTINGS = {
     "device": "cpu",
@@ -116,7 +116,7 @@ def test_what_is_broken_in_a_store_is_said_before_workers_whom_nobody_hears_use_
 
 def test_edited_code_encodes_everything_anew(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     run(source, "a=counting:16")
-    monkeypatch.setattr(parallel, "code_version", lambda module: "edited")
+    monkeypatch.setattr(sharded_map, "code_version", lambda module: "edited")
     monkeypatch.setattr(encoding, "code_version", lambda module, **only: "edited")
     open_model.cache_clear()
     run(source, "a=counting:16")

@@ -11,7 +11,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from stored_images import stored
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
@@ -150,7 +150,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subsets.png").exists()
 
     from caramel import registry
-    from caramel.models.families.specs import open_model
+    from caramel.models.loading.specs import open_model
 
     monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:REFUSED")
     open_model.cache_clear()

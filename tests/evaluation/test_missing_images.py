@@ -15,7 +15,7 @@ import caramel
 from caramel.benchmarks.present_images import leave_out_missing
 from caramel.benchmarks.tasks import Choice, choices
 from caramel.errors import ConfigError, DataError
-from caramel.kinds.benchmark import ImageFile
+from caramel.interfaces.benchmark import ImageFile
 
 N, MISSING = 24, 3  # instances, and the image that is missing, of eight
 

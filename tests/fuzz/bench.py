@@ -27,7 +27,7 @@ from sandbox import SECRET, STOP, STOPPED, Files, copy, fresh, in_child, number,
 from specials import make_all
 from tally import Tally, report
 
-from caramel.report import figures
+from caramel.report import plots
 
 BATCH = 60  # inputs of one process
 PATIENCE = 300.0  # seconds without a word after which a process is killed: its own alarm rings long before
@@ -156,12 +156,12 @@ def _sketches() -> Iterator[None]:
     """Leave figures white: drawing them takes most of an audit's time, so that not every input has them drawn."""
     from corpus import picture
 
-    drawn, blank = figures._png, picture(0, "PNG")
-    figures._png = lambda draw, theme: blank
+    drawn, blank = plots._png, picture(0, "PNG")
+    plots._png = lambda draw, theme: blank
     try:
         yield
     finally:
-        figures._png = drawn
+        plots._png = drawn
 
 
 _SERVING: dict[str, str] = {}

@@ -8,7 +8,7 @@ import small_visual_genome
 from corpus import DATA
 
 from caramel.crepe.corpus_index import build
-from caramel.kinds.scene_graph import Atom
+from caramel.interfaces.scene_graph import Atom
 
 SET = "--graphs data/vg --words wordnet:data/dict --out out"
 NOUNS, COLOURS = ("dog", "cat", "wolf", "dogs"), ("black", "red", "white")

@@ -15,7 +15,7 @@ from corpus import ROWS, caption, negative, paraphrase, put
 from harness import PIPELINES
 from stored_images import stored
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.sources.world.scenes import Scene, Thing
 
 HERE = Path()
@@ -271,7 +271,7 @@ def pinned() -> None:
 
 def pinned_with_run() -> None:
     """A pinned project, and a tracked run that read its data."""
-    from caramel.running import tracking
+    from caramel.runtime.mlflow import tracking
 
     pinned()
     here = {"DVC_ROOT": str(Path.cwd())}
@@ -285,7 +285,7 @@ def pinned_with_run() -> None:
 
 def own_project() -> None:
     """A project that uses caramel as an installed package."""
-    from caramel.own_project.making import new
+    from caramel.project.create import new
 
     new(Path())
 
@@ -338,8 +338,8 @@ def tracked() -> None:
     """Two stores of runs, the second without the runs of the first."""
     import mlflow
 
-    from caramel.running import tracking
-    from caramel.running.tracking_store import store_in
+    from caramel.runtime.mlflow import tracking
+    from caramel.runtime.mlflow.store import store_in
 
     Path("data/other").mkdir(parents=True)
     store_in(Path("data/other"))

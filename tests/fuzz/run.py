@@ -45,7 +45,7 @@ def chosen(only: list[str]) -> list[Target]:
 
 def prepare() -> None:
     """Import what the commands import, so that forked processes have it, and let nothing reach a network."""
-    from caramel.running.quiet import be_quiet
+    from caramel.runtime.environment import be_quiet
 
     be_quiet()
     os.environ.update(QUIET)
@@ -63,15 +63,15 @@ def prepare() -> None:
     import caramel.report.audit_page
     import caramel.report.page  # noqa: F401
     from caramel.registry import FAMILIES
-    from caramel.running import tracking_calls, tracking_server
+    from caramel.runtime.mlflow import retry, server
 
     torch.set_num_threads(1)
     _warm_up()
     for name in ("counting", "matching"):
         FAMILIES.places[name] = f"encoders:{name.upper()}"  # type: ignore[index]
     FAMILIES.places["chat"] = "chat_server:QUICK"  # type: ignore[index]
-    tracking_server.PAUSES, tracking_server.ANSWER, tracking_server.WHOLE = (0.0,), 0.5, 2.0
-    tracking_calls.PAUSES = (0.0,)
+    server.PAUSES, server.ANSWER, server.WHOLE = (0.0,), 0.5, 2.0
+    retry.PAUSES = (0.0,)
 
 
 def _warm_up() -> None:

@@ -17,7 +17,7 @@ import tiny_clips
 from corpus import ROWS, caption, images, negative, put
 from projects import HERE, params_file, write
 
-from caramel import tables
+from caramel.schemas import tables
 
 ASSEMBLED = ("data/refine/*.parquet", "data/filter_images/*.parquet", "data/scenes/images.parquet")
 
@@ -121,8 +121,8 @@ def open_clip() -> None:
     """A tiny CLIP as caramel writes it."""
     from open_clip.tokenizer import SimpleTokenizer
 
-    from caramel.models.clip.checkpoints import save_checkpoint
-    from caramel.models.clip.tokenizer import learn_merges
+    from caramel.models.open_clip.checkpoints import save_checkpoint
+    from caramel.models.open_clip.tokenizer import learn_merges
 
     _set()
     vocabulary = learn_merges([f(n) for n in range(8) for f in (caption, negative)], Path("bpe.txt.gz"))

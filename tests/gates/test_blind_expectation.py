@@ -12,7 +12,7 @@ import pytest
 
 from caramel.blind.scores import score_pairs
 from caramel.gates.blind_expectation import QUICK, accuracies
-from caramel.running.quiet import be_quiet
+from caramel.runtime.environment import be_quiet
 
 THINGS = ("dog", "cat", "bus", "car", "bench", "chair", "boat", "horse")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from caramel.running.quiet import be_quiet
-from caramel.statistics import wilson
+from caramel.runtime.environment import be_quiet
+from caramel.utils.stats import wilson
 
 
 def failing(rows: pd.DataFrame, kind: str, **kwargs: Any) -> list[int]:

@@ -16,8 +16,8 @@ from great_expectations.execution_engine import pandas_execution_engine
 from PIL import Image
 from stored_images import indexed, stored
 
-from caramel import tables
-from caramel.acceptance import Acceptance
+from caramel.schemas import tables
+from caramel.utils.acceptance import Acceptance
 from caramel.errors import DataError, GateError
 from caramel.gates import gates
 from caramel.gates.contract_expectations import contract_expectations

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from caramel.errors import ResourceError
-from caramel.models.batches import in_batches
-from caramel.models.clip.checkpoints import load_encoder
+from caramel.models.batching import in_batches
+from caramel.models.open_clip.checkpoints import load_encoder
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 MIB = 2**20
@@ -57,7 +57,7 @@ def test_an_item_that_does_not_fit_onto_the_gpu_is_an_error_that_names_the_cure(
 def test_a_token_without_a_row_is_an_error_of_the_files() -> None:
     code = """
 import torch
-from caramel.models.batches import in_batches
+from caramel.models.batching import in_batches
 rows = torch.nn.Embedding(4, 2).cuda().requires_grad_(False)
 in_batches([1, 2, 4], list, lambda batch: rows(torch.tensor(batch).cuda()), batch=None, device="cuda")
 """  # in a process of its own: nothing runs on that GPU after it

@@ -22,7 +22,7 @@ GRAPH = """stages:
 TRAIN = """
 import os
 from pathlib import Path
-from caramel.running.tracking_store import store_root
+from caramel.runtime.mlflow.store import store_root
 
 names = [os.environ.get(name, "") for name in ("DVC_STAGE", "DVC_EXP_NAME")]
 with (store_root() / "seen.txt").open("a") as stream:

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock, Timeout
 from project import Project
 
-from caramel.storage.files import file_hash
+from caramel.io.files import file_hash
 
 pytestmark = pytest.mark.slow
 

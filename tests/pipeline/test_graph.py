@@ -9,9 +9,9 @@ import pytest
 import yaml
 from graph import WHOLE, missing_params
 
-from caramel.config import Config, Section
-from caramel.running.closures import CARAMEL, reached
-from caramel.running.graph import rewritten
+from caramel.config.schema import Config, Section
+from caramel.runtime.code_deps import CARAMEL, reached
+from caramel.runtime.dvc_deps import rewritten
 
 ROOT = Path(__file__).parents[2]
 GRAPH = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
@@ -41,7 +41,7 @@ def test_compiled_modules_are_no_part_of_a_folder_that_a_stage_depends_on() -> N
 
 def test_a_dependency_that_is_missing_or_too_many_is_seen() -> None:
     stage = GRAPH["scores"]
-    for wrong in (stage["deps"][:-1], [*stage["deps"], "src/caramel/models/families/chat.py"]):
+    for wrong in (stage["deps"][:-1], [*stage["deps"], "src/caramel/models/chat/model.py"]):
         assert rewritten({"stages": {"scores": {**stage, "deps": wrong}}}, ROOT)["scores"] == stage["deps"]
 
 
@@ -138,9 +138,9 @@ def test_no_edit_in_a_chat_client_a_reader_the_audit_or_the_report_trains_a_mode
 
 
 def test_what_opens_pictures_and_the_blind_scorers_are_reached_through_packages_and_the_registry() -> None:
-    assert "caramel.storage.pictures" in modules_of("validate_captions")
-    assert {"caramel.blind.scorer_specs", "caramel.blind.probe"} <= modules_of("evaluate")
-    assert "caramel.sources.world.reading" in modules_of("synthesize")
+    assert "caramel.io.image_codec" in modules_of("validate_captions")
+    assert {"caramel.blind.scorer_specs", "caramel.blind.text.linear_probe"} <= modules_of("evaluate")
+    assert "caramel.sources.world.exact_reader" in modules_of("synthesize")
     assert "caramel.blind" not in modules_of("evaluate"), "an empty package shapes nothing"
 
 

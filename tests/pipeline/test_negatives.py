@@ -14,12 +14,12 @@ import pytest
 from chat_server import ChatServer
 from obliging_writer import CAPTIONS, obliging, pairs_of
 
-from caramel import tables
-from caramel.captions.asked.own_split import ELSEWHERE
-from caramel.config import parse
-from caramel.running.tracking_store import tracking_uri
+from caramel.schemas import tables
+from caramel.sources.captions.llm.split_filter import ELSEWHERE
+from caramel.config.schema import parse
+from caramel.runtime.mlflow.store import tracking_uri
 from caramel.sources.world.sampling import sample_pairs
-from caramel.storage.plain_yaml import read_yaml
+from caramel.io.safe_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
 TRAIN = runpy.run_path(str(ROOT / "pipelines" / "train_writer.py"))["train_writer"]

@@ -13,8 +13,8 @@ from project import Project
 from remote_projects import run
 from s3_server import BUCKET
 
-from caramel import tables
-from caramel.storage.plain_yaml import read_yaml
+from caramel.schemas import tables
+from caramel.io.safe_yaml import read_yaml
 
 pytestmark = pytest.mark.slow
 
@@ -115,7 +115,7 @@ def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
 def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(smoke) -> None:
     import mlflow
 
-    from caramel.running.tracking import EXPERIMENT, PARENT, tracking_uri
+    from caramel.runtime.mlflow.tracking import EXPERIMENT, PARENT, tracking_uri
 
     client = mlflow.MlflowClient(tracking_uri(smoke.folder))
     experiment = client.get_experiment_by_name(EXPERIMENT)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from caramel.own_project.project_files import template
+from caramel.project.project_files import template
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """

@@ -2,9 +2,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import BackendError
-from caramel.refine import grid_of_pairs as refinement
+from caramel.refine import adversarial as refinement
 from caramel.refine.rows import rejected, repair, row_gaps
 
 

@@ -3,10 +3,10 @@ import pandas as pd
 import pytest
 from encoders import CountingEncoder
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.refine import selection
-from caramel.refine.grid_of_pairs import NO_WORDS, UNBALANCED
+from caramel.refine.adversarial import NO_WORDS, UNBALANCED
 from caramel.refine.selection import select
 
 TWO = ("vera", "cola")

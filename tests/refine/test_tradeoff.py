@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.audit.attackers import attack
+from caramel.blind.text import attack
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff as t
 from caramel.refine.length_matching import length_gaps

@@ -15,7 +15,7 @@ from released_projects import made
 from remote_projects import QUIET, WHO, cached, run
 
 from caramel.errors import ConfigError
-from caramel.release.getting import get
+from caramel.release.get import get
 
 PLANTED = {
     "AWS_ACCESS_KEY_ID": "AKIAOFTHEREADER",

@@ -25,8 +25,8 @@ from stored_images import indexed
 from caramel.errors import CaramelError, DataError
 from caramel.release import pin as pins
 from caramel.release import pin_file
-from caramel.release.getting import STAGING, get
-from caramel.release.named_versions import PicturesOf
+from caramel.release.get import STAGING, get
+from caramel.release.resolve import PicturesOf
 from caramel.release.version_paths import explain_bad_path, list_bad_files
 
 LISTED = b'{"a": 1}'

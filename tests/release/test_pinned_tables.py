@@ -13,7 +13,7 @@ from test_pin import made as made
 from test_pin import rejects
 
 import caramel
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.release import pin as pins
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS

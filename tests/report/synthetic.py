@@ -8,29 +8,29 @@ import numpy as np
 import pandas as pd
 from stored_images import stored
 
-from caramel import tables
-from caramel.audit.image_attackers.image_attack import ATTACKERS
-from caramel.audit.image_attackers.joint import METRICS
+from caramel.schemas import tables
+from caramel.blind.image.attack import ATTACKERS
+from caramel.blind.image.joint import METRICS
 from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
-from caramel.captions.failures import FAILURE_COLUMNS
-from caramel.captions.noise import CHECK_COLUMNS, NOISE_COLUMNS
+from caramel.sources.captions.failures import FAILURE_COLUMNS
+from caramel.sources.captions.error_rates import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.evaluation.bounds import compute_bounds
-from caramel.evaluation.detected_forms import PLANTED
-from caramel.evaluation.detectors import CLASSES
+from caramel.evaluation.synthetic_probe_data import PLANTED
+from caramel.evaluation.synthetic_probe import CLASSES
 from caramel.evaluation.grid import HEADLINE
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.comparison import compare_variants
-from caramel.evaluation.results.retained import MOVED, RETAINED_COLUMNS
+from caramel.evaluation.results.forgetting import MOVED, RETAINED_COLUMNS
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import count_separable
-from caramel.evaluation.results.standardised import standardise_compounds
+from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
-from caramel.images.generation import NOT_DRAWN
+from caramel.sources.images.generation import NOT_DRAWN
 from caramel.report.sections.search_sections import COLUMNS as SEARCHED
 from caramel.sources.world.drawing import draw, to_png
-from caramel.sources.world.language import PATTERNS, Reading, realise, shape
+from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
-from caramel.storage.image_store import is_shard, referred
+from caramel.io.image_store import is_shard, referred
 
 MODELS = {"base": 0.0, "infonce": 0.02, "trohn_text": 0.1, "trohn_img": 0.14}
 

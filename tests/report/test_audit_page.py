@@ -11,11 +11,12 @@ import pytest
 from caramel.audit.audit import audit
 from caramel.audit.set_statistics import set_statistics
 from caramel.audit.similarity.parses import parser
-from caramel.audit.written import as_json, pair_gaps
+from caramel.audit.output import as_json, pair_gaps
 from caramel.errors import DataError
-from caramel.report import audit_figures, figures
+from caramel.report import audit_figures
+from caramel.report import plots
 from caramel.report.audit_page import audit_page, write_page
-from caramel.tables import SUBTYPES
+from caramel.schemas.tables import SUBTYPES
 
 EVIL = "<img src=http://x.org/a.png onerror=alert(1)> & 'so' on"
 FILES = ("audit.json", "pairs.parquet", "rows.parquet")
@@ -55,7 +56,7 @@ def page(written: Path) -> str:
 
 @pytest.fixture
 def blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(figures, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+    monkeypatch.setattr(plots, "_png", lambda draw, theme: b"\x89PNG" + bytes(28))
 
 
 def read(folder: Path) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
@@ -71,8 +72,8 @@ def cells(page: str) -> list[list[str]]:
 
 
 def share(figures: dict[str, float], key: str, prefix: str = "") -> str:
-    low, high = (100 * figures[f"{prefix}{end}"] for end in ("ci_low", "ci_high"))
-    return f"{100 * figures[key]:.1f} [{low:.1f}, {high:.1f}]"
+    low, high = (100 * plots[f"{prefix}{end}"] for end in ("ci_low", "ci_high"))
+    return f"{100 * plots[key]:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def p_value(overall: dict[str, Any]) -> str:

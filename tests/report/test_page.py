@@ -15,19 +15,19 @@ import pytest
 from stored_images import stored
 from synthetic import plant, put, write_all
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError
-from caramel.evaluation.results.bars import subset_bars
-from caramel.images.generation import NOT_DRAWN
-from caramel.report import figures
+from caramel.evaluation.results.plots import subset_bars
+from caramel.sources.images.generation import NOT_DRAWN
+from caramel.report import plots
 from caramel.report import page as page_module
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
 from caramel.report.sections.attacker_sections import _found
 from caramel.report.sections.data_sections import blind_section
 from caramel.report.sections.model_rows import MAIN
-from caramel.running.stages import skip
-from caramel.study.plans import Registration
+from caramel.runtime.stage_runner import skip
+from caramel.study.preregistration import Registration
 
 REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"
 BLANK = b"\x89PNG" + bytes(28)
@@ -44,7 +44,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def data(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy that a test may break, for pages with blank figures: drawing takes seconds."""
-    monkeypatch.setattr(figures, "_png", lambda draw, theme: BLANK)
+    monkeypatch.setattr(plots, "_png", lambda draw, theme: BLANK)
     return Path(shutil.copytree(written, tmp_path / "data"))
 
 
@@ -367,7 +367,7 @@ class Elements(HTMLParser):
 def test_no_element_attribute_or_control_character_of_the_page_comes_from_data(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(figures, "_png", lambda draw, theme: BLANK)
+    monkeypatch.setattr(plots, "_png", lambda draw, theme: BLANK)
     pages = []
     for text in ("plain ", HOSTILE):
         data = Path(shutil.copytree(written, tmp_path / str(len(pages))))
@@ -494,8 +494,8 @@ def test_settings_that_were_tried_stand_above_the_curves_with_what_is_not_repeat
 def test_an_attacker_that_misses_what_was_planted_is_marked(data: Path) -> None:
     assert "A planted shortcut" in Page(build(data).html).sections["picture-bias"]
     path = data / "image_scores/figures.json"
-    figures = json.loads(path.read_text(encoding="utf-8"))
-    found = _found(figures["planted"]["pictures"]["network"], "accuracy", path)
+    plots = json.loads(path.read_text(encoding="utf-8"))
+    found = _found(plots["planted"]["pictures"]["network"], "accuracy", path)
     assert found.mark == ""
     missed = {"accuracy": 0.52, "ci_low": 0.44, "ci_high": 0.6, "n": 400}
     assert _found(missed, "accuracy", path).mark == "bad"
@@ -658,7 +658,7 @@ def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> 
 
 
 def test_dollar_signs_in_a_name_are_no_formula() -> None:
-    assert figures.yield_figure(pd.Series({"$\\frac$": 0.5, "b$": 0.4})).width > 100
+    assert plots.yield_figure(pd.Series({"$\\frac$": 0.5, "b$": 0.4})).width > 100
     rows = {"metric": "accuracy", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6}
     drawn = subset_bars(pd.DataFrame([{**rows, "subset": "all"}, {**rows, "subset": "$\\frac$"}]))
     drawn.savefig(io.BytesIO(), format="png")

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError
 from caramel.registry import BENCHMARKS

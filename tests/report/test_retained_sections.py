@@ -4,7 +4,7 @@ from math import nan
 
 import pandas as pd
 
-from caramel.evaluation.results.retained import RETAINED_COLUMNS
+from caramel.evaluation.results.forgetting import RETAINED_COLUMNS
 from caramel.report.sections.retained_sections import _cells
 
 

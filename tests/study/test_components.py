@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.arrays import Floats
+from caramel.utils.arrays import Floats
 from caramel.study.cells import Cell, cells
 from caramel.study.components import (
     INSTANCES,

@@ -11,14 +11,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from caramel import tables
-from caramel.config import Config
+from caramel.schemas import tables
+from caramel.config.schema import Config
 from caramel.errors import DataError
-from caramel.profile import read_profile
+from caramel.config.profiles import read_profile
 from caramel.report.study_page import claim, study_page
-from caramel.statistics import holm
+from caramel.utils.stats import holm
 from caramel.study.cells import Cell, cells
-from caramel.study.plans import Registration
+from caramel.study.preregistration import Registration
 from caramel.study.study import Cells, figure, figures, plan, summary
 
 ROOT = Path(__file__).parents[2]

@@ -18,9 +18,9 @@ import psutil
 import pytest
 from commands import find_stray_stores
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import ConfigError, ResourceError
-from caramel.running.tracking_store import counted_runs
+from caramel.runtime.mlflow.store import counted_runs
 from caramel.study.workspace import held, prepare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -54,7 +54,7 @@ GRAPH = """stages:
 STAGE = """
 import os, sys, time
 from pathlib import Path
-from caramel.config import load
+from caramel.config.schema import load
 
 name, config = sys.argv[1], load()
 with open(os.environ["RAN"], "a") as stream:
@@ -87,7 +87,7 @@ else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
 """
 TRACKED = """
-from caramel.running import tracking
+from caramel.runtime import tracking
 
 if name == "evaluate":
     with tracking.run(name, key=str(config.scenes.seed), params={}, data=[], tags={}):

@@ -15,7 +15,7 @@ from typing import Any
 
 from PIL import Image
 
-from caramel.models.families.chat import CHAT, Chat, load_chat
+from caramel.models.chat.model import CHAT, Chat, load_chat
 
 CLOSE, HANG, DRIP, FLOOD = "close", "hang", "drip", "flood"  # instead of a response; the last two have no end
 COLOURS = {"red": (255, 0, 0), "blue": (0, 0, 255), "green": (0, 128, 0)}

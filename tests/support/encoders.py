@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from caramel.kinds.model import Family, Form, Loader
+from caramel.interfaces.model import Family, Form, Loader
 
 opened: dict[str, "CountingEncoder | CountingMatcher"] = {}
 

@@ -8,8 +8,8 @@ from typing import Any
 from stored_images import stored
 from training_rows import training_rows
 
-from caramel import tables
-from caramel.training.finetune import finetune
+from caramel.schemas import tables
+from caramel.training.recipes.finetune import finetune
 
 SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
 SETTINGS |= {"epochs": None, "per_pass": 1, "keep": "best"}

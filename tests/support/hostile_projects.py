@@ -14,7 +14,7 @@ from remote_projects import QUIET, run
 
 from caramel.release import pin_file
 from caramel.release.pin import table_version
-from caramel.running.dvc_state import listing_hash
+from caramel.runtime.dvc.state import listing_hash
 
 
 def store_settings(store: bytes) -> bytes:

@@ -14,14 +14,15 @@ import pandas as pd
 import pytest
 from encoders import CountingEncoder, CountingMatcher, family
 
-from caramel import registry, tables
+from caramel import registry
+from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
-from caramel.kinds.benchmark import Benchmark, Task
-from caramel.models.families.specs import open_model
+from caramel.interfaces.benchmark import Benchmark, Task
+from caramel.models.loading.specs import open_model
 
 SPECS = ("counting:4", "matching:8", "patchy:3")
 Score = Callable[[Path, str], float]

@@ -12,10 +12,10 @@ import pandas as pd
 from PIL import Image
 from stored_images import stored
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.release import pin as pins
 from caramel.release.publishing.questions import QUESTIONS
-from caramel.storage.image_store import referred
+from caramel.io.image_store import referred
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'
 OF_WORLD = {0: "A blue car.", 3: "A red car."}  # captions of the instances that are of the embedded world

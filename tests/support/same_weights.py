@@ -60,7 +60,7 @@ def random_open_clip(quick_gelu: bool) -> Any:
 
 def save_open_clip(folder: Path, model: Any, quick_gelu: bool) -> Path:
     """Write the model as open_clip's users do, with its weights and its config alone."""
-    from caramel.models.clip.checkpoints import save_checkpoint
+    from caramel.models.open_clip.checkpoints import save_checkpoint
 
     config = {"model_cfg": {**MODEL, "quick_gelu": quick_gelu}}
     return save_checkpoint(folder, model, config=config, vocabulary=None, card={"name": "same"})

@@ -80,7 +80,7 @@ def build(kind: str, **changes: Any) -> Any:
 def build_config(model_cfg: dict[str, Any]) -> Any:
     import torch
 
-    from caramel.models.clip.checkpoints import build_model
+    from caramel.models.open_clip.checkpoints import build_model
 
     torch.manual_seed(0)
     model = build_model({"model_cfg": model_cfg}, "test").eval()

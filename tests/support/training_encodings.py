@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch.nn.functional import normalize
 
-from caramel.kinds.method import Encoded, Method
+from caramel.interfaces.method import Encoded, Method
 
 KINDS = 3
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 
 
 def training_rows(world: Any, names: list[str], number: int) -> pd.DataFrame:

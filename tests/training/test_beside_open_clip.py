@@ -14,11 +14,11 @@ import pandas as pd
 import pytest
 import torch
 
-from caramel.models.clip.checkpoints import load_checkpoint
+from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.batching.examples import load_examples
-from caramel.training.fitting import contrastive
-from caramel.training.fitting.contrastive import fit
+from caramel.training.data.examples import load_examples
+from caramel.training.loop import contrastive
+from caramel.training.loop.contrastive import fit
 
 ROWS, BATCH = 48, 8
 STEPS = ROWS // BATCH

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from training_encodings import loss_of, made_up
 
-from caramel.kinds.method import Encoded
+from caramel.interfaces.method import Encoded
 from caramel.registry import METHODS
 
 PAGE = Path(__file__).parents[2] / "docs" / "graph.md"

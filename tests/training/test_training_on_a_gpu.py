@@ -8,13 +8,13 @@ import torch
 from training_rows import training_rows
 
 from caramel.errors import ResourceError
-from caramel.evaluation.live_models import device_of, undisturbed
-from caramel.models.clip.checkpoints import load_checkpoint
+from caramel.evaluation.adapters import device_of, undisturbed
+from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.batching.examples import load_examples
-from caramel.training.fitting import contrastive
-from caramel.training.fitting.contrastive import fit
-from caramel.training.fitting.objective import with_bias
+from caramel.training.data.examples import load_examples
+from caramel.training.loop import contrastive
+from caramel.training.loop.contrastive import fit
+from caramel.training.objective import with_bias
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 HOW = {

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
-from caramel.audit.attackers.attack import BEST, Attack, attacks, enough
-from caramel.audit.attackers.text_tasks import P1_N, PARAPHRASED, Source
+from caramel.utils.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
+from caramel.blind.text.attack import BEST, Attack, attacks, enough
+from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
 from caramel.audit.defects import find_defects
-from caramel.audit.giveaways import Giveaways, giveaways
-from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
-from caramel.audit.leakage import leakage
+from caramel.audit.artifacts import Giveaways, giveaways
+from caramel.blind.image.shortcuts import ImageShortcuts
+from caramel.audit.contamination import leakage
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"
@@ -163,7 +163,7 @@ def broken(
         max_accuracy: broken unless the rule ``acceptance`` passes the best blind attacker's accuracy in each attack of
             ``accuracy_verdicts``.
         max_defects: broken if more rows have a defect; see ``Audit.faulty``.
-        acceptance: see ``caramel.acceptance``.
+        acceptance: see ``caramel.utils.acceptance``.
     """
     found = []
     if max_accuracy is not None:

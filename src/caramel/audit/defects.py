@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.texts import words_only
+from caramel.utils.text import words_only
 
 Words = tuple[str, ...]
 TEXTS = ("caption", "caption2", "negative_caption")

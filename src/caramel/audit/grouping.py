@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Ints
+from caramel.utils.arrays import Ints
 from caramel.audit.minhash import Hashes, band_keys, bands, hash_functions, jaccard, shingles, signatures
-from caramel.texts import words_only
+from caramel.utils.text import words_only
 
 ALIKE = 0.6  # similarity from which on captions nearly agree: one word of ten differs
 HASHES, SEED = 64, 0  # of the signatures; the similarity itself is checked

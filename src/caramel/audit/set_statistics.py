@@ -14,12 +14,12 @@ import numpy as np
 import pandas as pd
 
 from caramel.audit.similarity.lexical import sls
-from caramel.captions.scanning import scan
-from caramel.captions.word_classes import WORD_CLASSES, WordClass, word_classes
-from caramel.captions.words import NOUNS
-from caramel.draws import stable_keys
-from caramel.kinds.parser import Parser
-from caramel.texts import words_only
+from caramel.sources.captions.tokenization import scan
+from caramel.sources.captions.word_classes import WORD_CLASSES, WordClass, word_classes
+from caramel.sources.captions.words import NOUNS
+from caramel.utils.hashing import stable_keys
+from caramel.interfaces.parser import Parser
+from caramel.utils.text import words_only
 
 COLUMNS = ("subtype", "text", "about", "name", "value")
 SIDES = {"caption": "P1", "caption2": "P2", "negative_caption": "N"}

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from functools import cache
 
-from caramel.kinds.benchmark import ABSENT, Comparisons, Rankings, Task
-from caramel.storage.keys import KEY_BYTES
+from caramel.interfaces.benchmark import ABSENT, Comparisons, Rankings, Task
+from caramel.io.keys import KEY_BYTES
 
 TEXTS_HASH, IMAGES_HASH = "texts_hash", "images_hash"  # columns of ``similarities`` and ``answers``
 

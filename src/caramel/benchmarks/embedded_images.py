@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from caramel.errors import DataError
-from caramel.kinds.benchmark import ImageFile
-from caramel.storage.fields import brief, checked_text, stays_inside
-from caramel.storage.records import parquet
+from caramel.interfaces.benchmark import ImageFile
+from caramel.io.validators import brief, checked_text, stays_inside
+from caramel.io.readers import parquet
 
 _VERDICTS = frozenset(("true", "1", "1.0", "yes", "false", "0", "0.0", "no"))
 _EMPTY = frozenset(("", "nan", "none", "null"))

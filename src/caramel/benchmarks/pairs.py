@@ -16,9 +16,9 @@ from caramel.benchmarks.embedded_images import check_image_type, name_cells, rea
 from caramel.benchmarks.public_files import locate_files, parquet_files
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Comparisons, ImageFile
-from caramel.storage.fields import text_field
-from caramel.storage.records import parquet, parquet_rows
+from caramel.interfaces.benchmark import Comparisons, ImageFile
+from caramel.io.validators import text_field
+from caramel.io.readers import parquet, parquet_rows
 
 METRICS = ("i2t", "t2i", "group", "group_match")  # Winoground's text, image and group score, and GroupMatch
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from caramel.arrays import Bools
+from caramel.utils.arrays import Bools
 from caramel.benchmarks.content import hash_texts
 from caramel.benchmarks.tasks import select_rows
-from caramel.kinds.benchmark import ABSENT, ImageFile, LeftOut, Rankings, Task
+from caramel.interfaces.benchmark import ABSENT, ImageFile, LeftOut, Rankings, Task
 
 
 def leave_out_missing(task: Task) -> Task:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.kinds.benchmark import (
+from caramel.interfaces.benchmark import (
     ABSENT,
     COMPARISON_COLUMNS,
     RANKING_COLUMNS,

@@ -9,7 +9,7 @@ from typing import Any
 
 from caramel.benchmarks.public_files import locate_files
 from caramel.errors import DataError
-from caramel.storage.fields import brief
+from caramel.io.validators import brief
 
 Box = tuple[int, int, int, int]
 FARTHEST = 4_000  # pixels, several times those of its largest images: a region is cut out in memory

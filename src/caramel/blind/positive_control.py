@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.blind.scores import Accuracies, blind_accuracy, score_pairs
-from caramel.draws import stable_keys
+from caramel.utils.hashing import stable_keys
 
 MARK = " and Quokka of 7 Zebras!"  # longer, with words, capitals, a digit and a last sign that no caption has
 ROWS = 400  # that are copied, at most

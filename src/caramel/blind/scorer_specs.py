@@ -12,9 +12,9 @@ from pathlib import Path
 
 from caramel.blind.scorers import checked
 from caramel.errors import BackendError
-from caramel.kinds.scorer import Scorer, ScorerSpec
+from caramel.interfaces.scorer import Scorer, ScorerSpec
 from caramel.registry import SCORERS
-from caramel.running.on_ray.carried import Local
+from caramel.runtime.ray.file_transfer import Local
 
 ENCODED = ("embedding_probe", "finetuned")  # what an encoder that is at hand is used for
 

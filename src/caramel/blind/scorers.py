@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Floats, Ints
+from caramel.utils.arrays import Floats, Ints
 from caramel.errors import BackendError
-from caramel.kinds.scorer import Scorer
+from caramel.interfaces.scorer import Scorer
 
 DECIMALS = 6  # scores are rounded, so that another processor's last bits change no table
 
@@ -47,7 +47,7 @@ def _in_range(name: str, texts: Sequence[str], given: Any) -> Floats:
     if len(wrong):
         raise BackendError(
             f"Scorer {name!r} gives {scores[wrong[0]]} for the text {texts[wrong[0]]!r}, and no number in [0, 1] for "
-            f"{len(wrong)} of {len(texts)} texts. Mend the scorer (`Scorer` in src/caramel/kinds/scorer.py says "
+            f"{len(wrong)} of {len(texts)} texts. Mend the scorer (`Scorer` in src/caramel/interfaces/scorer.py says "
             f"what it returns), or leave it out."
         )
     return scores

@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from caramel.cli.options import FOLDER, SEED, acceptances, folded, listing
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import DataError
-from caramel.storage.files import keep_inputs
+from caramel.io.files import keep_inputs
 
 BESIDE = "CLIP ViT-B/32"  # whose published accuracy stands beside the audit's
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases that those figures are of
@@ -122,18 +122,18 @@ def audit(
       caramel audit captions.csv --out audit/ --scorer length --scorer probe --max-accuracy 0.55
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
-    from caramel.audit import written
-    from caramel.audit.attackers.text_tasks import Source
+    from caramel.audit import output
+    from caramel.blind.text.text_tasks import Source
     from caramel.audit.audit import accuracy_verdicts, beyond, broken
-    from caramel.audit.data_set import audit_data_set
-    from caramel.audit.files.inputs_of_audit import read_rows
+    from caramel.audit.dataset import audit_data_set
+    from caramel.audit.files.inputs import read_rows
     from caramel.audit.similarity import parses as parsers
     from caramel.blind.scorer_specs import default_scorers
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import audit_text
 
     inputs = [path, *learn_from, *(p for p in (corpus, training) if p)]
-    keep_inputs([out / name for name in (*written.FILES, PAGE, STATISTICS)], inputs)
+    keep_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS)], inputs)
     parse = None if parser is None else parsers.parser(parser)
     found = read_rows(path, images=images, name=kind)
     for note in found.notes:
@@ -152,14 +152,14 @@ def audit(
     beside = published(found.format) if RELEASED.get(found.format) == len(found.rows) else None
     beside_name = f"{BESIDE}, sees images (published)"
     say(audit_text(result, beside=beside, beside_name=beside_name))
-    limit = written.TOLERATED if max_accuracy is None else max_accuracy
-    written.write_audit(result, out, limit=limit)
+    limit = output.TOLERATED if max_accuracy is None else max_accuracy
+    output.write_audit(result, out, limit=limit)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     worst, judged = accuracy_verdicts(result, limit)[0]
     named = max_accuracy is not None and judged.state == "undecided" and acceptance == "not_refuted"
     rule = " Accepted as not refuted." if named else ""
     say(
-        f"\n{written.badge(result, limit)}\nBest blind attacker{beyond(worst)}: {judged}.{rule}\nWritten to {out}."
+        f"\n{output.badge(result, limit)}\nBest blind attacker{beyond(worst)}: {judged}.{rule}\nWritten to {out}."
     )
     messages = broken(result, max_accuracy=max_accuracy, max_defects=max_defects, acceptance=acceptance)
     for message in messages:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import ConfigError
 
 
@@ -27,11 +27,11 @@ def budget(sample: int) -> None:
       caramel budget
       caramel budget --sample 1000
     """
-    from caramel import tables
-    from caramel.captions.rehearsal import forecast
-    from caramel.config import load
-    from caramel.kinds.writer import Part
-    from caramel.names import check_language_model
+    from caramel.schemas import tables
+    from caramel.sources.captions.cost_estimate import forecast
+    from caramel.config.schema import load
+    from caramel.interfaces.writer import Part
+    from caramel.config.validate import check_language_model
 
     config = load()
     check_language_model(config)

@@ -27,7 +27,7 @@ from caramel.cli import (
     tracked_runs,
     versions,
 )
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import CaramelError, ConfigError
 
 CURES = {
@@ -77,7 +77,7 @@ def cli() -> None:
 
     `dvc repro` rebuilds the data and all results; these commands are for what lies around it.
     """
-    from caramel.running.quiet import be_quiet, collect_seldom
+    from caramel.runtime.environment import be_quiet, collect_seldom
 
     be_quiet()
     collect_seldom()

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER, bootstraps, seeded
-from caramel.cli.saying import say
-from caramel.storage.files import keep_inputs, write_csv, write_text
+from caramel.cli.output import say
+from caramel.io.files import keep_inputs, write_csv, write_text
 
 COMPARISON = "comparison.csv"  # what is written
 RUN = click.Path(exists=True, path_type=Path)
@@ -33,8 +33,8 @@ def metrics(benchmark: str, files: tuple[Path, ...], out: Path, bootstrap: int, 
       caramel metrics --benchmark sugarcrepe_pp results/vit-b-32/similarities.parquet --out again/
       caramel metrics --benchmark sugarcrepe gpt-4v-results/*-first/*.json --out gpt-4v/
     """
-    from caramel.evaluation.results import run_files
-    from caramel.evaluation.results.published_files import files_of, metrics_of
+    from caramel.evaluation.external import run_files
+    from caramel.evaluation.external.runs import files_of, metrics_of
     from caramel.registry import BENCHMARKS
     from caramel.report.terminal import metrics_text
 
@@ -70,7 +70,7 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
       caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
     """
     from caramel.evaluation.results.comparison import compare as compared
-    from caramel.evaluation.results.published_files import read_runs, run_file
+    from caramel.evaluation.external.runs import read_runs, run_file
     from caramel.report.terminal import comparison_text
 
     if out is not None:
@@ -120,8 +120,8 @@ def table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
     """
-    from caramel.evaluation.results import run_files
-    from caramel.evaluation.results.published_files import ANSWERS, run_file
+    from caramel.evaluation.external import run_files
+    from caramel.evaluation.external.runs import ANSWERS, run_file
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import paper_table
 

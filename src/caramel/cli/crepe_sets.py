@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from caramel.cli.options import FOLDER, SEED
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from caramel.crepe.asked_captions import Tell
+    from caramel.crepe.llm_captions import Tell
     from caramel.crepe.crops import CropRules
     from caramel.crepe.example_files import Plausible
-    from caramel.kinds.scene_graph import Thesaurus
+    from caramel.interfaces.scene_graph import Thesaurus
 
 Command = Callable[..., Any]
 REJECTS = "rejects.csv"
@@ -94,8 +94,8 @@ def index(corpus: Path, graphs: Path, out: Path, column: str, parser: str) -> No
       caramel crepe index cc3m.csv --graphs vg/ --out cc3m_index/
     """
     from caramel.crepe.corpus_index import FOLDERS, NAME, SHARDS, VOCABULARY, build
-    from caramel.storage.files import keep_inputs
-    from caramel.storage.targets import check_folder
+    from caramel.io.files import keep_inputs
+    from caramel.io.output_paths import check_folder
 
     for name in FOLDERS:
         check_folder(out / name)
@@ -134,7 +134,7 @@ def systematicity(
     from caramel.crepe.corpus_index import NAME, VOCABULARY
     from caramel.crepe.example_files import rejected
     from caramel.crepe.systematicity import files, make
-    from caramel.storage.files import keep_inputs
+    from caramel.io.files import keep_inputs
 
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ConfigError(
@@ -220,7 +220,7 @@ def productivity(
     from caramel.crepe.productivity import COMPLEXITIES, FOILS, drafts, file_of, make
     from caramel.crepe.visual_genome_graphs import pictures
     from caramel.registry import TEXT_JUDGES
-    from caramel.storage.files import keep_inputs
+    from caramel.io.files import keep_inputs
 
     written = [file_of(out, kind, n) for kind in FOILS for n in COMPLEXITIES]
     keep_inputs(
@@ -289,7 +289,7 @@ def _plausible(folder: Path | None) -> Plausible | None:
     """Return what scores how sensible texts are, by the masked language model of a folder."""
     if folder is None:
         return None
-    from caramel.blind.text_models import open_model
+    from caramel.blind.text.text_models import open_model
 
     model = open_model(kind="masked_lm", target=str(folder))
     return lambda texts: [float(value) for value in model.values(texts)]
@@ -297,8 +297,8 @@ def _plausible(folder: Path | None) -> Plausible | None:
 
 def _teller(spec: str | None, seed: int, at_once: int, max_requests: int | None) -> Tell:
     """Return what writes captions: the template, or a language model."""
-    from caramel.captions.asked.language_writer import STORE
-    from caramel.crepe.asked_captions import templates, told_by
+    from caramel.sources.captions.llm.writer import STORE
+    from caramel.crepe.llm_captions import templates, told_by
     from caramel.registry import LANGUAGE_MODELS
 
     if spec is None:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from caramel.cli.options import FOLDER, bootstraps, listing, seeded
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import ConfigError, shown_address
 
 if TYPE_CHECKING:
-    from caramel.evaluation.located import Source
+    from caramel.evaluation.benchmark_source import Source
 
 STORE, TRIALS = "work/embeddings", "work/eval"
 
@@ -32,7 +32,7 @@ class _BatchSize(click.ParamType):  # type: ignore[type-arg]
 
 
 def _families() -> list[str]:
-    from caramel.models.families.specs import families_help
+    from caramel.models.loading.specs import families_help
 
     return families_help()
 
@@ -124,9 +124,9 @@ def evaluate(
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
     from caramel.evaluation import evaluate as library
-    from caramel.evaluation.before_scoring import missing as find_missing
-    from caramel.evaluation.results import run_files
-    from caramel.release.publishing_models.registering import resolved
+    from caramel.evaluation.preflight import missing as find_missing
+    from caramel.evaluation.external import run_files
+    from caramel.release.publishing_models.model_registry import resolved
     from caramel.report.terminal import metrics_text
 
     _check_addresses(models)
@@ -164,7 +164,7 @@ def _check_addresses(models: Sequence[str]) -> None:
         ConfigError: an address holds a password or key.
         BackendError: what stands behind its # is no setting; it may be a key, too.
     """
-    from caramel.models.families.chat_settings import parse_settings
+    from caramel.models.chat.settings import parse_settings
 
     for model in models:
         if (shown := shown_address(model)) != model:
@@ -208,7 +208,7 @@ def _sources(
         ConfigError: a benchmark stands twice, or there is none.
         BackendError: there is none of that name.
     """
-    from caramel.evaluation.located import source_of
+    from caramel.evaluation.benchmark_source import source_of
     from caramel.registry import BENCHMARKS
 
     names = [name.strip() for name in benchmarks.split(",") if name.strip()]

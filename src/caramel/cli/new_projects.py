@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.saying import say
+from caramel.cli.output import say
 
 
 @click.command()
@@ -19,9 +19,9 @@ def new(folder: Path) -> None:
     Example:
       caramel new my_benchmark
     """
-    from caramel.own_project.making import new as make
-    from caramel.own_project.project_files import LATEST
-    from caramel.running.installed import of_this_machine_alone
+    from caramel.project.create import new as make
+    from caramel.project.project_files import LATEST
+    from caramel.runtime.installation import of_this_machine_alone
 
     make(folder)
     if told := of_this_machine_alone():
@@ -43,10 +43,10 @@ def upgrade() -> None:
     Example:
       caramel upgrade
     """
-    from caramel.own_project.project_files import LATEST
-    from caramel.own_project.upgrading import ASIDE
-    from caramel.own_project.upgrading import upgrade as bring
-    from caramel.running.installed import of_this_machine_alone
+    from caramel.project.project_files import LATEST
+    from caramel.project.upgrade import ASIDE
+    from caramel.project.upgrade import upgrade as bring
+    from caramel.runtime.installation import of_this_machine_alone
 
     done = bring(Path())
     for name in done.written:

@@ -58,7 +58,7 @@ def head(host: str | None, port: int, **resources: int | None) -> None:
     Example:
       caramel cluster head --host 10.0.0.1
     """
-    from caramel.running.on_ray.cluster_start import start_head
+    from caramel.runtime.ray.cluster_start import start_head
 
     start_head(host, port, resources)
 
@@ -76,6 +76,6 @@ def worker(address: str, host: str | None, **resources: int | None) -> None:
       caramel cluster worker 10.0.0.1:6379
       caramel cluster worker 10.0.0.1:6379 --num-gpus 1
     """
-    from caramel.running.on_ray.cluster_start import start_worker
+    from caramel.runtime.ray.cluster_start import start_worker
 
     start_worker(address, host, resources)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import ConfigError, DataError, ResourceError, shown_address
 
 UI_PORT = 5000
@@ -36,8 +36,8 @@ def profile(name: str, sets: tuple[str, ...]) -> None:
       caramel profile smoke
       caramel profile default --set scenes.train=2000 --set "finetune.seeds=[11, 12]"
     """
-    from caramel.profile import write_profile
-    from caramel.storage.plain_yaml import flat, read_yaml
+    from caramel.config.profiles import write_profile
+    from caramel.io.safe_yaml import flat, read_yaml
 
     path = Path("params.yaml")
     try:
@@ -73,10 +73,10 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
       caramel doctor --remote
       RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
     """
-    from caramel.cluster_doctor import examine_cluster
-    from caramel.doctor.examination import examine, mend
+    from caramel.doctor.cluster import examine_cluster
+    from caramel.doctor.local import examine, mend
     from caramel.doctor.findings import FAIL
-    from caramel.remote_doctor import examine_remotes, mend_remotes
+    from caramel.doctor.remote import examine_remotes, mend_remotes
 
     if cluster and remote:
         raise ConfigError("--cluster and --remote are two examinations: call the doctor for each.")
@@ -105,8 +105,8 @@ def ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.running.tracking_server import NAME, named_server, require_server
-    from caramel.running.tracking_store import store_root, tracking_uri
+    from caramel.runtime.mlflow.server import NAME, named_server, require_server
+    from caramel.runtime.mlflow.store import store_root, tracking_uri
 
     root = store_root()
     if address := named_server():
@@ -165,9 +165,9 @@ def timings() -> None:
     """
     from pydantic import ValidationError
 
-    from caramel.running.timings import Timing
-    from caramel.running.work_folder import TIMINGS
-    from caramel.storage.plain_files import read_plain
+    from caramel.runtime.timings import Timing
+    from caramel.runtime.paths import TIMINGS
+    from caramel.io.regular_files import read_plain
 
     if not TIMINGS.exists():
         raise DataError(f"No stage has run yet: {TIMINGS} is missing. Run `dvc repro`.")

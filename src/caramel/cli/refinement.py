@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from caramel.cli.options import FOLDER, SEED, acceptances, folded, gridded
-from caramel.cli.saying import say
-from caramel.storage.files import keep_inputs
+from caramel.cli.output import say
+from caramel.io.files import keep_inputs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,8 +90,9 @@ def refine(
       caramel refine sugarcrepe_unrefined/ --out refined/ --target 0.55
       caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
     """
-    from caramel.audit.files.inputs_of_audit import read_rows
-    from caramel.refine import refined_files, refining
+    from caramel.audit.files.inputs import read_rows
+    from caramel.refine import refining
+    from caramel.refine import output
 
     settings = refining.settled(
         scorers=scorers,
@@ -106,14 +107,14 @@ def refine(
         seed=seed,
     )
     given = read_rows(path, name=kind).rows
-    keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
+    keep_inputs(output.files(out, given["subtype"].unique()), [path])
     tried = refining.attempt(given, settings, repr(str(path)))
-    refined_files.write_curve(tried.curve, out)
+    output.write_curve(tried.curve, out)
     say(_table(tried.curve, target))
     found = refining.take(tried, settings)
-    refined_files.write_refined(found.rows, found.rejects, out, tried.rows["subtype"].unique())
+    output.write_refined(found.rows, found.rejects, out, tried.rows["subtype"].unique())
     found = replace(found, judged=refining.judged(tried, found.rows, settings))
-    refined_files.write_report(refining.report(found, settings, len(tried.rows), str(path)), out)
+    output.write_report(refining.report(found, settings, len(tried.rows), str(path)), out)
     kept = f"{len(found.rows)} of {len(tried.rows)} rows ({len(found.rejects)} rejected)"
     say(f"\nTaken: {_name(found.chosen)}, {kept}.")
     say("Best blind attacker on the rows by which nothing was chosen, before and after:")
@@ -192,16 +193,17 @@ def select(
       caramel select trohn_text/ --out trohn_img/ --scorer vera:vera/ --scorer cola:cola/ \\
         --similarity ViT-B-32-quickgelu:openai
     """
-    from caramel.audit.files.inputs_of_audit import read_rows
-    from caramel.refine import refined_files, selection
+    from caramel.audit.files.inputs import read_rows
+    from caramel.refine import selection
+    from caramel.refine import output
 
     given = read_rows(path, name=kind).rows
-    keep_inputs(refined_files.files(out, given["subtype"].unique()), [path])
+    keep_inputs(output.files(out, given["subtype"].unique()), [path])
     alike = None if similarity is None else selection.cosines(given, similarity)
     positive, negative = selection.score(given, scorers, folds=folds, seed=seed, folder=out / "scores")
     settings = {"scorers": scorers, "percentile": percentile, "cell": cell, "within": within, "seed": seed}
     found = selection.select(given, positive, negative, similarity=alike, **settings)
-    refined_files.write_refined(found.rows, found.rejects, out, given["subtype"].unique())
+    output.write_refined(found.rows, found.rejects, out, given["subtype"].unique())
     reasons = found.rejects["reason"].value_counts().to_dict()
     report = {
         "source": str(path),
@@ -211,7 +213,7 @@ def select(
         "rows": len(given),
         "kept": len(found.rows),
     }
-    refined_files.write_selection({**report, "rejected": reasons}, out)
+    output.write_selection({**report, "rejected": reasons}, out)
     for reason, count in reasons.items():
         say(f"{count:10,}  {reason}")
     say(f"{len(found.rows):10,}  kept, of {len(given):,}. Written to {out}.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from caramel.cli.options import FOLDER
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import shown
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
       caramel release v1.0 --out release/v1.0
       caramel release v1.1 --out release/v1.1 --since v1.0 --strict
     """
-    from caramel.release.publishing.releasing import release as write
+    from caramel.release.publishing.build import release as write
 
     add = _write_audit if audited else None
     made = write(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
@@ -65,10 +65,10 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
 
 def _write_audit(instances: pd.DataFrame, folder: Path) -> None:
     """Write what blind scorers that need no model make of the texts: audit.json, audit.html, the badge and both tables."""
-    from caramel.audit.attackers.attack import enough
-    from caramel.audit.data_set import audit_data_set, untimed
-    from caramel.audit.files.inputs_of_audit import rows_of
-    from caramel.audit.written import write_audit
+    from caramel.blind.text.attack import enough
+    from caramel.audit.dataset import audit_data_set, untimed
+    from caramel.audit.files.inputs import rows_of
+    from caramel.audit.output import write_audit
     from caramel.blind.scorer_specs import default_scorers
     from caramel.report.audit_page import write_page
 
@@ -132,7 +132,7 @@ def register(run: str, name: str, pin: str | None) -> None:
       caramel register trohn_img-11 --name trohn
       caramel eval --model models:/trohn/1 --benchmark sugarcrepe --data benchmarks/ --out results/trohn
     """
-    from caramel.release.publishing_models.registering import register as put
+    from caramel.release.publishing_models.model_registry import register as put
 
     made = put(run, Path(), name=name, pin=pin)
     say(

@@ -9,7 +9,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.project import settings_of
-from caramel.cli.saying import say
+from caramel.cli.output import say
 
 
 @click.command()
@@ -34,13 +34,13 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
       caramel study --set "study.draws=[[2, 2], [2, 2]]" --out study-of-two
       caramel study --dry-run
     """
-    from caramel import tables
-    from caramel.doctor.examination import mend
+    from caramel.schemas import tables
+    from caramel.doctor.local import mend
     from caramel.report.study_page import claim, study_page
-    from caramel.running.tracking import git_commit
-    from caramel.storage.files import keep_inputs, write_text
+    from caramel.runtime.mlflow.tracking import git_commit
+    from caramel.io.files import keep_inputs, write_text
     from caramel.study import workspace
-    from caramel.study.fixed import hash_fixed
+    from caramel.study.code_hash import hash_fixed
     from caramel.study.study import check_plan, plan, run_cells, summary
 
     names = [out / name for name in ("study.json", "study.parquet", "study.html")]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER
-from caramel.cli.saying import say
+from caramel.cli.output import say
 from caramel.errors import shown
 
 
@@ -87,7 +87,7 @@ def runs(name: str, out: Path | None) -> None:
     """
     from caramel.release.pin_file import read_pin
     from caramel.release.runs import runs_of
-    from caramel.storage.files import keep_inputs, write_csv
+    from caramel.io.files import keep_inputs, write_csv
 
     if out is not None:
         keep_inputs([out], [Path("pins"), Path("mlruns")])
@@ -135,7 +135,7 @@ def get(
       caramel get ../benchmark@v1.0 instances evaluate/metrics --out tables/
       caramel get https://example.org/benchmark.git@v1.0 --out v1.0/ --credentials https://s3.example.org
     """
-    from caramel.release.getting import get as fetch
+    from caramel.release.get import get as fetch
 
     got = fetch(source, paths, out=out, split=split, credentials=credentials)
     rows = sum(got.pinned.tables[path].rows for path in got.tables)
@@ -167,10 +167,10 @@ def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
     """
     import json
 
-    from caramel.release.named_versions import version_of
-    from caramel.release.versions_apart import apart, pictures_apart, told
+    from caramel.release.resolve import version_of
+    from caramel.release.diff import apart, pictures_apart, told
     from caramel.report.difference_page import difference_page
-    from caramel.storage.files import keep_inputs, write_text
+    from caramel.io.files import keep_inputs, write_text
 
     if page is not None:
         keep_inputs([page], [Path("data"), Path("pins")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from caramel.kinds.scene_graph import Box
+from caramel.interfaces.scene_graph import Box
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from tempfile import TemporaryFile
 import numpy as np
 
 from caramel.benchmarks.crepe_files import BOX, COLUMNS
-from caramel.kinds.benchmark import Reject
-from caramel.kinds.scene_graph import Box
-from caramel.storage.files import write_atomically
-from caramel.storage.targets import remove_file
+from caramel.interfaces.benchmark import Reject
+from caramel.interfaces.scene_graph import Box
+from caramel.io.files import write_atomically
+from caramel.io.output_paths import remove_file
 
 Plausible = Callable[[Sequence[str]], Sequence[float]]
 Entailed = Callable[

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from caramel.errors import DataError
-from caramel.storage.fields import brief
+from caramel.io.validators import brief
 
 CHUNK = 1 << 20  # bytes that are read at a time
 LONGEST = 1 << 26  # characters of one item: the longest of Visual Genome has about 2 ** 18

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from caramel.kinds.scene_graph import Place, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import Place, SceneGraph, Thesaurus
 
 Choices = Mapping[int, frozenset[int]]  # node that is said -> nodes that it may be of those that are shown
 

@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caramel.crepe.asked_captions import Tell, templates
+from caramel.crepe.llm_captions import Tell, templates
 from caramel.crepe.crops import CropRules, overlap, unfit
 from caramel.crepe.example_files import Entailed, Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
 from caramel.crepe.systematicity import FEW, SAME
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
-from caramel.crepe.walks import union, walk
-from caramel.draws import stable_keys
+from caramel.crepe.subgraph_sampling import union, walk
+from caramel.utils.hashing import stable_keys
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Reject
-from caramel.kinds.scene_graph import Box, SceneGraph, Thesaurus
+from caramel.interfaces.benchmark import Reject
+from caramel.interfaces.scene_graph import Box, SceneGraph, Thesaurus
 
 COMPLEXITIES = range(4, 13)
 FOILS = {"atom": atom_foils, "swap": swap_foils, "negate": negation_foils}

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from caramel.crepe.json_stream import json_items
-from caramel.crepe.realised import named
+from caramel.crepe.caption_template import named
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Reject
-from caramel.kinds.scene_graph import Box, Edge, Node, SceneGraph
-from caramel.storage.fields import brief, list_field, number_field, optional_text, text_field
+from caramel.interfaces.benchmark import Reject
+from caramel.interfaces.scene_graph import Box, Edge, Node, SceneGraph
+from caramel.io.validators import brief, list_field, number_field, optional_text, text_field
 
 OnReject = Callable[[Reject], object]  # is called with each reject
 FILES = ("image_data.json", "scene_graphs.json", "region_graphs.json")

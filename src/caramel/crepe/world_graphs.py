@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from caramel.kinds.scene_graph import AtomKind, Compound, Edge, Node, SceneGraph
+from caramel.interfaces.scene_graph import AtomKind, Compound, Edge, Node, SceneGraph
 from caramel.sources.world.drawing import CELL, draw
-from caramel.sources.world.language import PREPOSITION
+from caramel.sources.world.grammar import PREPOSITION
 from caramel.sources.world.scenes import (
     BACKGROUNDS,
     COLOURS,

@@ -10,11 +10,11 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-from caramel.config import Config
+from caramel.config.schema import Config
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
-from caramel.running.on_ray.cluster import named_cluster, unreachable
-from caramel.storage.plain_files import read_plain_text
-from caramel.storage.volumes import room, trouble, volume_of
+from caramel.runtime.ray.cluster import named_cluster, unreachable
+from caramel.io.regular_files import read_plain_text
+from caramel.io.disk_space import room, trouble, volume_of
 
 
 def python() -> Finding:

@@ -6,11 +6,11 @@ import os
 from importlib import metadata
 from pathlib import Path
 
-from caramel.config import Config, load
+from caramel.config.schema import Config, load
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, shown
-from caramel.names import is_there, unmet
-from caramel.running import own_code
+from caramel.config.validate import is_there, unmet
+from caramel.runtime import code_manifest
 
 
 def params(root: Path) -> Finding:
@@ -92,7 +92,7 @@ def code(root: Path) -> Finding:
     """Whether the files of ``code/``, in a project of one's own, list the sources of the installed caramel."""
     version = metadata.version("caramel")
     try:
-        other = own_code.apart(root)
+        other = code_manifest.apart(root)
     except CaramelError as error:
         return Finding(FAIL, "code", str(error))
     if other:

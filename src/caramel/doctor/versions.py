@@ -14,10 +14,10 @@ import psutil
 from caramel.doctor import local_status
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, DataError, ResourceError, shown_address
-from caramel.running import dvc_cache, dvc_settings, dvc_state
-from caramel.running.tracking import git_commit
-from caramel.running.tracking_server import named_server, require_server
-from caramel.running.tracking_store import DATABASE, counted_runs, database_uri
+from caramel.runtime.dvc import cache, settings, state
+from caramel.runtime.mlflow.tracking import git_commit
+from caramel.runtime.mlflow.server import named_server, require_server
+from caramel.runtime.mlflow.store import DATABASE, counted_runs, database_uri
 
 ABSENT = ("deleted", "not in cache")  # what `dvc status` calls an output that is not in the project
 SLOW = 8.0  # seconds that DVC may take before its finding is given up
@@ -30,14 +30,14 @@ def dvc_repository(root: Path) -> Finding:
         return Finding(
             FAIL, "dvc", "no DVC repository here", "run this in the project's folder, or `dvc init`"
         )
-    if trouble := dvc_state.rwlock_trouble(root):
+    if trouble := state.rwlock_trouble(root):
         return Finding(FAIL, "dvc", f"{trouble}; no command of DVC runs", "caramel doctor --fix")
-    if found := dvc_cache.broken(root, whole=False):
+    if found := cache.broken(root, whole=False):
         text = f"{len(found)} broken entries in its cache: stages fail, or run each time again"
         return Finding(FAIL, "dvc", text, "caramel doctor --fix")
     try:
-        remotes = list(dvc_settings.remotes(dvc_settings.settings(root)))
-        careless = dvc_settings.unverified(root)
+        remotes = list(settings.remotes(settings.settings(root)))
+        careless = settings.unverified(root)
     except CaramelError as error:
         return Finding(FAIL, "dvc", str(error))
     if careless:
@@ -55,10 +55,10 @@ def dvc_repository(root: Path) -> Finding:
 def check_site_cache(root: Path) -> Finding:
     """Whether other users can write where DVC keeps pickles, which run code when they are read."""
     try:
-        folder = dvc_settings.find_site_cache(root)
+        folder = settings.find_site_cache(root)
     except CaramelError as error:
         return Finding(FAIL, "site cache", str(error))
-    if dvc_settings.is_writable_by_others(folder):
+    if settings.is_writable_by_others(folder):
         text = f"other users of this machine can write into {str(folder)!r}, and what DVC reads there can run code"
         cure = "no matter if you are alone here; else set DVC_SITE_CACHE_DIR, see docs/security.md"
         return Finding(WARN, "site cache", text, cure)
@@ -121,7 +121,7 @@ def lock_trouble(root: Path) -> str:
         ResourceError: the system does not let it be read; that is not mended by another one.
     """
     try:
-        dvc_state.read_lock(root)
+        state.read_lock(root)
     except DataError as error:
         return str(error)
     return ""
@@ -131,7 +131,7 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     """Whether ``dvc.lock`` is what the sources and params would make, and whether its outputs are in the project."""
     try:
         if status is None:
-            in_git = dvc_state.lock_in_git(root) is not None
+            in_git = state.lock_in_git(root) is not None
             said, cure = (
                 ("git has it", "git checkout dvc.lock") if in_git else ("nothing was made yet", "dvc repro")
             )
@@ -159,7 +159,7 @@ def dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
         )
     outputs = [
         out["path"]
-        for stage in dvc_state.read_lock(root).get("stages", {}).values()
+        for stage in state.read_lock(root).get("stages", {}).values()
         for out in stage.get("outs", ())
     ]
     stale = [stage for stage, entries in changes.items() if _is_stale(entries, outputs)]

@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import ConfigError
-from caramel.evaluation.before_scoring import contents, twice
-from caramel.evaluation.located import Source, keys_of, read_task, select_scorable
-from caramel.evaluation.logged import log_run
+from caramel.evaluation.preflight import contents, twice
+from caramel.evaluation.benchmark_source import Source, keys_of, read_task, select_scorable
+from caramel.evaluation.mlflow_logging import log_run
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scores.encoding import Run, code_of
 from caramel.evaluation.scores.scoring import similarities
 from caramel.models.devices import gpus_of, resolve_device
-from caramel.models.families.specs import content_of, family_of, open_model, parse_spec
-from caramel.models.store import check_stores
+from caramel.models.loading.specs import content_of, family_of, open_model, parse_spec
+from caramel.models.embedding_cache import check_stores
 from caramel.registry import BENCHMARKS
-from caramel.running import tracking
-from caramel.running.on_ray import parallel, trials
-from caramel.running.tracking_server import require_server
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.ray import sharded_map, trials
+from caramel.runtime.mlflow.server import require_server
 
 WRITTEN = {  # what a trial writes: metrics, and one of the others
     "similarities.parquet": tables.SIMILARITIES,
@@ -51,7 +51,7 @@ def evaluate(
     batch: int | None,
     bootstrap: int,
     seed: int,
-    executor: parallel.Executor,
+    executor: sharded_map.Executor,
     store: str | Path,
     folder: str | Path,
     gpus: float = 1.0,
@@ -164,7 +164,7 @@ def evaluate_model(
     seed: int,
     store: str,
     limit: int | None,
-    executor: parallel.Executor,
+    executor: sharded_map.Executor,
     gpus: float,
 ) -> dict[str, Any]:
     """Score one model on one benchmark, write its tables into ``scratch`` and log one MLflow run.
@@ -188,8 +188,8 @@ def evaluate_model(
         ``failed``: number of questions without an answer; and every metric over all instances. The tables are ``WRITTEN``.
     """
     from caramel.evaluation.results.answers import summarise_answers
-    from caramel.evaluation.scores.choices import answers, asked_answers
-    from caramel.kinds.model import Chooser
+    from caramel.evaluation.scores.multiple_choice import answers, asked_answers
+    from caramel.interfaces.model import Chooser
 
     source = Source(**point["source"])
     found = BENCHMARKS[source.benchmark]
@@ -235,14 +235,14 @@ def _planned(
     }
     return tracking.plan(
         f"evaluate {parse_spec(point['model']).name}{of_what}",
-        key=parallel.fingerprint(__name__, trial),
+        key=sharded_map.fingerprint(__name__, trial),
         params=params,
         data=source.dvc,
         tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
     )
 
 
-def automatic_executor() -> parallel.Executor:
+def automatic_executor() -> sharded_map.Executor:
     """Return ``ray`` where there is a cluster or more than one GPU, else ``inline``."""
     import torch
 

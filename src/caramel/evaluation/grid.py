@@ -12,19 +12,19 @@ from caramel.benchmarks.readers.held_out import single_objects
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError
 from caramel.evaluation.bounds import compute_bounds
-from caramel.evaluation.distances import distances
+from caramel.evaluation.weight_distance import distances
 from caramel.evaluation.evaluate import evaluate
-from caramel.evaluation.located import Source, source_of
+from caramel.evaluation.benchmark_source import Source, source_of
 from caramel.evaluation.results.comparison import compare_forms, compare_variants
-from caramel.evaluation.results.retained import CLASSES, RETRIEVAL, ZERO_SHOT, retained
+from caramel.evaluation.results.forgetting import CLASSES, RETRIEVAL, ZERO_SHOT, retained
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import count_separable
-from caramel.evaluation.results.standardised import standardise_compounds
+from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.evaluation.scores.encoding import Run
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import BENCHMARKS
-from caramel.running.on_ray import parallel
+from caramel.runtime.ray import sharded_map
 
 ASSEMBLED, SCENES = "data/assemble", "data/scenes"
 FORMS = (
@@ -65,7 +65,7 @@ def evaluate_models(
     device: str,
     gpus: float,
     precision: str,
-    executor: parallel.Executor,
+    executor: sharded_map.Executor,
     folder: str | Path,
 ) -> Grid:
     """Score the base, the fine-tuned models and further ones on all benchmarks, and compare them.
@@ -104,7 +104,7 @@ def evaluate_models(
     if holds_something(Path(zero_shot)):
         sources.append(source_of(ZERO_SHOT, Path(zero_shot), None))
     for name in benchmarks:
-        assert data is not None, "caramel.names says so before the first stage"
+        assert data is not None, "caramel.config.validate says so before the first stage"
         sources.append(source_of(name, Path(data), Path(images) if images else None))
     folders, tags = checkpoints(tuned)
     store = Path(folder, "embeddings")

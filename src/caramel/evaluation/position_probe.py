@@ -20,24 +20,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel import tables
-from caramel.arrays import Floats, Ints
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats, Ints
 from caramel.benchmarks.image_files import content_keys, encoded
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import variant_of
 from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Dual
-from caramel.kinds.benchmark import ImageFile, Index
-from caramel.kinds.model import DualEncoder
+from caramel.interfaces.benchmark import ImageFile, Index
+from caramel.interfaces.model import DualEncoder
 from caramel.models.devices import gpus_of, resolve_device
-from caramel.models.families.specs import open_model
-from caramel.running.on_ray.parallel import Executor
-from caramel.running.on_ray.trials import executors
+from caramel.models.loading.specs import open_model
+from caramel.runtime.ray.sharded_map import Executor
+from caramel.runtime.ray.trials import executors
 from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.language import read
+from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
-from caramel.statistics import wilson
-from caramel.storage.pictures import pixels
+from caramel.utils.stats import wilson
+from caramel.io.image_codec import pixels
 
 FOLDS = 5
 PATCH = 8  # pixels

@@ -20,9 +20,9 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from caramel.acceptance import STATES, Acceptance, Verdict, verdict
+from caramel.utils.acceptance import STATES, Acceptance, Verdict, verdict
 from caramel.blind.scorer_specs import scorer
-from caramel.statistics import share_interval, variance_factor
+from caramel.utils.stats import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs
 MOST_SHOWN = 20  # rows, as Great Expectations' own summary
@@ -182,7 +182,7 @@ class ExpectBlindAccuracyToBeAtMost(BatchExpectation):
     """Expect no scorer that sees only the texts to tell captions from their negatives.
 
     It passes where the upper end of each scorer's 95 % interval is at most ``max_accuracy``, on all rows and on
-    those of each type: acceptance is a claim, which few rows cannot make; see ``caramel.acceptance``. Where an interval
+    those of each type: acceptance is a claim, which few rows cannot make; see ``caramel.utils.acceptance``. Where an interval
     holds ``max_accuracy`` nothing is decided, and the result says how many rows would do; ``not_refuted`` lets that
     pass. Chance is 0.5; a tie counts half. Scorers are judged out of fold, and intervals widened accordingly
     (``statistics.variance_factor``). It fails too where a row has no score, or no scorer is named. The rows that it

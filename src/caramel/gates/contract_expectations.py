@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from caramel.tables import BOOL, FLOAT, INT, TEXT, Column, Table
+from caramel.schemas.tables import BOOL, FLOAT, INT, TEXT, Column, Table
 
 # Great Expectations' names of the Python types that a frame holds; it has none for the arrays that lists become.
 TYPES: dict[pa.DataType, str] = {

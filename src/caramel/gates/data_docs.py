@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from caramel.errors import printable
-from caramel.storage.files import write_atomically
+from caramel.io.files import write_atomically
 
 # Of the data docs, which load theirs from elsewhere: what is clickable there is left out.
 STYLE = """

@@ -46,8 +46,8 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 )
 
 from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
-from caramel.statistics import wilson
-from caramel.texts import is_of_word, same_words, words_only
+from caramel.utils.stats import wilson
+from caramel.utils.text import is_of_word, same_words, words_only
 
 __all__ = [
     "ExpectBlindAccuracyToBeAtMost",

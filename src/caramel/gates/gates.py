@@ -16,17 +16,17 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from caramel.acceptance import Acceptance
-from caramel.arrays import Floats, places_among
+from caramel.utils.acceptance import Acceptance
+from caramel.utils.arrays import Floats, places_among
 from caramel.audit.grouping import tied
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
 from caramel.gates.blind_expectation import GAP
-from caramel.gates.equal_pictures import PHOTOGRAPHS, equal_pictures, perceptual_hash
-from caramel.gates.splits import text_uses
+from caramel.gates.near_duplicate_images import PHOTOGRAPHS, equal_pictures, perceptual_hash
+from caramel.gates.split_leakage import text_uses
 from caramel.gates.suites import Summary, validate
-from caramel.storage.image_store import Pictures
-from caramel.storage.pictures import open_picture
+from caramel.io.image_store import Pictures
+from caramel.io.image_codec import open_picture
 
 MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name
@@ -57,7 +57,7 @@ def validate_captions(
             each scorer is asked as it learns from them too.
         min_pairs: see suite ``pairs``.
         blind_tolerance: see suite ``blind_captions``.
-        acceptance: what passes it; see ``caramel.acceptance``.
+        acceptance: what passes it; see ``caramel.utils.acceptance``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         folds: in which the scores were made; intervals are as wide as these ask.
         seed: of the folds and draws of those that learn from rejected rows.
@@ -109,7 +109,7 @@ def validate_benchmark(
         scores: of the blind scorers, for the instances' ids at least.
         image_scores: of the attackers that see pictures alone; an instance without is of a type too few to attack.
         blind_tolerance: see suite ``blind_benchmark``.
-        acceptance: what passes it; see ``caramel.acceptance``.
+        acceptance: what passes it; see ``caramel.utils.acceptance``.
         blind_exempt: types that the gate on blind accuracy leaves out.
         folds: in which the scores were made; intervals are as wide as these ask.
         image_tolerance: see suite ``blind_images``.

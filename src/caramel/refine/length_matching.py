@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Ints
-from caramel.refine.balance import Kept, mirrored
-from caramel.refine.grid_of_pairs import Within, strata
-from caramel.texts import words_only
+from caramel.utils.arrays import Ints
+from caramel.refine.mirrored_grid import Kept, mirrored
+from caramel.refine.adversarial import Within, strata
+from caramel.utils.text import words_only
 
 
 def length_gaps(rows: pd.DataFrame) -> Ints:

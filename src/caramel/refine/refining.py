@@ -15,15 +15,15 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.acceptance import Acceptance, Verdict, verdict
-from caramel.audit.attackers.attack import BEST, best_blind_attacker, enough
-from caramel.audit.attackers.text_tasks import Source
+from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.blind.text.attack import BEST, best_blind_attacker, enough
+from caramel.blind.text.text_tasks import Source
 from caramel.audit.grouping import grouped
-from caramel.draws import assign_folds
+from caramel.utils.hashing import assign_folds
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
-from caramel.refine.balance import Kept
-from caramel.refine.grid_of_pairs import Within
+from caramel.refine.mirrored_grid import Kept
+from caramel.refine.adversarial import Within
 from caramel.refine.rows import rejected, repair
 from caramel.refine.tradeoff import Candidate
 
@@ -42,7 +42,7 @@ class Settings:
         scorers: blind scorers that refinement is fitted on and chosen by.
         attackers: further ones, that judge the result.
         target: highest accuracy of the blind attacker, in [0.5, 1]; None: the lowest interval is taken.
-        acceptance: whether the target must be shown to be reached; see ``caramel.acceptance``.
+        acceptance: whether the target must be shown to be reached; see ``caramel.utils.acceptance``.
         rows: rows to keep, or one fewer; None: as many as there are.
         methods: of ``tradeoff.METHODS``.
         cells: sides of a grid cell.

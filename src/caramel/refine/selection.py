@@ -19,19 +19,19 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from caramel.arrays import Floats
+from caramel.utils.arrays import Floats
 from caramel.blind.sharded_scores import SHARD, sharded_scores
-from caramel.blind.text_store import text_vectors
-from caramel.captions.formatting import CLOSERS
+from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.sources.captions.formatting import CLOSERS
 from caramel.errors import BackendError, ConfigError, DataError
-from caramel.kinds.model import DualEncoder, TextEncoder
-from caramel.models.families.specs import open_model
-from caramel.models.store import vector_table
-from caramel.refine.balance import UNIT, Kept, balanced
-from caramel.refine.grid_of_pairs import NO_WORDS, UNBALANCED, Within, check_grid, strata
+from caramel.interfaces.model import DualEncoder, TextEncoder
+from caramel.models.loading.specs import open_model
+from caramel.models.embedding_cache import vector_table
+from caramel.refine.mirrored_grid import UNIT, Kept, balanced
+from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, strata
 from caramel.refine.rows import rejected
-from caramel.storage.keys import text_key
-from caramel.texts import words_only
+from caramel.io.keys import text_key
+from caramel.utils.text import words_only
 
 PERCENTILE = 64.5
 ALIKE = 0.999  # similarity of two texts that are as good as the same

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from caramel.acceptance import Acceptance, Verdict, verdict
-from caramel.arrays import Ints
-from caramel.audit.attackers.attack import BEST, FEWEST, best_blind_attacker, enough
+from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.utils.arrays import Ints
+from caramel.blind.text.attack import BEST, FEWEST, best_blind_attacker, enough
 from caramel.errors import DataError
 from caramel.refine.aflite import Filtered, aflite
-from caramel.refine.balance import Kept, grid_cells, mirrored, thinned
-from caramel.refine.grid_of_pairs import UNBALANCED, Reasons, Within, check_grid, strata
+from caramel.refine.mirrored_grid import Kept, grid_cells, mirrored, thinned
+from caramel.refine.adversarial import UNBALANCED, Reasons, Within, check_grid, strata
 from caramel.refine.length_matching import length_gaps
 from caramel.refine.rows import row_gaps
 
@@ -180,7 +180,7 @@ def choose(curve: pd.DataFrame, *, target: float | None, number: int | None, acc
         curve: what ``tradeoff`` returned.
         target: highest accuracy, in [0, 1], or None.
         number: rows that a candidate must have, or one fewer, as ``thin`` leaves; None: at least one.
-        acceptance: see ``caramel.acceptance``.
+        acceptance: see ``caramel.utils.acceptance``.
 
     Raises:
         DataError: there is none; the message says what there is, and how many rows would do.

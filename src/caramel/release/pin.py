@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError, shown
 from caramel.release.pin_file import (
     Outs,
@@ -30,12 +30,12 @@ from caramel.release.pin_file import (
     wrong_fields,
 )
 from caramel.release.version_paths import list_bad_files
-from caramel.running.dvc_state import listing_hash, parse_lock, read_lock
-from caramel.running.git_commands import read_git_file
-from caramel.running.tracking import git_commit
-from caramel.storage.image_store import Pictures, is_shard
-from caramel.storage.plain_yaml import read_yaml, refuse_secrets
-from caramel.storage.records import parquet
+from caramel.runtime.dvc.state import listing_hash, parse_lock, read_lock
+from caramel.runtime.git import read_git_file
+from caramel.runtime.mlflow.tracking import git_commit
+from caramel.io.image_store import Pictures, is_shard
+from caramel.io.safe_yaml import read_yaml, refuse_secrets
+from caramel.io.readers import parquet
 
 REPORT = "report"  # stage whose output is no data
 

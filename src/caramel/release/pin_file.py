@@ -19,8 +19,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from caramel.errors import ConfigError, DataError, shown
 from caramel.release.version_paths import explain_bad_path
-from caramel.storage.files import write_text
-from caramel.storage.plain_files import read_plain_text
+from caramel.io.files import write_text
+from caramel.io.regular_files import read_plain_text
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FROM_GIT = "Take the file back from git."

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.evaluation.results.summary import summarise

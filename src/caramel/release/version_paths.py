@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from pathlib import PurePosixPath
 
-from caramel.storage.fields import is_plain_path
+from caramel.io.validators import is_plain_path
 
 TOP = "data"  # folder of a project that holds all outputs
 # Of tables, texts, arrays, images, weights and pages.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.report.blocks import Picture
-from caramel.report.figures import Theme, panel_grid, picture
+from caramel.report.plots import Theme, panel_grid, picture
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

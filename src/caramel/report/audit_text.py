@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from caramel.audit.attackers.attack import BEST
+from caramel.blind.text.attack import BEST
 from caramel.audit.audit import Audit, percent
-from caramel.audit.giveaways import Giveaways
-from caramel.audit.holes import hole_of, holes, learned_from
-from caramel.audit.image_attackers.image_attack import FEWEST
-from caramel.audit.image_attackers.image_shortcuts import ImageShortcuts
+from caramel.audit.artifacts import Giveaways
+from caramel.audit.exploitability import hole_of, holes, learned_from
+from caramel.blind.image.attack import FEWEST
+from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.report.terminal import aligned, in_line
-from caramel.statistics import LEAST_GUESS_P, format_p
+from caramel.utils.stats import LEAST_GUESS_P, format_p
 
 
 def audit_text(result: Audit, *, beside: Mapping[str, float] | None = None, beside_name: str = "") -> str:

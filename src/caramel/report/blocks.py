@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from caramel.storage.pictures import open_picture
+from caramel.io.image_codec import open_picture
 
 THUMBNAIL = 192  # pixels of the longer side; smaller pictures are kept as they are
 MISSING = "–"  # shown for a number that there is not

@@ -19,7 +19,7 @@ from caramel.report.blocks import (
     signed,
 )
 from caramel.report.rendering import render
-from caramel.statistics import format_p
+from caramel.utils.stats import format_p
 
 Shown = Mapping[str, Mapping[str, Sequence[tuple[str, bytes]]]]
 

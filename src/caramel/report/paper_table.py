@@ -12,10 +12,10 @@ from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.comparison import compare, leaders
 from caramel.evaluation.results.summary import judge, summarise, variant_of
-from caramel.kinds.benchmark import Benchmark
+from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_styles import Grid, Line, Shown, Style, rendered
 from caramel.report.whole_sets import read_published_sizes
-from caramel.statistics import over_seeds
+from caramel.utils.stats import over_seeds
 
 PUBLISHED_COLUMNS = (
     "model",

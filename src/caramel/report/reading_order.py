@@ -23,7 +23,7 @@ from caramel.report.sections import (
     search_sections,
 )
 from caramel.report.sections.statistics_section import statistics_blocks
-from caramel.study.plans import Registration
+from caramel.study.preregistration import Registration
 
 Make = Callable[[], Sequence[Block]]
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import pandas as pd
 
-from caramel.storage.files import format_csv
+from caramel.io.files import format_csv
 
 Style = Literal["markdown", "latex", "csv"]
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from caramel.errors import printable
 from caramel.report.whole_sets import find_partial_subsets, format_partial_subsets
-from caramel.statistics import format_p
+from caramel.utils.stats import format_p
 
 WIDEST = 40  # characters of a name
 

@@ -14,9 +14,9 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.storage.fields import brief, name_field, text_field
-from caramel.storage.records import read_json
-from caramel.tables import SUBTYPES
+from caramel.io.validators import brief, name_field, text_field
+from caramel.io.readers import read_json
+from caramel.schemas.tables import SUBTYPES
 
 COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
 

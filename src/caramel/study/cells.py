@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from caramel.config import Config
+from caramel.config.schema import Config
 from caramel.errors import ConfigError
 
 # Which seeds are drawn anew together. Which negatives are drawn, and the noise they are drawn from, go with the scenes:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Floats, Ints
-from caramel.statistics import LEVEL
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.stats import LEVEL
 from caramel.study.cells import Cell
 
 SIMULATIONS, HALVINGS = 2000, 40

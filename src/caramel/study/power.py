@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caramel.arrays import Floats
-from caramel.statistics import LEVEL
+from caramel.utils.arrays import Floats
+from caramel.utils.stats import LEVEL
 from caramel.study.components import INSTANCES, Component
 
 POWER = 0.8

@@ -24,13 +24,13 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.profile import write_profile
-from caramel.running.dvc_state import refuse_beside
-from caramel.running.work_folder import WORK
-from caramel.storage.files import write_atomically, write_text
-from caramel.storage.plain_files import read_plain, require_plain
-from caramel.storage.plain_yaml import read_yaml
-from caramel.storage.targets import check_folder, remove_results
+from caramel.config.profiles import write_profile
+from caramel.runtime.dvc.state import refuse_beside
+from caramel.runtime.paths import WORK
+from caramel.io.files import write_atomically, write_text
+from caramel.io.regular_files import read_plain, require_plain
+from caramel.io.safe_yaml import read_yaml
+from caramel.io.output_paths import check_folder, remove_results
 
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.kinds.trainer import Curve
-from caramel.running import tracking
-from caramel.storage.files import empty_folder
-from caramel.training.fitting.loop import kept_step
+from caramel.interfaces.trainer import Curve
+from caramel.runtime.mlflow import tracking
+from caramel.io.files import empty_folder
+from caramel.training.loop.loop import kept_step
 
 CURVES = "curves.csv"  # columns model, step, metric, value, kept
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from caramel.running import tracking
-from caramel.running.on_ray.halving import Halving
-from caramel.running.on_ray.parallel import Executor, fingerprint, names_of
-from caramel.running.on_ray.trials import Finished, tune_grid
-from caramel.search_space import Point
-from caramel.training.variant_trial import finetune_trial
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.ray.asha import Halving
+from caramel.runtime.ray.sharded_map import Executor, fingerprint, names_of
+from caramel.runtime.ray.trials import Finished, tune_grid
+from caramel.config.search_space import Point
+from caramel.training.recipes.finetune_trial import finetune_trial
 from caramel.training.variants import in_steps, set_up
 
 

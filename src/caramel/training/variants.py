@@ -9,14 +9,14 @@ from typing import Any
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError
-from caramel.kinds.method import Method
-from caramel.models.clip.checkpoints import build_model, read_folder
-from caramel.models.clip.parts import without_parts
+from caramel.interfaces.method import Method
+from caramel.models.open_clip.checkpoints import build_model, read_folder
+from caramel.models.open_clip.patch_tokens import without_parts
 from caramel.registry import METHODS
-from caramel.training.batching.batch import rows_at_each_step
-from caramel.training.batching.examples import require
+from caramel.training.data.batch import rows_at_each_step
+from caramel.training.data.examples import require
 
 
 def set_up(variant: str, negatives: int | None, weights: Mapping[str, float]) -> Method:

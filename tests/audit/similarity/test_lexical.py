@@ -13,9 +13,9 @@ from caramel.audit.similarity.parses import MAX_DEPTH, parser, read_trees
 from caramel.audit.similarity.tree_kernel import tree_similarities
 from caramel.audit.similarity.world_trees import TREES, parse_captions
 from caramel.errors import BackendError, DataError
-from caramel.kinds.parser import Parse, Tree
+from caramel.interfaces.parser import Parse, Tree
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.sources.world.language import PATTERNS, Reading, realise, shape
+from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import RELATIONS, Meaning, Mention, Relation
 
 # Table 9 of SugarCrepe++ (Dumpala et al. 2024): two sentences, lexical similarity.

@@ -26,7 +26,7 @@ from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers import aro
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise
-from caramel.kinds.benchmark import Benchmark
+from caramel.interfaces.benchmark import Benchmark
 
 RELATIONS = {"behind": 60, "to the left of": 19, "near": 31, "riding": 8}  # ``near`` is left out of the mean
 PAIRS = {("white", "green"): 30, ("old", "wooden"): 25, ("wooden", "old"): 24, ("red", "round"): 2}

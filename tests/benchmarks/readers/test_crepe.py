@@ -31,7 +31,7 @@ from caramel.benchmarks.tasks import rejects_text
 from caramel.benchmarks.visual_genome import vg_file
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise
-from caramel.kinds.benchmark import Rankings
+from caramel.interfaces.benchmark import Rankings
 
 COLUMNS = ["region_id", "caption", "x", "y", "width", "height", "image_id"]
 SYSTEMATICITY = [

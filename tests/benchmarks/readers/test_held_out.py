@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from stored_images import indexed
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.readers.held_out import CLASSES, RETRIEVAL
 from caramel.errors import DataError
-from caramel.sources.world.language import read
+from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, Scene, Thing
 
 RED, BLUE = Thing("ball", "red", "small", 0, 0), Thing("cup", "blue", "large", 1, 1)

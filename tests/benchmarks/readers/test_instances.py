@@ -7,14 +7,14 @@ from encoders import CountingEncoder, opened
 from PIL import Image
 from stored_images import stored
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, read_instances, subsets_of
 from caramel.errors import DataError
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
-from caramel.kinds.benchmark import ABSENT, Comparisons
+from caramel.interfaces.benchmark import ABSENT, Comparisons
 
 
 def instance(number: int, **changes: object) -> dict[str, object]:

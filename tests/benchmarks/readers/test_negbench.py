@@ -11,7 +11,7 @@ from published_b import SPECS, Verdict, agrees, draw, is_telling, know_failing, 
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers.negbench import MCQ, NEGBENCH_MCQ, NEGBENCH_RETRIEVAL, RETRIEVAL
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Rankings
+from caramel.interfaces.benchmark import Rankings
 
 # Subset -> how its files name the images, and what of that is below the folder of images.
 COCO, VOC = "data/coco/images/val2017/{}.jpg", "data/voc2007/VOCdevkit/VOC2007/JPEGImages/{}.jpg"

@@ -10,12 +10,12 @@ import pytest
 from small_releases import RELEASES, write_release
 
 from caramel.audit.files.formats import SIGNS
-from caramel.audit.files.inputs_of_audit import read_rows
+from caramel.audit.files.inputs import read_rows
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
-from caramel.evaluation.located import Source, read_task
-from caramel.kinds.benchmark import Benchmark, ImageFile
+from caramel.evaluation.benchmark_source import Source, read_task
+from caramel.interfaces.benchmark import Benchmark, ImageFile
 from caramel.registry import BENCHMARKS
 
 LAST_PART = ("cola", "whatsup_a", "whatsup_b")  # of a path or a link, the last part alone names the image

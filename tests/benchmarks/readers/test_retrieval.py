@@ -12,7 +12,7 @@ from released import FINE_GRAINED, released
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers.retrieval import COCO, FLICKR30K
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Rankings
+from caramel.interfaces.benchmark import Benchmark, Rankings
 
 KARPATHY, VAL2017, FLICKR = "dataset_coco.json", "captions_val2017.json", "dataset_flickr30k.json"
 RELEASES = [(COCO, KARPATHY, "val2014"), (COCO, VAL2017, "val2017"), (FLICKR30K, FLICKR, "flickr30k-images")]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from caramel.benchmarks.readers import aro, negbench, retrieval, valse, vl_checklist, whatsup
-from caramel.kinds.benchmark import Rankings
+from caramel.interfaces.benchmark import Rankings
 
 
 def put(folder: Path, file: str, content: Any) -> Path:

@@ -7,7 +7,7 @@ from published_c import SPECS, Score, Verdict, agrees, draw, score_of, scored, w
 
 from caramel.benchmarks.readers import whatsup
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark
+from caramel.interfaces.benchmark import Benchmark
 
 CONTROLLED = {
     "whatsup_a": (whatsup.WHATSUP_A, "controlled_images_dataset.json", "controlled_images", ("on", "under")),

@@ -13,7 +13,7 @@ from published_b import SPECS, Verdict, agrees, draw, is_telling, know_failing, 
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers.zero_shot import BENCHMARK, TEMPLATES
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Rankings
+from caramel.interfaces.benchmark import Rankings
 
 FOLDERS = {"n01": 4, "n02": 3, "great_white_shark": 5, "n04": 2, "n05": 3, "n06": 4, "n07": 2}
 NAMES = {"n01": "crane", "n02": "tench", "great_white_shark": "shark", "n04": "crane"}

@@ -10,7 +10,7 @@ import pytest
 
 from caramel.crepe.parsers.dependency_parser import graph_of
 from caramel.errors import BackendError
-from caramel.kinds.scene_graph import Atom, Edge, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, Edge, Node, SceneGraph
 from caramel.registry import GRAPH_PARSERS
 
 spacy = pytest.importorskip("spacy")

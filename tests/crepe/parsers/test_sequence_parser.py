@@ -15,7 +15,7 @@ from small_language_models import saved, seeded
 from caramel.crepe.parsers import sequence_parser
 from caramel.crepe.parsers.sequence_parser import TASK, read_graph
 from caramel.errors import BackendError
-from caramel.kinds.scene_graph import Edge, Node, SceneGraph
+from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.registry import GRAPH_PARSERS
 
 

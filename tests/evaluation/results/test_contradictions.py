@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel.errors import DataError
-from caramel.evaluation.results.other_files import read_others
+from caramel.evaluation.external.rows import read_others
 
 SCORES = {"image": ["a.jpg", "b.jpg"], "s_c0_i0": [0.9, 0.1], "s_c1_i0": [0.5, 0.2]}
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from released import BIVLC, SUGARCREPE, released
 
-from caramel.evaluation.results.published_files import metrics_of
+from caramel.evaluation.external.runs import metrics_of
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import published_rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS, count_separable
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from caramel.evaluation.scores.choice_parser import chosen
-from caramel.evaluation.scores.wordings import LETTERS, NONE, Form
+from caramel.evaluation.scores.prompt_templates import LETTERS, NONE, Form
 
 CAPTIONS = ("A dog on a mat.", "A cat on a mat.", "On the mat, a dog lies.")
 SHIRTS = ("A man in a red shirt.", "A man in a blue shirt.")

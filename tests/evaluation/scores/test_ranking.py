@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from caramel import registry, tables
+from caramel import registry
+from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import limited
 from caramel.evaluation.scores import ranking
@@ -19,8 +20,8 @@ from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Dual
 from caramel.evaluation.scores.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
 from caramel.evaluation.scores.scoring import similarities
-from caramel.kinds.benchmark import RANKING_COLUMNS, ImageFile, Rankings
-from caramel.models.families.specs import open_model
+from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Rankings
+from caramel.models.loading.specs import open_model
 
 # Few values, so that ties and missing scores are common.
 SCORE = st.sampled_from([-math.inf, -0.5, 0.0, 0.25, 0.25, 0.75, 0.75, math.nan])

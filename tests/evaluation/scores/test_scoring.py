@@ -12,7 +12,8 @@ import pytest
 from encoders import CountingEncoder, CountingMatcher, family, opened
 from PIL import Image
 
-from caramel import registry, tables
+from caramel import registry
+from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
@@ -20,8 +21,8 @@ from caramel.evaluation.scores import encoding, item_scores
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.item_scores import Dual
 from caramel.evaluation.scores.scoring import similarities
-from caramel.kinds.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
-from caramel.models.families.specs import open_model
+from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
+from caramel.models.loading.specs import open_model
 
 PAIRS = {
     "s_c0_i0": ("caption", "image"),

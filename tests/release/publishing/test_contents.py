@@ -11,7 +11,7 @@ import released_projects
 
 from caramel.errors import DataError
 from caramel.release.publishing.contents import Contents
-from caramel.release.publishing.releasing import release
+from caramel.release.publishing.build import release
 
 BLIND = "data/refine/blind.json"
 

@@ -14,8 +14,8 @@ import released_projects
 from PIL import Image
 
 from caramel.release.publishing.croissant import FILE, version
-from caramel.release.publishing.releasing import release
-from caramel.storage.files import file_hash
+from caramel.release.publishing.build import release
+from caramel.io.files import file_hash
 
 
 @pytest.fixture(scope="module")

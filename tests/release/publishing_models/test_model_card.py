@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import released_projects
 
-from caramel import tables
-from caramel.release.publishing.about import About
+from caramel.schemas import tables
+from caramel.release.publishing.metadata import About
 from caramel.release.publishing.contents import Contents
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
 

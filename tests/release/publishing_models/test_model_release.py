@@ -18,11 +18,11 @@ from same_weights import ODD_TEXTS
 from tiny_clips import CONFIGS
 from transformers import CLIPModel, CLIPProcessor
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import CaramelError, ConfigError, DataError
-from caramel.models.clip.checkpoints import build_model, load_checkpoint, save_checkpoint
-from caramel.models.clip.open_clip_models import load_open_clip
-from caramel.models.families.dual import load_dual
+from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
+from caramel.models.open_clip.loader import load_open_clip
+from caramel.models.transformers.dual import load_dual
 from caramel.release.publishing.escaping import markdown
 from caramel.release.publishing_models import model_release
 from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel import tables
-from caramel.captions.rules import RULES
+from caramel.schemas import tables
+from caramel.sources.captions.rules import RULES
 from caramel.sources.world.compounds import belongs
-from caramel.sources.world.language import Reading, read
+from caramel.sources.world.grammar import Reading, read
 from caramel.sources.world.planning import can_be_shown, changed_cells, layouts, plan
 from caramel.sources.world.scenes import (
     COLOURS,

@@ -3,11 +3,11 @@ import hashlib
 import pytest
 from stored_images import Taken
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.sources.world import sampling
 from caramel.sources.world.compounds import compounds_of_scene, held_out, mentions_of, split_of
-from caramel.sources.world.language import read
+from caramel.sources.world.grammar import read
 from caramel.sources.world.sampling import sample_pairs
 from caramel.sources.world.scenes import Mention, Scene, holds
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from caramel.sources.world.language import Reading
+from caramel.sources.world.grammar import Reading
 from caramel.sources.world.scenes import Meaning, Mention, Scene, Thing
 from caramel.sources.world.siblings import exchange_colours, move_objects, sample_sibling
 

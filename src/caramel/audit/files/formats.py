@@ -7,11 +7,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-from caramel.audit.files.named_columns import SUFFIXES, named_columns
+from caramel.audit.files.columns import SUFFIXES, named_columns
 from caramel.errors import DataError, shown
-from caramel.storage.records import parquet
-from caramel.storage.zipped import zipped_files
-from caramel.tables import SUBTYPES
+from caramel.io.readers import parquet
+from caramel.io.zip_archive import zipped_files
+from caramel.schemas.tables import SUBTYPES
 
 
 class Sign(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.files.named_columns import filled
+from caramel.audit.files.columns import filled
 from caramel.errors import DataError
-from caramel.kinds.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Task
+from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Rankings, Task
 
 PAIR = ("pair_id", "image_id", "subsets", "caption", "negative_caption", "image")
 MOST_CANDIDATES = 20  # a query with more is retrieval, and its candidates are no hard negatives

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Floats
+from caramel.utils.arrays import Floats
 from caramel.audit.similarity.tree_kernel import tree_similarities
 from caramel.blind.scorers import DECIMALS
-from caramel.kinds.parser import Parser
-from caramel.texts import words_only
+from caramel.interfaces.parser import Parser
+from caramel.utils.text import words_only
 
 Unit = Literal["words", "characters"]
 PAIRS = {  # name of a pair of texts -> its columns

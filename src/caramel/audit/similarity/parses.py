@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from caramel.errors import BackendError, DataError, shown
-from caramel.kinds.parser import Parse, Parser, Tree
+from caramel.interfaces.parser import Parse, Parser, Tree
 from caramel.registry import PARSERS
-from caramel.storage.fields import brief
-from caramel.storage.records import text_lines
+from caramel.io.validators import brief
+from caramel.io.readers import text_lines
 
 ROOTS = ("", "ROOT", "TOP", "S1")  # what parsers call the node above a sentence
 MAX_DEPTH = 200

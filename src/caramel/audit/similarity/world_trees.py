@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from caramel.audit.similarity.parses import read_trees
 from caramel.errors import BackendError, DataError, shown
-from caramel.kinds.parser import Parse, Parser
-from caramel.sources.world.language import POSITION_PHRASE, Reading, read, shape
+from caramel.interfaces.parser import Parse, Parser
+from caramel.sources.world.grammar import POSITION_PHRASE, Reading, read, shape
 from caramel.sources.world.scenes import INVERSE, Mention
 
 _THERE = "(S (NP (EX there)) (VP (VBZ is) {what}){{end}})"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Comparisons
-from caramel.storage.fields import brief, name_field, text_field
-from caramel.storage.records import json_rows
-from caramel.tables import SUBTYPES
+from caramel.interfaces.benchmark import Benchmark, Comparisons
+from caramel.io.validators import brief, name_field, text_field
+from caramel.io.readers import json_rows
+from caramel.schemas.tables import SUBTYPES
 
 LAYOUT = """\
   bivlc/test-*.parquet    from huggingface.co/datasets/imirandam/BiVLC (also in bivlc/data); the images are inside

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
-from caramel.kinds.benchmark import Benchmark, Comparisons
-from caramel.storage.fields import name_field, number_field, text_field
-from caramel.storage.records import json_rows
+from caramel.interfaces.benchmark import Benchmark, Comparisons
+from caramel.io.validators import name_field, number_field, text_field
+from caramel.io.readers import json_rows
 
 LAYOUT = """\
   colorswap/test-*.parquet    from huggingface.co/datasets/stanfordnlp/colorswap (also in colorswap/data)

@@ -11,9 +11,9 @@ from pathlib import Path
 from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.storage.fields import name_field, text_field
-from caramel.storage.records import csv_rows
+from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
+from caramel.io.validators import name_field, text_field
+from caramel.io.readers import csv_rows
 
 PARTS = ("att", "obj", "rel")
 FILES = tuple(f"replace-{part}.csv" for part in PARTS)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from caramel.benchmarks.crepe_files import Query, Region, among_negatives, regions, released_files
 from caramel.benchmarks.visual_genome import Box
-from caramel.kinds.benchmark import Benchmark, Rankings, Reject
+from caramel.interfaces.benchmark import Benchmark, Rankings, Reject
 
 TYPES = ("atom", "swap", "negate")
 TOGETHER = "all_types"

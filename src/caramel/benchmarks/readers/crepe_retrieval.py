@@ -20,7 +20,7 @@ import pandas as pd
 from caramel.benchmarks.crepe_files import COLUMNS, Region, regions
 from caramel.benchmarks.visual_genome import vg_file
 from caramel.errors import DataError
-from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
+from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
 
 LAYOUT = f"""\
   crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, named by it; N is the

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from caramel.benchmarks.crepe_files import Query, Region, Regions, among_negatives, regions, released_files
-from caramel.kinds.benchmark import Benchmark, Rankings
+from caramel.interfaces.benchmark import Benchmark, Rankings
 
 LAYOUT = """\
   crepe_systematicity/syst_vg_hard_negs_seen_compounds_in_laion.csv …

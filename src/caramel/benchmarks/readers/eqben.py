@@ -7,9 +7,9 @@ from pathlib import Path
 from caramel.benchmarks.pairs import METRICS, Row, file_rows, image_places, pair_task
 from caramel.benchmarks.public_files import found
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Comparisons
-from caramel.storage.fields import name_field
-from caramel.storage.records import json_rows
+from caramel.interfaces.benchmark import Benchmark, Comparisons
+from caramel.io.validators import name_field
+from caramel.io.readers import json_rows
 
 TO_PNG = (
     "import sys, pathlib, numpy, PIL.Image; [PIL.Image.fromarray(numpy.load(p)[:, :, ::-1].copy())"

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel import tables
-from caramel.draws import stable_keys
+from caramel.schemas import tables
+from caramel.utils.hashing import stable_keys
 from caramel.errors import DataError
-from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.sources.world.language import PATTERNS, Reading, realise
+from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
+from caramel.sources.world.grammar import PATTERNS, Reading, realise
 from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene, Thing
-from caramel.storage.fields import brief
+from caramel.io.validators import brief
 
 FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/scenes"
 
@@ -141,13 +141,13 @@ RETRIEVAL = Benchmark(
     layout=FOLDER,
     reader=read_held_out,
     metrics=("recall@1", "recall@5"),
-    confirmed="the contract in src/caramel/tables.py",
+    confirmed="the contract in src/caramel/schemas/tables.py",
 )
 CLASSES = Benchmark(
     name="world_classes",
     layout=FOLDER,
     reader=read_world_classes,
     metrics=("recall@1",),
-    confirmed="the contract in src/caramel/tables.py, and the language of src/caramel/sources/world",
+    confirmed="the contract in src/caramel/schemas/tables.py, and the language of src/caramel/sources/world",
     macro=("noun", "colour").__contains__,
 )

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError, shown
-from caramel.kinds.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
-from caramel.storage.fields import brief
+from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
+from caramel.io.validators import brief
 
 
 def read_instances(data: Path, images: Path, split: str | None = None) -> Comparisons:
@@ -93,7 +93,7 @@ BENCHMARK = Benchmark(
     layout="instances.parquet and images.parquet as `dvc repro` writes them into data/assemble",
     reader=read_instances,
     metrics=tuple(name for name in METRICS if name != "image_accuracy"),  # is t_pos2i where both images are
-    confirmed="the contract in src/caramel/tables.py",
+    confirmed="the contract in src/caramel/schemas/tables.py",
     macro=tables.SUBTYPES.__contains__,
 )
 SOURCE_FORM = replace(

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, file_rows, pair_task, release_folder
-from caramel.kinds.benchmark import Benchmark, Comparisons
-from caramel.storage.fields import name_field, number_field
-from caramel.storage.records import json_rows
+from caramel.interfaces.benchmark import Benchmark, Comparisons
+from caramel.io.validators import name_field, number_field
+from caramel.io.readers import json_rows
 
 LAYOUT = """\
   natural_bench/metadata.json    from NaturalBench-Retrieval.zip at huggingface.co/datasets/BaiqiL/NaturalBench

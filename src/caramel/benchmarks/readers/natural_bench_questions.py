@@ -12,8 +12,8 @@ from pathlib import Path
 
 from caramel.benchmarks.pairs import Row, cell_rows, pair_task, release_folder
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Comparisons
-from caramel.storage.fields import brief, number_field, text_field
+from caramel.interfaces.benchmark import Benchmark, Comparisons
+from caramel.io.validators import brief, number_field, text_field
 
 LAYOUT = """\
   natural_bench_questions/train-*.parquet    from huggingface.co/datasets/BaiqiL/NaturalBench (also in

@@ -20,9 +20,9 @@ import pandas as pd
 
 from caramel.benchmarks.public_files import found, locate_images
 from caramel.errors import DataError
-from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
-from caramel.storage.records import json_rows, read_json
+from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
+from caramel.io.validators import brief, list_field, name_field, number_field, text_field
+from caramel.io.readers import json_rows, read_json
 
 KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
 COCO_LAYOUT = f"""\

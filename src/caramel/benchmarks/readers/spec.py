@@ -14,9 +14,9 @@ from typing import Any
 from caramel.benchmarks.public_files import found, locate_files
 from caramel.benchmarks.tasks import Choice, choices
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Direction, ImageFile, Rankings
-from caramel.storage.fields import brief, list_field, name_field, number_field, text_field
-from caramel.storage.records import json_rows
+from caramel.interfaces.benchmark import Benchmark, Direction, ImageFile, Rankings
+from caramel.io.validators import brief, list_field, name_field, number_field, text_field
+from caramel.io.readers import json_rows
 
 PARTS = ("absolute_size", "relative_size", "absolute_spatial", "relative_spatial", "existence", "count")
 FILES: dict[Direction, str] = {"i2t": "image2text.json", "t2i": "text2image.json"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
-from caramel.kinds.benchmark import Benchmark, Comparisons, ImageFile
+from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.tables import SUBTYPES
+from caramel.schemas.tables import SUBTYPES
 
 LAYOUT = """\
   sugarcrepe/add_att.json … swap_obj.json   from github.com/RAIVNLab/sugar-crepe, folder data

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, cell_rows, pair_task, release_folder
 from caramel.errors import DataError
-from caramel.kinds.benchmark import Benchmark, Comparisons
-from caramel.storage.fields import text_field
+from caramel.interfaces.benchmark import Benchmark, Comparisons
+from caramel.io.validators import text_field
 
 OLD_SOLUTIONS = "sim_solution.csv"
 PATTERN = "*.parquet"

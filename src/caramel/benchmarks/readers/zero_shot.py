@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.kinds.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.storage.fields import brief, checked_text, text_field
-from caramel.storage.records import read_json, text_lines
+from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
+from caramel.io.validators import brief, checked_text, text_field
+from caramel.io.readers import read_json, text_lines
 
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES

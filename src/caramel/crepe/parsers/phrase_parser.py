@@ -11,10 +11,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from caramel.captions.words import DETERMINERS, plural
+from caramel.sources.captions.words import DETERMINERS, plural
 from caramel.errors import ConfigError
-from caramel.kinds.scene_graph import Atom, AtomKind, Edge, GraphParserKind, Node, SceneGraph
-from caramel.texts import spelled_class
+from caramel.interfaces.scene_graph import Atom, AtomKind, Edge, GraphParserKind, Node, SceneGraph
+from caramel.utils.text import spelled_class
 
 _IDLE = DETERMINERS | {"very", "and", ","}  # between attributes of one object
 _VERBS = frozenset(("is", "are", "was", "were", "that", "which", "there", "being"))

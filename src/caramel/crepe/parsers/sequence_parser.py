@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from caramel.errors import BackendError
-from caramel.kinds.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
+from caramel.interfaces.scene_graph import Atom, Edge, GraphParser, GraphParserKind, Node, SceneGraph
 
 TASK = "Generate Scene Graph: "  # what these models were trained with
 BATCH = 32  # captions
@@ -34,8 +34,8 @@ def seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     from transformers import AutoModelForSeq2SeqLM
 
     from caramel.models.devices import resolve_device
-    from caramel.models.families.transformers_files import load_pretrained, load_tokenizer
-    from caramel.models.loading import explained
+    from caramel.models.transformers.transformers_files import load_pretrained, load_tokenizer
+    from caramel.models.loading.files import explained
 
     if not Path(target).is_dir():
         raise BackendError(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.arrays import Floats
+from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import aligned, variant_of
 

@@ -23,9 +23,9 @@ import numpy as np
 import pandas as pd
 
 from caramel.evaluation.scores.ranking import COLUMNS
-from caramel.kinds.benchmark import ABSENT, Comparisons, Index, Rankings, Task
-from caramel.kinds.model import BlindModel, Floats
-from caramel.tables import TYPES
+from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Rankings, Task
+from caramel.interfaces.model import BlindModel, Floats
+from caramel.schemas.tables import TYPES
 
 UNDECIDED = 0.5  # score of a caption that stands against none: there is nothing to tell it from
 MOST_PAIRS = 2_000_000  # true and false candidates that are set against each other in one stratum

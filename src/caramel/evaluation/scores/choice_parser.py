@@ -27,8 +27,8 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from caramel.evaluation.scores.wordings import LETTERS, NONE, Form
-from caramel.texts import split_words, unthought
+from caramel.evaluation.scores.prompt_templates import LETTERS, NONE, Form
+from caramel.utils.text import split_words, unthought
 
 # What may stand before the letter. "The right caption is B" is no such lead: asked for the caption that is
 # *not* true, it could mean either.

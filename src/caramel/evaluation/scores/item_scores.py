@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from caramel.arrays import Floats
+from caramel.utils.arrays import Floats
 from caramel.errors import BackendError
-from caramel.kinds.benchmark import Index
-from caramel.kinds.model import Embeddings
+from caramel.interfaces.benchmark import Index
+from caramel.interfaces.model import Embeddings
 
 BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory
 

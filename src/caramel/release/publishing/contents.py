@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.release.pin import dvc_hash, table_version
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import read_pinned
-from caramel.storage.image_store import Pictures
+from caramel.io.image_store import Pictures
 
 IMAGES = "data/assemble/images.parquet"
 

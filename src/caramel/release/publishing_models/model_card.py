@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.release.pin_file import Pin
-from caramel.release.publishing.about import About
+from caramel.release.publishing.metadata import About
 from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.escaping import code, markdown, rows, yaml
 from caramel.release.publishing.licences import LICENCES, on_hub

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.audit.similarity.lexical import PAIRS, quartiles, sls
-from caramel.kinds.parser import Parser
+from caramel.interfaces.parser import Parser
 from caramel.report.audit_figures import gap_histograms, gap_planes, similarity_boxes
 from caramel.report.blocks import (
     MISSING,
@@ -23,7 +23,7 @@ from caramel.report.blocks import (
     percent,
 )
 from caramel.report.inputs import number, value
-from caramel.statistics import LEAST_GUESS_P, format_p
+from caramel.utils.stats import LEAST_GUESS_P, format_p
 
 BEST = "best_blind_attacker"
 WHERE = Path("audit.json")  # named in errors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS, CELLS, NOUN, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import variant_of

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel import tables
-from caramel.evaluation.results.paired_hits import ALPHA
+from caramel.schemas import tables
+from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS
-from caramel.evaluation.results.standardised import INTERACTION, STANDARDISED_COLUMNS
+from caramel.evaluation.results.standardisation import INTERACTION, STANDARDISED_COLUMNS
 from caramel.report.blocks import Block, Cell, TableBlock, count, interval, percent, signed
 from caramel.report.inputs import Skipped, read_csv
 from caramel.report.sections.model_rows import (
@@ -24,7 +24,7 @@ from caramel.report.sections.model_rows import (
     read_differences,
     read_variants,
 )
-from caramel.statistics import format_p, holm
+from caramel.utils.stats import format_p, holm
 
 FORM_TITLES = {
     FORM: "Drawn positives",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from caramel.evaluation.results.paired_hits import ALPHA
+from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.report.blocks import Block, Cell, Mark, NoteBlock, TableBlock, interval, signed
 from caramel.report.sections.claim_parts import (
     FORM_TITLES,
@@ -18,8 +18,8 @@ from caramel.report.sections.claim_parts import (
     select_comparison,
 )
 from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
-from caramel.statistics import format_p, holm
-from caramel.study.plans import Registration
+from caramel.utils.stats import format_p, holm
+from caramel.study.preregistration import Registration
 
 
 def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:

@@ -10,8 +10,8 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from caramel import tables
-from caramel.arrays import Ints, places_among
+from caramel.schemas import tables
+from caramel.utils.arrays import Ints, places_among
 from caramel.errors import DataError
 from caramel.report.blocks import (
     MISSING,
@@ -24,7 +24,7 @@ from caramel.report.blocks import (
     interval,
     percent,
 )
-from caramel.report.figures import blind_figure
+from caramel.report.plots import blind_figure
 from caramel.report.inputs import number, read_json, value
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel import tables
-from caramel.evaluation.detected_forms import PLANTED
+from caramel.schemas import tables
+from caramel.evaluation.synthetic_probe_data import PLANTED
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent
 from caramel.report.inputs import read_json
 from caramel.report.sections.attacker_sections import TITLES

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.report.blocks import (
     MISSING,
@@ -22,7 +22,7 @@ from caramel.report.blocks import (
     percent,
     thumbnail,
 )
-from caramel.report.figures import yield_figure
+from caramel.report.plots import yield_figure
 from caramel.report.inputs import Skipped, number, read_images, read_json, value
 
 

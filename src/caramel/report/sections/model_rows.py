@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
-from caramel.evaluation.results.retained import KEPT
+from caramel.evaluation.results.forgetting import KEPT
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, variant_of
 from caramel.report.inputs import read_csv, read_json
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.comparison import leaders
 from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
@@ -22,7 +22,7 @@ from caramel.report.blocks import (
     interval,
     percent,
 )
-from caramel.report.figures import bars_figure, curves_figure
+from caramel.report.plots import bars_figure, curves_figure
 from caramel.report.inputs import Skipped, read_csv
 from caramel.report.sections.attacker_sections import joint_tables
 from caramel.report.sections.claim_parts import compounds_blocks

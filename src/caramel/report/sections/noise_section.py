@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.captions.asked.text_verdicts import CLASSES
-from caramel.captions.failures import FAILURE_COLUMNS
-from caramel.captions.noise import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
+from caramel.sources.captions.llm.checks import CLASSES
+from caramel.sources.captions.failures import FAILURE_COLUMNS
+from caramel.sources.captions.error_rates import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, percent
 from caramel.report.inputs import Skipped, read_csv
 

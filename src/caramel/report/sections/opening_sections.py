@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel import tables
-from caramel.arrays import Floats
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import BASE, aligned, subset_masks, variant_of
 from caramel.report.blocks import (

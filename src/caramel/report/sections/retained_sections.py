@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from caramel.evaluation.results.retained import (
+from caramel.evaluation.results.forgetting import (
     KEPT,
     MOVED,
     RETAINED_COLUMNS,
@@ -17,10 +17,10 @@ from caramel.evaluation.results.retained import (
     tradeoff,
 )
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, interval, percent, signed
-from caramel.report.figures import Theme, panel_grid, picture
+from caramel.report.plots import Theme, panel_grid, picture
 from caramel.report.inputs import read_csv
 from caramel.report.sections.model_rows import read_metrics
-from caramel.statistics import over_seeds
+from caramel.utils.stats import over_seeds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

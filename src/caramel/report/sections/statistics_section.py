@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.audit.set_statistics import (
     ALL,
     BOX,

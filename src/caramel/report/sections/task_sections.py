@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from caramel.audit.holes import learned_from
+from caramel.audit.exploitability import learned_from
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, interval, percent
 from caramel.report.inputs import number, value
 from caramel.report.sections.audit_sections import BEST, WHERE, share_cell

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.sources.world.compounds import mentions_of
 from caramel.sources.world.drawing import CELL, ICON, JITTER, draw, to_png
-from caramel.sources.world.language import formatted, phrase
+from caramel.sources.world.grammar import formatted, phrase
 from caramel.sources.world.scenes import Scene, sample_scene
 
 BORDER = (CELL - max(ICON.values())) // 2 - JITTER  # pixels at each side of a cell that no icon reaches

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from caramel.sources.world.compounds import Compound, shows_none, split_of
-from caramel.sources.world.language import Reading
+from caramel.sources.world.grammar import Reading
 from caramel.sources.world.scenes import (
     BACKGROUNDS,
     COLOURS,

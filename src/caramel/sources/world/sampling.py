@@ -11,12 +11,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel import tables
+from caramel.schemas import tables
 from caramel.errors import DataError
-from caramel.kinds.source import Put, Source
+from caramel.interfaces.source import Put, Source
 from caramel.sources.world.compounds import belongs, held_out, split_of
 from caramel.sources.world.drawing import CANVAS, draw, to_png
-from caramel.sources.world.language import PATTERNS, Reading, realise, shape
+from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import (
     MAX_OBJECTS,
     Meaning,

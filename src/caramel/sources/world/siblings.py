@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from caramel.sources.world.language import Reading
+from caramel.sources.world.grammar import Reading
 from caramel.sources.world.scenes import GRID, Scene
 
 TRIES = 20  # draws of a sibling, before its group ends

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from caramel.kinds.method import Encoded, Method, State
-from caramel.training.fitting.losses import neg, negatives_of
+from caramel.interfaces.method import Encoded, Method, State
+from caramel.training.losses import neg, negatives_of
 
 if TYPE_CHECKING:
     import torch

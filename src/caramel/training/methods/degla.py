@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.kinds.method import Encoded, Method
-from caramel.training.fitting.losses import neg, negatives_of, own, own_cross_entropy
+from caramel.interfaces.method import Encoded, Method
+from caramel.training.losses import neg, negatives_of, own, own_cross_entropy
 
 if TYPE_CHECKING:
     import torch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.kinds.method import Encoded, Method
-from caramel.training.fitting.losses import neg
+from caramel.interfaces.method import Encoded, Method
+from caramel.training.losses import neg
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ of a batch of 128. Not equal: a positive and its negative are in one batch by ch
 
 from __future__ import annotations
 
-from caramel.kinds.method import Method
+from caramel.interfaces.method import Method
 from caramel.training.methods import infonce
 
 METHOD = Method(

@@ -7,7 +7,7 @@ seed, so that a row and its own negative are in one batch by chance alone.
 
 from __future__ import annotations
 
-from caramel.kinds.method import Method
+from caramel.interfaces.method import Method
 from caramel.training.methods import trohn_img
 
 METHOD = Method(

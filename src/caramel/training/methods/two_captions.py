@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from caramel.kinds.method import Encoded, Method
-from caramel.training.fitting.losses import apart, neg, negatives_of, with_negative_texts
+from caramel.interfaces.method import Encoded, Method
+from caramel.training.losses import apart, neg, negatives_of, with_negative_texts
 
 if TYPE_CHECKING:
     import torch

@@ -1,0 +1,250 @@
+"""Captions and hard negatives of any data set that can be audited, in one form.
+
+A data set is a folder: a public benchmark as published, or our tables; or one file with named columns. Which it
+is, is seen from the names of its files; see ``formats``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
+from caramel.audit.files.columns import MEANS, SUFFIXES, completed, read_named
+from caramel.audit.files.task_rows import Found, as_objects, find_files, rows_of_task
+from caramel.benchmarks.public_files import locate_images
+from caramel.benchmarks.readers.sugarcrepe import FOLDERS
+from caramel.benchmarks.tasks import rejects_of, rejects_text
+from caramel.errors import DataError, shown
+from caramel.interfaces.benchmark import ImageFile
+from caramel.registry import BENCHMARKS
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.io.validators import brief
+from caramel.io.frame_checks import FRAME, named_only
+from caramel.schemas.tables import SUBTYPES
+
+COLUMNS = (
+    "pair_id",
+    "image_id",
+    "type",
+    "subtype",
+    "caption",
+    "caption2",
+    "negative_caption",
+    "image",
+    "negative_image",
+)
+NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
+
+
+@dataclass(frozen=True)
+class AuditRows:
+    """What is audited.
+
+    Attributes:
+        rows: ``COLUMNS``, and ``split`` where the data set has splits. pair_id: unique; image_id: name of the
+            positive image; type, subtype: as the data set names them, ``all`` where it does not, ``other`` of rows that
+            have none beside others; caption, negative_caption: text, which may be empty; caption2: text or None; image,
+            negative_image: keys of ``images``, None where the data set has no such image or it is not at hand.
+        format: name in ``SIGNS``, ``sugarcrepe_pp``, or ``columns``.
+        images: the images that are at hand; ``image_files.encoded`` reads them.
+        notes: what of the data set is not looked at, a line each.
+    """
+
+    rows: pd.DataFrame
+    format: str
+    images: Mapping[str, ImageFile]
+    notes: tuple[str, ...] = ()
+
+
+def read_rows(path: Path, *, images: Path | None = None, name: str | None = None) -> AuditRows:
+    """Return the rows of a data set, whatever its format.
+
+    A caption among several candidates (CREPE, ARO's orders, What'sUp) gives a row for each false one. One that
+    stands in several subsets by design (CREPE's ``both`` and ``all_types``, and its files for several training
+    sets) gives the rows of the first. Images are not opened.
+
+    Args:
+        path: folder of a data set, or a file: SugarCrepe's of one subtype, or one with named columns.
+        images: folder of the images; None: that of the data.
+        name: of the format, where a folder holds several.
+
+    Raises:
+        DataError: there is nothing at ``path``, nothing of a known format (the message lists what was looked
+            for) or several formats; or the data are broken, or have no hard negatives; or ``images`` holds none
+            of their images.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise DataError(f"{str(path)!r} does not exist. Give the folder or file of a data set.")
+    folder = images or (path if path.is_dir() else path.parent)
+    notes: tuple[str, ...] = ()
+    if path.is_dir():
+        found = detected(path, name)
+        if found in READERS:
+            rows, files = READERS[found](path, folder)
+        else:
+            task = BENCHMARKS[found].read(path, folder)
+            rows, files = rows_of_task(found, task, repr(str(path)))
+            notes = (rejects_text(rejects, found),) if (rejects := rejects_of(task)) else ()
+    elif path.suffix == ".json" and path.stem in SUBTYPES:
+        found = SUGARCREPE
+        rows, files = _sugarcrepe(path, folder)
+    elif path.name == "instances.parquet":
+        found = INSTANCES
+        rows, files = _instances(path.parent, folder)
+    elif path.suffix in SUFFIXES:
+        found = NAMED
+        rows, files = _named(path, folder)
+    else:
+        raise DataError(f"{str(path)!r} is of no known format.\n{looked_for()}")
+    if found == SUGARCREPE and rows["caption2"].notna().all():
+        found = SUGARCREPE_PP
+    notes += () if images is None else _note_images(rows, files, images, repr(str(path)))
+    return AuditRows(_checked(rows, repr(str(path))), found, files, notes)
+
+
+def rows_of(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:
+    """Return the rows of a frame with named columns, as of a file with them; see ``named_columns``.
+
+    Args:
+        frame: ``caption``, ``negative_caption``, and further columns.
+        images: folder of the images; None: they are not looked at.
+
+    Raises:
+        DataError: a column is missing or stands twice, there is no row, a value is not text, an id stands twice, an
+            image lies outside of the folder, or the folder holds none.
+    """
+    plain = named_only(frame).astype(object)
+    records: list[Any] = plain.where(plain.notna(), None).to_dict("records")
+    places = [f"{FRAME}, row {label!r}" for label in frame.index]
+    rows = completed(list(plain.columns), list(zip(places, records, strict=True)), FRAME)
+    if images is None:
+        return AuditRows(_checked(rows.assign(image=None, negative_image=None), FRAME), NAMED, {})
+    located, files = _located(rows, images)
+    notes = _note_images(located, files, images, FRAME)
+    return AuditRows(_checked(located, FRAME), NAMED, files, notes)
+
+
+def _sugarcrepe(path: Path, images: Path) -> Found:
+    """Return the rows of SugarCrepe's or SugarCrepe++'s files."""
+    rows = read_captions(path)
+    names = list(dict.fromkeys(rows["image_id"]))
+    paths = dict(zip(names, map(str, locate_images(images, names, FOLDERS)), strict=True))
+    files = find_files(map(ImageFile, paths.values()))
+    image = [paths[name] if paths[name] in files else None for name in rows["image_id"]]
+    return rows.assign(
+        type=rows["subtype"].str.partition("_")[0], image=as_objects(image), negative_image=None
+    ), files
+
+
+def _instances(path: Path, images: Path) -> Found:
+    """Return the rows of table ``instances``; the images are those of table ``images``, where it is there."""
+    rows = tables.read(tables.INSTANCES, path / "instances.parquet")
+    store = path / "images.parquet"
+    ids = tables.read(tables.IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
+    files = {name: ImageFile(str(store), name=name) for name in ids}
+    places = {
+        column: as_objects([str(files[name]) if name in files else None for name in rows[of]])
+        for column, of in (("image", "image_id"), ("negative_image", "negative_image_id"))
+    }
+    return rows.assign(pair_id=rows["instance_id"], **places), {str(file): file for file in files.values()}
+
+
+def _tables(path: Path, images: Path) -> Found:
+    """Return the rows of tables ``negatives``, ``pairs`` and, where it is there, ``paraphrases``."""
+    if not (path / "pairs.parquet").is_file():
+        raise DataError(
+            f"{str(path)!r} holds negatives.parquet and no pairs.parquet. Give a folder that holds both, such as "
+            f"data/refine."
+        )
+    negatives = tables.read(tables.NEGATIVES, path / "negatives.parquet")
+    rows = negatives.merge(tables.read(tables.PAIRS, path / "pairs.parquet"), on="pair_id", how="left")
+    lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
+    if lost:
+        raise DataError(
+            f"{str(path)!r}: {len(lost)} negatives are of pairs that are not in pairs.parquet:\n{shown([brief(name) for name in lost])}"
+        )
+    second = path / "paraphrases.parquet"
+    known = {}
+    if second.is_file():
+        found = tables.read(tables.PARAPHRASES, second)
+        known = dict(zip(found["pair_id"], found["caption2"], strict=True))
+    caption2 = as_objects([known.get(name) for name in rows["pair_id"]])
+    return rows.assign(pair_id=rows["negative_id"], caption2=caption2, image=None, negative_image=None), {}
+
+
+def _named(path: Path, images: Path) -> Found:
+    """Return the rows of a file with named columns; images are paths in the folder of the images."""
+    return _located(read_named(path), images)
+
+
+def _located(rows: pd.DataFrame, images: Path) -> Found:
+    """Return rows whose images are in files, or named in a folder, with the keys of those that are at hand."""
+    columns = {
+        column: [ImageFile(str(images / name)) if isinstance(name, str) else name for name in rows[column]]
+        for column in ("image", "negative_image")
+    }
+    files = find_files(
+        dict.fromkeys(file for column in columns.values() for file in column if file is not None)
+    )
+    for column, of_rows in columns.items():
+        keys = [None if file is None else str(file) for file in of_rows]
+        rows[column] = as_objects([key if key in files else None for key in keys])
+    return rows, files
+
+
+def _note_images(
+    rows: pd.DataFrame, files: Mapping[str, ImageFile], images: Path, where: str
+) -> tuple[str, ...]:
+    """Return what the images of a folder that the user named are not asked of.
+
+    Raises:
+        DataError: none of the images is at hand.
+    """
+    if not files:
+        names = [brief(name) for name in dict.fromkeys(rows["image_id"])]
+        raise DataError(
+            f"{str(images)!r} holds none of the images of the audited rows; they are called:\n{shown(names, 3)}\n"
+            f"Give the folder that holds these files, or none."
+        )
+    both = int(rows[["image", "negative_image"]].notna().all(axis=1).sum())
+    if both == len(rows):
+        return ()
+    what = "only these are asked what images give away" if both else "nothing is asked of the images"
+    return (
+        f"{both} of {len(rows)} rows of {where} have both an image and a negative image in {str(images)!r}: {what}.",
+    )
+
+
+def _checked(rows: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Return the rows with the columns of the contract."""
+    if rows.empty:
+        raise DataError(f"{where} holds no row.")
+    twice = rows.loc[rows["pair_id"].duplicated(), "pair_id"].astype(str).tolist()
+    if twice:
+        raise DataError(
+            f"{where}: {len(twice)} ids stand twice:\n{shown([brief(name) for name in twice])}\nGive each row its own id."
+        )
+    for column in ("type", "subtype"):
+        names = {*rows[column]}
+        if len(names) > 1 and (taken := sorted(names & MEANS)):
+            raise DataError(
+                f"{where}: column {column!r} names {taken[0]!r} beside others, which is the name of a mean over all of them. "
+                f"Give it another name."
+            )
+    columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
+    found = rows[columns].reset_index(drop=True).astype(object)
+    return found.where(found.notna(), None)
+
+
+READERS: Mapping[str, Callable[[Path, Path], Found]] = {
+    INSTANCES: _instances,
+    TABLES: _tables,
+    SUGARCREPE: _sugarcrepe,
+}

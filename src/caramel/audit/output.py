@@ -1,0 +1,140 @@
+"""What an audit writes: its figures as JSON, the gap of each pair, and a badge."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from caramel.blind.text.attack import BEST, Attack
+from caramel.blind.text.text_tasks import P1_N
+from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
+from caramel.audit.exploitability import holes
+from caramel.blind.image.shortcuts import ImageShortcuts
+from caramel.blind.scorers import DECIMALS
+from caramel.io.files import write_atomically, write_text
+
+FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
+TOLERATED = 0.55  # accuracy that the badge is about where no threshold is given
+COLOURS = {"accepted": "#2e7d32", "undecided": "#b26a00", "refused": "#b71c1c"}  # green, amber, red
+
+
+def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
+    """Write the audit to a folder and return the path of ``audit.json``.
+
+    Beside it stand ``rows.parquet``, the audit rows; ``pairs.parquet``, the gap of each pair under each scorer,
+    ``best_blind_attacker`` among them; and ``badge.svg`` with the line that shows it, ``badge.md``,
+    both with what the interval says about ``limit``.
+    """
+    out = Path(out)
+    found = json.dumps(as_json(result), indent=2, ensure_ascii=False) + "\n"
+    texts = {
+        "badge.svg": badge_svg(result, limit),
+        "badge.md": badge(result, limit) + "\n",
+        "audit.json": found,
+    }
+    frames = {"rows.parquet": result.rows, "pairs.parquet": pair_gaps(result.attack)}
+    for name, frame in frames.items():
+        write = functools.partial(frame.to_parquet, index=False, compression="zstd")
+        write_atomically(out / name, write)
+    for name, text in texts.items():
+        write_text(out / name, text)
+    return out / "audit.json"
+
+
+def as_json(result: Audit) -> dict[str, Any]:
+    """Return the audit as JSON-like values."""
+    figures = {name: found for name, found in result.attack.figures.items() if name != BEST}
+    single = max(figures, key=lambda name: figures[name]["overall"]["micro"])
+    return {
+        "name": result.name,
+        "rows": len(result.rows),
+        "rows_attacked": len(result.attack.rows),
+        "folds": result.folds,
+        "seed": result.seed,
+        "chance": 0.5,
+        "grouped_by": result.attack.grouped_by,
+        "groups": result.attack.groups,
+        "scorers": figures,
+        "best_single_scorer": {"scorer": single, **figures[single]["overall"]},
+        BEST: result.attack.figures[BEST],
+        "attacks": [_attack(found) for found in result.attacks],
+        "holes": [hole._asdict() for hole in holes(result)],
+        "defects": {name: {"count": len(ids), "rows": list(ids)} for name, ids in result.defects.items()},
+        "rows_with_defects": result.faulty,
+        "giveaways": result.giveaways,
+        "image_shortcuts": None if result.images is None else _shortcuts(result.images),
+        "leakage": None if result.leaks is None else _leakage(result.leaks),
+    }
+
+
+def _attack(found: Attack) -> dict[str, Any]:
+    """Return what an attack found: the task, where was learned, and who was strongest at what cost."""
+    name = found.strongest
+    return {
+        "task": found.task.name,
+        "asks": found.task.asks,
+        "chance": round(found.task.chance, DECIMALS),
+        "source": found.source,
+        "rows": len(found.rows),
+        "rows_learned_from": found.taught,
+        "strongest": {"scorer": name, **found.figures[name]["overall"], "seconds": found.seconds[name]},
+        "seconds": dict(found.seconds),
+        "scorers": {name: of_scorer for name, of_scorer in found.figures.items() if name != BEST},
+        BEST: found.figures[BEST],
+    }
+
+
+def _shortcuts(found: ImageShortcuts) -> dict[str, Any]:
+    return {
+        "rows": len(found.rows),
+        "attackers": dict(found.figures),
+        "joint": {name: dict(metrics) for name, metrics in found.joint.items()},
+        "features": found.features.to_dict("records"),
+    }
+
+
+def _leakage(leaks: pd.DataFrame) -> dict[str, Any]:
+    counts = leaks["kind"].value_counts()
+    kinds = {kind: int(counts.get(kind, 0)) for kind in ("exact", "near")}
+    return {**kinds, "rows": leaks.to_dict("records")}
+
+
+def pair_gaps(attack: Attack) -> pd.DataFrame:
+    """Return one row per scorer and pair: pair_id, image_id, type, subtype, scorer, gap."""
+    columns = attack.rows[["pair_id", "image_id", "type", "subtype"]]
+    parts = [columns.assign(scorer=name, gap=gaps) for name, gaps in attack.gaps.items()]
+    return pd.concat(parts, ignore_index=True)
+
+
+def badge(result: Audit, limit: float = TOLERATED) -> str:
+    """Return the line of Markdown that shows ``badge.svg``: the attack that fares worst by the limit."""
+    attack, judged = accuracy_verdicts(result, limit)[0]
+    task = "" if attack.task == P1_N else f" on {attack.task.name}"
+    learned = (
+        "" if attack.source is None else ", learned elsewhere"
+    )  # its name is a user's, and could end the line
+    limits = f"(chance 50 %; at most {percent(limit)} %: {judged.state})"
+    text = f"blind accuracy {best_figures(attack)}{task}{learned} {limits}"
+    return f"![{text}](badge.svg)"
+
+
+def badge_svg(result: Audit, limit: float = TOLERATED) -> str:
+    """Return a badge of the best blind attacker's accuracy where it fares worst by the limit, in the colour of that."""
+    attack, judged = accuracy_verdicts(result, limit)[0]
+    left, right = "blind accuracy", f"{percent(attack.figures[BEST]['overall']['micro'])} %"
+    colour = COLOURS[judged.state]
+    widths = [8 + 7 * len(text) for text in (left, right)]
+    total = sum(widths)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{total}" height="20" role="img" '
+        f'aria-label="{left}: {right}"><title>{left}: {right}</title>'
+        f'<rect width="{widths[0]}" height="20" fill="#424242"/>'
+        f'<rect x="{widths[0]}" width="{widths[1]}" height="20" fill="{colour}"/>'
+        f'<g fill="#fff" font-family="Verdana,DejaVu Sans,sans-serif" font-size="11" text-anchor="middle">'
+        f'<text x="{widths[0] / 2}" y="14">{left}</text>'
+        f'<text x="{widths[0] + widths[1] / 2}" y="14">{right}</text></g></svg>\n'
+    )

@@ -1,0 +1,137 @@
+"""Attackers that see the two pictures of an instance and no caption: which of them is the negative's?
+
+``features`` is a learned combination of hand-made features, ``network`` a small network on pixels; both score each picture by
+itself. ``siamese`` looks at both pictures of a pair (``image_pairs``). All are judged out of fold, and type by type as the
+blind scorers of texts are: what gives one type away would else hide what gives another away. It cannot matter which of a
+pair comes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.utils.arrays import Floats, Ints
+from caramel.blind.image.features import measure
+from caramel.blind.image.network import CAP as NETWORK_CAP
+from caramel.blind.image.network import SIDE, network_values
+from caramel.blind.image.pairs import pair_scores
+from caramel.blind.cross_validation import Learn, cross_fitted, pair_weights
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.io.image_codec import pixels
+
+CAP = 20_000  # pairs to learn from, per fold
+COST = 1.0  # inverse strength of the L2 penalty
+FEWEST = 20  # groups of a type; fewer are too few to attack
+ATTACKERS = ("features", "network", "siamese")
+Scores = tuple[Floats, Floats]  # of the true images and of the negative ones, in [0, 1]; NaN: not attacked
+
+
+class Pictures(NamedTuple):
+    """The distinct images of some pairs, each measured and decoded once.
+
+    Attributes:
+        names: SHA-256 of each file, sorted.
+        features: (k, d), in the order of ``FEATURES``.
+        pixels: (k, SIDE, SIDE, 3).
+        equal: (k,) number of the picture; files of equal pixels have one.
+    """
+
+    names: list[str]
+    features: Floats
+    pixels: npt.NDArray[np.uint8]
+    equal: Ints
+
+    def sides(self, images: Sequence[bytes], negatives: Sequence[bytes]) -> Ints:
+        """Return the places of both sides' images among these. (2, n)."""
+        place = {name: i for i, name in enumerate(self.names)}
+        return np.array(
+            [[place[_hash(data)] for data in side] for side in (images, negatives)], dtype=np.int64
+        )
+
+
+def decoded(*columns: Sequence[bytes]) -> Pictures:
+    """Return the distinct images of columns of encoded files, none of which is kept; errors as in ``measure``."""
+    first: dict[str, tuple[Sequence[bytes], int]] = {}  # SHA-256 -> where the file stands first
+    for files in columns:
+        for place, data in enumerate(files):
+            first.setdefault(_hash(data), (files, place))
+
+    def looked_at(name: str) -> tuple[Floats, npt.NDArray[np.uint8]]:
+        files, place = first[name]
+        data = files[place]
+        return measure(data, name), pixels(data, name, SIDE)
+
+    found = dict(zip(first, threaded(looked_at, list(first)), strict=True))  # in the order of the files
+    names = sorted(found)
+    stack = np.stack([found[name][1] for name in names])
+    equal = np.unique([_hash(picture.tobytes()) for picture in stack], return_inverse=True)[1]
+    return Pictures(names, np.stack([found[name][0] for name in names]), stack, equal.astype(np.int64))
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def attack(
+    pictures: Pictures, sides: Ints, groups: Sequence[str], kinds: Sequence[str], *, folds: int, seed: int
+) -> dict[str, Scores]:
+    """Return each attacker's scores of both sides' images, (n,) and (n,), type by type.
+
+    It matters to nothing which of a pair comes first. No pair is learned from that holds a picture that is to be scored.
+    The scores of ``siamese`` are the probabilities that either image of the pair is the true one.
+
+    Args:
+        pictures: all images.
+        sides: (2, n) places of the true and of the negative images among them.
+        groups: n names; rows of one name are in one fold.
+        kinds: type of each row; one of fewer than ``FEWEST`` groups is not attacked: NaN.
+        folds, seed: see ``image_shortcuts``.
+    """
+    learners: dict[str, tuple[Learn, int]] = {
+        "features": (partial(_combination, pictures.features), CAP),
+        "network": (partial(network_values, pictures.pixels, seed=seed), NETWORK_CAP),
+    }
+    found = {name: np.full(sides.shape, np.nan) for name in ATTACKERS}
+    names, kind = np.array(groups, dtype=object), np.array(kinds, dtype=object)
+    for one in dict.fromkeys(kinds):
+        here = kind == one
+        if len(set(names[here])) < FEWEST:
+            continue
+        for name, (learn, cap) in learners.items():
+            found[name][:, here] = cross_fitted(
+                pictures.names,
+                sides[:, here],
+                names[here].tolist(),
+                learn,
+                folds=folds,
+                seed=seed,
+                cap=cap,
+                texts=pictures.equal,
+            )
+        found["siamese"][:, here] = pair_scores(
+            pictures.features,
+            pictures.equal,
+            sides[:, here],
+            names[here].tolist(),
+            folds=folds,
+            seed=seed,
+            cap=CAP,
+        )
+    return {name: (scores[0], scores[1]) for name, scores in found.items()}
+
+
+def told_apart(scores: Scores) -> Floats:
+    """Return of each pair 1 where the true image scores higher, 0 where the other does, and one half where neither. (n,)."""
+    return np.asarray((1 + np.sign(scores[0] - scores[1])) / 2)
+
+
+def _combination(features: Floats, learned: Ints, scored: Ints) -> Floats:
+    """Return values of the images to be scored: features weighted by a logistic regression on pairs; see ``Learn``."""
+    weights = pair_weights(features[learned[0]] - features[learned[1]], cost=COST)
+    return np.asarray(features[scored] @ weights)

@@ -1,0 +1,106 @@
+"""Hand-made features of an encoded picture: what tells a generated or re-encoded one without any caption.
+
+A picture can give itself away by its file (size, format, quality of the compression), its shape, its colours and
+how many there are, or its finest detail, of which generators draw less or other than cameras record.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from caramel.utils.arrays import Floats
+from caramel.io.image_codec import open_picture, opened
+
+WINDOW = 256  # pixels: side of the centre square whose detail is measured
+FINE = 0.25  # cycles per pixel above which detail is fine; half of what pixels can hold
+
+# Feature -> what it is. Sizes are logarithms, so that a difference is a ratio.
+FEATURES = {
+    "file_size": "ln of the file's bytes",
+    "width": "ln of pixels, upright",
+    "height": "ln of pixels, upright",
+    "aspect": "ln of width / height",
+    "elongation": "|ln of width / height|: 0 for a square",
+    "jpeg": "1 for a JPEG file",
+    "png": "1 for a PNG file",
+    "webp": "1 for a WebP file",
+    "quantisation": "ln of 1 + the mean step of a JPEG's luminance table: more is coarser; 0 for others",
+    "red": "mean, in [0, 1]",
+    "green": "mean, in [0, 1]",
+    "blue": "mean, in [0, 1]",
+    "red_spread": "standard deviation, in [0, 0.5]",
+    "green_spread": "standard deviation, in [0, 0.5]",
+    "blue_spread": "standard deviation, in [0, 0.5]",
+    "red_middle": "median, in [0, 1]: of the background where there is one",
+    "green_middle": "median, in [0, 1]",
+    "blue_middle": "median, in [0, 1]",
+    "colours": "ln of the number of distinct colours in the centre",
+    "edges": "ln of 1 + the mean step between neighbouring pixels of the grey centre, of 255",
+    "fine_detail": "ln of the share of the grey centre's power above FINE cycles per pixel",
+}
+
+
+def measure(data: bytes, name: str) -> Floats:
+    """Return the features of an encoded image, in the order of ``FEATURES``. (d,).
+
+    Raises:
+        DataError: it does not decode; the message names it.
+    """
+    picture = open_picture(data, name)
+    colours = np.array(picture.histogram(), dtype=float).reshape(3, 256)  # no copy of the pixels as numbers
+    shares, levels = colours / colours.sum(axis=1, keepdims=True), np.linspace(0, 1, 256)
+    means = shares @ levels
+    spreads = np.sqrt((shares * (levels - means[:, None]) ** 2).sum(axis=1))
+    middles = levels[(shares.cumsum(axis=1) < 0.5 - 1e-12).sum(axis=1)]
+    with opened(data, name) as file:
+        kind = file.format
+        steps = getattr(file, "quantization", None) or {}
+    aspect = np.log(picture.width / picture.height)
+    centre = _centre(picture)
+    grey = np.asarray(centre.convert("L"))
+    return np.array(
+        [
+            np.log(len(data)),
+            np.log(picture.width),
+            np.log(picture.height),
+            aspect,
+            abs(aspect),
+            *(float(kind in known) for known in (("JPEG", "MPO"), ("PNG",), ("WEBP",))),
+            np.log1p(np.mean(steps[0])) if 0 in steps else 0.0,
+            *means,
+            *spreads,
+            *middles,
+            np.log(len(centre.getcolors(WINDOW**2) or ())),
+            _edges(grey),
+            _fine_detail(grey),
+        ]
+    )
+
+
+def _centre(picture: Image.Image) -> Image.Image:
+    """Return the centre square of at most ``WINDOW`` pixels a side."""
+    left, top = (max(0, (side - WINDOW) // 2) for side in picture.size)
+    return picture.crop((left, top, min(left + WINDOW, picture.width), min(top + WINDOW, picture.height)))
+
+
+def _edges(grey: npt.NDArray[np.uint8]) -> float:
+    """Return ln of 1 + the mean step between neighbours in rows and in columns."""
+    steps = [np.abs(np.diff(grey.astype(float), axis=axis)).ravel() for axis in (0, 1)]
+    found = np.concatenate(steps)
+    return float(np.log1p(found.mean())) if len(found) else 0.0
+
+
+def _fine_detail(grey: npt.NDArray[np.uint8]) -> float:
+    """Return ln of the share of the power that is at more than ``FINE`` cycles per pixel.
+
+    The mean is left out, and a Hann window keeps the edges from counting as detail.
+    """
+    centre = grey.astype(float)
+    window = np.outer(*(np.hanning(side + 2)[1:-1] for side in centre.shape))
+    mean = (centre * window).sum() / window.sum()
+    power = np.abs(np.fft.fft2((centre - mean) * window)) ** 2
+    frequency = np.hypot(*np.meshgrid(*map(np.fft.fftfreq, centre.shape), indexing="ij"))
+    # The constant keeps an even picture, which has no detail at all, finite.
+    return float(np.log((power[frequency > FINE].sum() + 1e-3) / (power.sum() + 1.0)))

@@ -1,0 +1,69 @@
+"""The positive control of the attackers of pictures: a shortcut that was planted must be found.
+
+An attacker that finds nothing in a data set says something only if it finds what is there. So some pairs are copied, all of
+their negative images are made darker by a little, and the attackers are asked again.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from caramel.blind.image.attack import ATTACKERS, attack, decoded, told_apart
+from caramel.blind.image.joint import joint_hits, shares
+from caramel.utils.hashing import stable_keys
+from caramel.io.image_codec import open_picture
+
+LEVELS = 12  # of 255 by which the negative images are darker
+PAIRS = 400  # that are copied, at most
+
+
+def planted_control(
+    images: Sequence[bytes], negatives: Sequence[bytes], groups: Sequence[str], *, folds: int, seed: int
+) -> dict[str, Any]:
+    """Return what the attackers find in a copy of some pairs whose negative images were all made darker.
+
+    JSON-like: ``levels`` of 255 by which they are; ``pictures``: attacker -> accuracy; ``joint``: attacker -> GroupMatch, with
+    texts that tell; each with ``ci_low``, ``ci_high``, ``n`` and ``unscored``: of too few groups all are unscored.
+
+    Args:
+        images: n encoded files of true images, at least one.
+        negatives: n encoded files of negative images, one for each.
+        groups: n names; rows of one name are in one fold.
+        folds: of the cross-validation.
+        seed: of folds, draws and weights.
+
+    Raises:
+        DataError: an image does not decode.
+    """
+    order = np.argsort(stable_keys(groups, seed), kind="stable")[:PAIRS].tolist()
+    # Both sides are encoded anew: the kind of the file must not be what gives one away.
+    plain, darker = [_darkened(images[n], 0) for n in order], [_darkened(negatives[n], LEVELS) for n in order]
+    mine, everything = [groups[n] for n in order], {"all": np.arange(len(order))}
+    pictures = decoded(plain, darker)
+    sides = pictures.sides(plain, darker)
+    scores = attack(pictures, sides, mine, ["planted"] * len(order), folds=folds, seed=seed)
+    cluster = np.unique(np.array(mine, dtype=str), return_inverse=True)[1].astype(np.int64)
+    telling = np.ones(len(order)), np.zeros(len(order))
+    found: dict[str, Any] = {"levels": LEVELS, "pictures": {}, "joint": {}}
+    for name in ATTACKERS:
+        matched = joint_hits(telling, scores[name])["group_match"].to_numpy(np.float64)
+        for kind, hits, value in (
+            ("pictures", told_apart(scores[name]), "accuracy"),
+            ("joint", matched, "value"),
+        ):
+            found[kind][name] = shares(hits, everything, cluster, folds=folds, value=value)["all"]
+    return found
+
+
+def _darkened(data: bytes, levels: int) -> bytes:
+    """Return the image as PNG, every value lower by so many levels, but none below 0."""
+    from PIL import Image
+
+    values = np.asarray(open_picture(data, "planted"), np.int16) - levels
+    file = io.BytesIO()
+    Image.fromarray(values.clip(0, 255).astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()

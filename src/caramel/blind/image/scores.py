@@ -1,0 +1,150 @@
+"""What attackers make of the benchmark's pictures, in both of its forms: alone, and with the texts but not their relation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.utils.arrays import Ints
+from caramel.audit.grouping import tied
+from caramel.blind.image.attack import (
+    ATTACKERS,
+    FEWEST,
+    Scores,
+    attack,
+    decoded,
+    told_apart,
+)
+from caramel.blind.image.joint import METRICS, joint_hits, shares
+from caramel.blind.image.planted import planted_control
+from caramel.errors import DataError, shown
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.io.image_store import OnDemand
+
+
+class ImageScores(NamedTuple):
+    """The scores of each form's pictures, and how often they tell.
+
+    Attributes:
+        scores: form -> table ``scores`` of its instances; those of a type that is too few to attack are not in it.
+        figures: JSON-like: ``folds``, ``split``, ``fewest`` and, for each of the ``forms``, ``pictures`` (attacker ->
+            subset -> accuracy) and ``joint`` (attacker -> metric -> subset -> value), each with ``ci_low``, ``ci_high``,
+            ``n`` and ``unscored``. Subsets are ``all``, ``without_add``, each type and each subtype. ``planted`` is the positive
+            control: the same of attackers to whom something was given to find; see ``planted_control``.
+    """
+
+    scores: dict[str, pd.DataFrame]
+    figures: dict[str, Any]
+
+
+def image_scores(
+    forms: Mapping[str, pd.DataFrame],
+    images: Mapping[str, bytes],
+    texts: pd.DataFrame,
+    *,
+    folds: int,
+    seed: int,
+    split: str,
+) -> ImageScores:
+    """Return what attackers make of the pictures of a benchmark that see no caption, and of both apart from each other.
+
+    All instances are attacked, out of fold; a fold holds all instances with an image, or with a picture equal to
+    it, in any form. Figures are of one split.
+
+    Args:
+        forms: name -> table ``instances``: the same instances in the same order, with other positive images.
+        images: encoded files by image_id, with all that they name.
+        texts: table ``scores`` of the blind scorers of texts; the joint attacker goes by their mean.
+        folds: of the cross-validation.
+        seed: of folds, draws and weights.
+        split: part of the instances that the figures are of.
+
+    Raises:
+        DataError: an image is missing or does not decode, or the forms are not of the same instances.
+    """
+    first = next(iter(forms.values()))
+    for name, rows in forms.items():
+        if rows["instance_id"].tolist() != first["instance_id"].tolist():
+            raise DataError(
+                f"Form {name!r} has other instances than {next(iter(forms))!r}. Run `dvc repro assemble`."
+            )
+    columns = [rows["image_id"] for rows in forms.values()] + [first["negative_image_id"]]
+    files = _files(columns, images)
+    figures: dict[str, Any] = {"folds": folds, "split": split, "fewest": FEWEST, "forms": {}, "planted": {}}
+    if first.empty:
+        return ImageScores({name: tables.frame(tables.SCORES, []) for name in forms}, figures)
+    pictures = decoded(*files)
+    places = [pictures.sides(column, files[-1]) for column in files[:-1]]
+    groups = tied(columns[-1].tolist(), np.stack(columns), pictures.equal[np.vstack(places)])
+    cluster = np.unique(np.array(groups, dtype=str), return_inverse=True)[1].astype(np.int64)
+    subsets, blind = _subsets(first, split), _mean_of_texts(first, texts)
+    types, scores = first["type"].tolist(), {}
+    jobs: list[Callable[[], Any]] = [
+        partial(attack, pictures, sides, groups, types, folds=folds, seed=seed) for sides in places
+    ]
+    jobs.append(partial(planted_control, files[0], files[-1], groups, folds=folds, seed=seed))
+    *attacked, figures["planted"] = threaded(lambda job: job(), jobs)
+    for name, found in zip(forms, attacked, strict=True):
+        scores[name] = _table(first["instance_id"], found)
+        figures["forms"][name] = {
+            "pictures": {a: _told(found[a], subsets, cluster, folds) for a in ATTACKERS},
+            "joint": {a: _jointly(blind, found[a], subsets, cluster, folds) for a in ATTACKERS},
+        }
+    return ImageScores(scores, figures)
+
+
+def _files(columns: Sequence[pd.Series], images: Mapping[str, bytes]) -> list[OnDemand[str]]:
+    """Return the encoded images of those names, column by column."""
+    lacking = sorted({*pd.concat(list(columns))} - {*images})
+    if lacking:
+        raise DataError(
+            f"{len(lacking)} images of the instances are not in the table of images:\n"
+            f"{shown([repr(name) for name in lacking])}\nRun `dvc repro assemble`."
+        )
+    return [OnDemand(images.__getitem__, names.tolist()) for names in columns]
+
+
+def _subsets(rows: pd.DataFrame, split: str) -> dict[str, Ints]:
+    """Return the places of the rows of each subset, of one split."""
+    mine = (rows["split"] == split).to_numpy()
+    found = {"all": mine, "without_add": mine & (rows["type"] != "add").to_numpy()}
+    for column, usual in (("type", tables.TYPES), ("subtype", tables.SUBTYPES)):
+        found |= {name: mine & (rows[column] == name).to_numpy() for name in usual}
+    return {name: np.flatnonzero(inside) for name, inside in found.items() if inside.any()}
+
+
+def _mean_of_texts(rows: pd.DataFrame, texts: pd.DataFrame) -> Scores:
+    """Return the mean over the blind scorers of each text's score; NaN where there is none."""
+    mean = texts.groupby("negative_id")[["positive_score", "negative_score"]].mean()
+    of_rows = mean.reindex(rows["instance_id"]).to_numpy(dtype=np.float64)
+    return of_rows[:, 0], of_rows[:, 1]
+
+
+def _table(names: pd.Series, found: Mapping[str, Scores]) -> pd.DataFrame:
+    """Return table ``scores`` of what was attacked."""
+    parts = [
+        pd.DataFrame({"negative_id": names, "scorer": a, "positive_score": p, "negative_score": n}).dropna()
+        for a, (p, n) in found.items()
+    ]
+    return tables.frame(tables.SCORES, pd.concat(parts, ignore_index=True))
+
+
+def _told(scores: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int) -> dict[str, Any]:
+    """Return how often the true picture scores higher; a tie counts half."""
+    return dict(shares(told_apart(scores), subsets, cluster, folds=folds, value="accuracy"))
+
+
+def _jointly(
+    texts: Scores, pictures: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int
+) -> dict[str, Any]:
+    """Return the benchmark's metrics of the joint attacker."""
+    hits = joint_hits(texts, pictures)
+    return {
+        metric: shares(hits[metric].to_numpy(np.float64), subsets, cluster, folds=folds, value="value")
+        for metric in METRICS
+    }

@@ -1,0 +1,130 @@
+"""Image-side shortcuts: what tells a true image from its negative image without any caption, or without its relation to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.utils.arrays import Floats, Ints
+from caramel.blind.text.attack_results import Figures, figures
+from caramel.audit.grouping import tied
+from caramel.blind.image.attack import ATTACKERS, Scores, attack, decoded
+from caramel.blind.image.features import FEATURES
+from caramel.blind.image.joint import Figure, joint_hits, shares
+from caramel.blind.text.linear_probe import probe
+from caramel.utils.hashing import assign_folds
+
+
+class ImageShortcuts(NamedTuple):
+    """What attackers find that see the two images of each pair and no caption.
+
+    Attributes:
+        rows: places of the rows that were attacked; those of a type of fewer than ``FEWEST`` groups are too few.
+        scores: attacker -> scores in [0, 1] of the true and of the negative images of these rows, learned out of fold.
+        figures: attacker -> how often the true image scores higher, a tie counted half; see ``attack_figures``.
+        features: one row per feature, most telling first: ``feature``; ``more_in``, the side on which it
+            is larger more often (``true``, ``negative``, or ``neither``); and the figures of this feature
+            alone, its direction learned on the other folds.
+        joint: attacker -> metric -> its value with the joint attacker, whose texts the blind scorer ``probe`` judges; see
+            ``joint``.
+    """
+
+    rows: Ints
+    scores: Mapping[str, Scores]
+    figures: Mapping[str, Figures]
+    features: pd.DataFrame
+    joint: Mapping[str, Mapping[str, Figure]]
+
+
+def image_shortcuts(
+    images: Sequence[bytes],
+    negatives: Sequence[bytes],
+    groups: Sequence[str],
+    rows: pd.DataFrame,
+    *,
+    folds: int,
+    seed: int,
+) -> ImageShortcuts:
+    """Return how well images give away which of two is the true one.
+
+    Args:
+        images: n encoded files of true images, at least one.
+        negatives: n encoded files of negative images, one for each.
+        groups: n names; rows of one name are in one fold, as are rows with an equal picture.
+        rows: n audit rows: columns type, subtype, caption and negative_caption.
+        folds: number of folds.
+        seed: of folds, draws and weights.
+
+    Raises:
+        DataError: an image does not decode; the message gives its hash.
+    """
+    rows = rows.reset_index(drop=True)
+    pictures = decoded(images, negatives)
+    sides = pictures.sides(images, negatives)
+    names = tied(groups, pictures.equal[sides])
+    scores = attack(pictures, sides, names, rows["type"].tolist(), folds=folds, seed=seed)
+    at = np.flatnonzero(~np.isnan(scores["features"][0]))
+    scores = {name: (found[0][at], found[1][at]) for name, found in scores.items()}
+    gaps = {name: positive - negative for name, (positive, negative) in scores.items()}
+    apart = (pictures.features[sides[0]] - pictures.features[sides[1]])[at]
+    mine = [names[i] for i in at.tolist()]
+    fold = assign_folds(mine, folds=folds, seed=seed)
+    alone = {f"alone {name}": _oriented(gap, fold) for name, gap in zip(FEATURES, apart.T, strict=True)}
+    number = np.unique(np.array(mine, dtype=str), return_inverse=True)[1].astype(np.int64)
+    found = figures(rows.iloc[at], {**gaps, **alone}, number, folds=folds, seed=seed)
+    table = pd.DataFrame(
+        [
+            {"feature": name, "more_in": _side(gap), **_overall(found[f"alone {name}"])}
+            for name, gap in zip(FEATURES, apart.T, strict=True)
+            if found
+        ],
+        columns=["feature", "more_in", "accuracy", "ci_low", "ci_high", "p_value"],
+    ).sort_values("accuracy", ascending=False, kind="stable", ignore_index=True)
+    texts = _text_scores(rows.iloc[at], mine, folds, seed) if found else None
+    joint = (
+        {name: _jointly(texts, of_images, number, folds) for name, of_images in scores.items()}
+        if texts
+        else {}
+    )
+    return ImageShortcuts(at, scores, {name: found[name] for name in ATTACKERS if found}, table, joint)
+
+
+def _text_scores(rows: pd.DataFrame, groups: Sequence[str], folds: int, seed: int) -> Scores:
+    """Return what the blind scorer ``probe`` makes of the captions and of the negatives, type by type."""
+    kind, names, found = rows["type"].to_numpy(), np.array(groups, dtype=object), np.empty((2, len(rows)))
+    for one in rows["type"].unique():
+        here = kind == one
+        captions, negatives = (rows.loc[here, side].tolist() for side in ("caption", "negative_caption"))
+        found[:, here] = probe(captions, negatives, names[here].tolist(), folds=folds, seed=seed)
+    return found[0], found[1]
+
+
+def _jointly(texts: Scores, images: Scores, number: Ints, folds: int) -> dict[str, Figure]:
+    """Return the metrics of the joint attacker over all rows."""
+    everything = {"all": np.arange(len(number))}
+    return {
+        str(metric): shares(hits.to_numpy(np.float64), everything, number, folds=folds, value="value")["all"]
+        for metric, hits in joint_hits(texts, images).items()
+    }
+
+
+def _oriented(gap: Floats, fold: Ints) -> Floats:
+    """Return a feature's gaps (n,), turned round on folds where the others say that less looks true."""
+    lead = np.sign(gap)
+    against = np.array([lead[fold != k].sum() < 0 for k in range(fold.max(initial=-1) + 1)], dtype=bool)
+    return np.where(against[fold], -gap, gap)
+
+
+def _side(gap: Floats) -> str:
+    """Return the side on which the feature is larger more often."""
+    lead = np.sign(gap).sum()
+    return "true" if lead > 0 else "negative" if lead < 0 else "neither"
+
+
+def _overall(found: Figures) -> dict[str, float]:
+    """Return accuracy, interval and p-value over all rows."""
+    names = {"micro": "accuracy", "ci_low": "ci_low", "ci_high": "ci_high", "p_value": "p_value"}
+    return {new: found["overall"][old] for old, new in names.items()}

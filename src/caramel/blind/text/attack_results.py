@@ -1,0 +1,137 @@
+"""How often attackers tell the negative, with intervals and p-values that fit cross-validation.
+
+A row's guess is right, wrong, or a tie, of which the texts that tie have equal shares; so whoever cannot tell is at
+one half where there are two texts, and at a third where there are three.
+
+The folds of a cross-validation are not independent: each row is learned from when others are judged, and the
+other way round; so variances are multiplied by ``statistics.variance_factor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.utils.arrays import Floats, Ints
+from caramel.blind.scorers import DECIMALS
+from caramel.blind.scores import in_order
+from caramel.utils.stats import above_chance_p, share_interval, variance_factor
+from caramel.schemas.tables import SUBTYPES, TYPES
+
+BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as many random blocks
+
+# overall: {micro, ci_low, ci_high, p_value, macro, macro_ci_low, macro_ci_high, macro_p_value, strict, n, ties};
+# by_type, by_subtype: name -> {accuracy, ci_low, ci_high, p_value, strict, n, ties}.
+Figures = dict[str, Any]
+
+
+def figures(
+    rows: pd.DataFrame, gaps: Mapping[str, Floats], groups: Ints, *, folds: int | None, seed: int
+) -> dict[str, Figures]:
+    """Return the figures of each scorer, overall and by type and subtype.
+
+    ``micro`` is over all rows, ``macro`` the mean over subtypes, ``accuracy`` that of a subset; ``strict``
+    is (micro) accuracy where a tie is a miss. Intervals are of 95 %, clustered on the groups.
+    ``p_value`` is one-sided: the share of draws, in which another text of whole groups is the negative, that are as
+    far above chance.
+
+    Args:
+        rows: columns type and subtype.
+        gaps: scorer -> (n,), the true caption's score less the negative's; or (n, t), of each of t true captions.
+        groups: (n,) number of each row's group, in [0, m).
+        folds: of the cross-validation; None: what judges the rows learned from no row of theirs.
+        seed: of the draws.
+    """
+    if rows.empty:
+        return {}
+    subsets = _subsets(rows)
+    factor = 1.0 if folds is None else variance_factor(folds)
+    taken = np.stack([taken_for_false(of_scorer) for of_scorer in gaps.values()], axis=1)
+    weights = np.stack([_weights(stratum) for _, stratum in subsets], axis=1)
+    p = _p_values(taken, weights, groups, factor, seed)
+    return {
+        name: _nested(
+            [
+                (place, _figure(taken[:, i, -1], stratum, groups, factor) | {"p_value": float(p[i, j])})
+                for j, (place, stratum) in enumerate(subsets)
+            ]
+        )
+        for i, name in enumerate(gaps)
+    }
+
+
+def taken_for_false(gaps: Floats) -> Floats:
+    """Return how far each text is taken for the false one: the lowest is; those that tie share alike. (n, t + 1).
+
+    Args:
+        gaps: (n,) or (n, t), how far each of t true captions scores above the negative, which is the last text.
+    """
+    scores = np.hstack([gaps.reshape(len(gaps), -1), np.zeros((len(gaps), 1))])
+    lowest = scores == scores.min(axis=1, keepdims=True)
+    return np.asarray(lowest / lowest.sum(axis=1, keepdims=True))
+
+
+def _subsets(rows: pd.DataFrame) -> list[tuple[tuple[str, str], Ints]]:
+    """Return each subset's place among the figures, and the stratum of each row; −1 outside it."""
+    subtype = np.unique(rows["subtype"].to_numpy(dtype=str), return_inverse=True)[1].astype(np.int64)
+    found = [(("overall", "micro"), np.zeros_like(subtype)), (("overall", "macro"), subtype)]
+    for place, column, usual in (("by_type", "type", TYPES), ("by_subtype", "subtype", SUBTYPES)):
+        for name in in_order(rows[column].unique(), usual):
+            found.append(((place, name), np.where(rows[column] == name, 0, -1)))
+    return found
+
+
+def _weights(stratum: Ints) -> Floats:
+    """Return the weight of each row in the mean over strata of their means; 0 outside. (n,)."""
+    inside = stratum >= 0
+    sizes = np.bincount(stratum[inside])
+    weights = np.zeros(len(stratum))
+    weights[inside] = 1 / (sizes[stratum[inside]] * len(sizes))
+    return weights
+
+
+def _figure(hits: Floats, stratum: Ints, groups: Ints, factor: float) -> dict[str, float | int]:
+    """Return the figures of one subset but its p-value."""
+    inside = stratum >= 0
+    hits, stratum = hits[inside], stratum[inside]
+    group = np.unique(groups[inside], return_inverse=True)[1]
+    accuracy, low, high = share_interval(hits, stratum, group, factor=factor)
+    strict = float((np.bincount(stratum, hits == 1) / np.bincount(stratum)).mean())
+    shares = {"accuracy": accuracy, "ci_low": low, "ci_high": high, "strict": strict}
+    rounded = {name: round(share, DECIMALS) for name, share in shares.items()}
+    return {**rounded, "n": len(hits), "ties": int(((hits > 0) & (hits < 1)).sum())}
+
+
+def _nested(found: Sequence[tuple[tuple[str, str], dict[str, float | int]]]) -> Figures:
+    """Return the figures of one scorer: the two overall ones in one, the others by name."""
+    parts = dict(found)
+    micro, macro = parts.pop(("overall", "micro")), parts.pop(("overall", "macro"))
+    overall = {"micro": micro.pop("accuracy"), **micro, "macro": macro["accuracy"]}
+    overall |= {f"macro_{key}": macro[key] for key in ("ci_low", "ci_high", "p_value")}
+    nested: Figures = {"overall": overall, "by_type": {}, "by_subtype": {}}
+    for (place, name), figure in parts.items():
+        nested[place][name] = figure
+    return nested
+
+
+def _p_values(taken: Floats, weights: Floats, groups: Ints, factor: float, seed: int) -> Floats:
+    """Return one-sided p-values by draws of the false text, one per group. (n, a, o), (n, s) -> (a, s).
+
+    If a scorer cannot tell, any of the o texts of a group's rows is as likely the one that it takes.
+    """
+    rng = np.random.default_rng(seed)
+    count = int(groups.max()) + 1
+    if count > BLOCKS:
+        groups = rng.integers(BLOCKS, size=count)[groups]
+        count = BLOCKS
+    attackers, options = taken.shape[1:]
+    totals = np.zeros((count, options, attackers, weights.shape[1]))
+    for i, o in np.ndindex(attackers, options):
+        for j, weight in enumerate(weights.T):
+            beyond = (taken[:, i, o] - 1 / options) * weight
+            totals[:, o, i, j] = np.bincount(groups, beyond, minlength=count)
+    p = above_chance_p(totals.reshape(count, options, -1), rng, factor=factor)
+    return p.reshape(attackers, -1)

@@ -1,0 +1,41 @@
+"""Blind scorer ``char_ngram``: how likely a text is as a true caption, by a language model of its signs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from caramel.utils.arrays import Bools, Floats
+from caramel.blind.text.kneser_ney import likelihoods
+from caramel.interfaces.scorer import without_model
+
+ORDER = 6
+
+
+def char_ngram(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    corpus: Sequence[str] | None = None,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts by a modified Kneser–Ney model of six signs, case and space included.
+
+    See ``kneser_ney.likelihoods``.
+    """
+    return likelihoods(
+        positives,
+        negatives,
+        groups,
+        folds=folds,
+        seed=seed,
+        split=list,
+        order=ORDER,
+        corpus=corpus,
+        taught=taught,
+    )
+
+
+CHAR_NGRAM = without_model("char_ngram", "Kneser–Ney model of six signs", char_ngram)

@@ -1,0 +1,98 @@
+"""Blind scorer ``embedding_probe``: a learned attacker that sees sentence embeddings of the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.blind.cross_validation import cross_fitted, pair_weights
+from caramel.blind.scorers import places
+from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.interfaces.scorer import ScorerSpec
+from caramel.models.transformers.text_encoders import SentenceEncoder, load_text, missing_text
+from caramel.models.embedding_cache import vector_table
+from caramel.runtime.last_result import keep_last, stamp_files
+from caramel.io.keys import text_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CAP = 20_000  # pairs to learn from, per fold
+COST = 0.01  # inverse strength of the L2 penalty
+# Of an encoder that states none: an attacker learns from what there is, and is compared with no published figure.
+DEFAULT_POOLING = ("mean",)
+
+
+@dataclass(frozen=True)
+class EmbeddingProbe:
+    """A ``Scorer``: logistic regression on the difference of two texts' embeddings.
+
+    P(the first is the true one) = σ(w·e₁ − w·e₂), learned on the pairs of the other folds; w·e orders the
+    texts of a fold. What may be learned from is as in ``crossfit.cross_fitted``.
+
+    Attributes:
+        target: of a text encoder, as after ``text:`` in a model's spec.
+    """
+
+    target: str
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+        taught: Bools | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
+
+        Raises:
+            BackendError: the encoder is broken.
+        """
+        texts, sides = places(positives, negatives)
+        if not texts:
+            return np.zeros(0), np.zeros(0)
+        identity = open_encoder(self.target).identity
+        vectors = text_vectors(
+            texts,
+            embedded_table,
+            settings={"target": self.target},
+            identity=identity,
+            title="embedding_probe",
+        ).astype(np.float64)
+
+        def learn(learned: Ints, scored: Ints) -> Floats:
+            weights = pair_weights(vectors[learned[0]] - vectors[learned[1]], cost=COST)
+            return np.asarray(vectors[scored] @ weights)
+
+        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=CAP, taught=taught)
+
+
+def embedded_table(texts: Sequence[str], *, target: str) -> pa.Table:
+    """Return the ``vector_table`` of the texts' embeddings."""
+    vectors = open_encoder(target).encode_texts(texts, None)
+    return vector_table([text_key(text) for text in texts], vectors)
+
+
+@keep_last(lambda target: stamp_files(target) + stamp_files(target.partition("?")[0]))
+def open_encoder(target: str) -> SentenceEncoder:
+    """Return the encoder on the GPU where there is one, else on the processor; the last one is kept while its files are as they were."""
+    return load_text(
+        target, device="auto", precision="fp32", name="embedding_probe", default_pooling=DEFAULT_POOLING
+    )
+
+
+EMBEDDING_PROBE = ScorerSpec(
+    "embedding_probe",
+    "learned on embeddings; takes what text: takes",
+    load=EmbeddingProbe,
+    missing=partial(missing_text, default_pooling=DEFAULT_POOLING),
+    cure="Give the folder of a sentence encoder, such as all-MiniLM-L6-v2, or OWNER/REPO on the hub.",
+)

@@ -1,0 +1,213 @@
+"""Blind scorer ``finetuned``: a transformer that learns which of two captions is the true one.
+
+By far the slowest scorer: on one core of a processor an encoder of the size of MiniLM (22 million parameters)
+takes a minute or more per fold, and several at ``PAIRS`` pairs; ``caramel audit`` has it learn folds within
+folds, 25 at five folds. Its cost is bounded: ``PAIRS`` pairs per fold, ``EPOCHS`` passes, ``LENGTH`` tokens per
+text. A fold that is done is kept, so that an interrupted run goes on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.blind.cross_validation import cross_fitted
+from caramel.blind.scorers import places
+from caramel.interfaces.model import Identity
+from caramel.interfaces.scorer import ScorerSpec
+from caramel.models.devices import resolve_device
+from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
+from caramel.models.transformers.transformers_files import (
+    identity_of,
+    load_pretrained,
+    load_tokenizer,
+    missing_transformers,
+)
+from caramel.models.loading.files import TEXT, explained
+from caramel.models.embedding_cache import vector_table
+from caramel.runtime.ray.sharded_map import fingerprint, sharded_map
+from caramel.runtime.paths import SCORED
+from caramel.io.keys import text_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import torch
+
+PAIRS = 2000  # to learn from, per fold, at most
+EPOCHS = 2
+BATCH = 16  # pairs per step
+RATE = 5e-5  # of the encoder; falls linearly to 0 after a tenth of the steps
+HEAD_RATE = 1e-3  # of the new linear layer
+DECAY = 0.01
+LENGTH = 64  # tokens of a text at most
+Row = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class FineTuned:
+    """A ``Scorer``: an encoder with a linear layer on the mean of its last hidden states.
+
+    Encoder and layer learn P(the first is the true one) = σ(f(t₁) − f(t₂)) on the pairs of the other
+    folds, which is the same whichever stands first; f orders the texts of a fold. What may be learned
+    from is as in ``crossfit.cross_fitted``.
+
+    Attributes:
+        target: folder or OWNER/REPO of an encoder of transformers.
+    """
+
+    target: str
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+        taught: Bools | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
+
+        Raises:
+            BackendError: the encoder is broken.
+            ResourceError: it does not fit into memory.
+        """
+        texts, sides = places(positives, negatives)
+        if not texts:
+            return np.zeros(0), np.zeros(0)
+        identity = self._identity()
+
+        def learn(learned: Ints, scored: Ints) -> Floats:
+            true, false, asked = ([texts[i] for i in part] for part in (*learned, scored))
+            (path,) = sharded_map(
+                tuned_table,
+                [{"true": true, "false": false, "asked": asked, "seed": seed}],
+                settings={"target": self.target},
+                folder=SCORED / fingerprint(__name__, identity),
+                executor="inline",
+                title="finetuned",
+            )
+            values = pq.read_table(path)["vector"].combine_chunks().flatten()
+            return np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
+
+        return cross_fitted(texts, sides, groups, learn, folds=folds, seed=seed, cap=PAIRS, taught=taught)
+
+    def _identity(self) -> Identity:
+        """Return what determines the encoder that is tuned."""
+        device = resolve_device("auto")
+        parts = [load_tokenizer(self.target)]
+        return identity_of("finetuned", _load(self.target, "cpu"), parts, precision="fp32", device=device)
+
+
+def tuned_table(shard: Mapping[str, Any], *, target: str) -> pa.Table:
+    """Return the ``vector_table`` of the values of ``asked``, by an encoder tuned on ``true`` and ``false``.
+
+    Args:
+        shard: n true texts, n false ones, the texts asked for, and the seed.
+        target: of the encoder.
+    """
+    import torch
+
+    device = resolve_device("auto")
+    with torch.random.fork_rng():
+        torch.manual_seed(shard["seed"])
+        with explained(target):
+            model, tokenizer = _load(target, device), load_tokenizer(target)
+            head = torch.nn.Linear(model.config.hidden_size, 1, bias=False).to(device)
+            torch.nn.init.zeros_(head.weight)  # what has learned nothing cannot tell
+            judge = _Judge(model, head, tokenizer, device)
+            judge.values([TEXT])  # files that load may still not fit together
+        _train(judge, shard["true"], shard["false"])
+    return vector_table([text_key(text) for text in shard["asked"]], judge.values(shard["asked"])[:, None])
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """The model that is tuned."""
+
+    model: Any
+    head: torch.nn.Linear
+    tokenizer: Any
+    device: str
+
+    def rows(self, texts: Sequence[str]) -> list[Row]:
+        return tokens(self.tokenizer, texts, min(LENGTH, self.tokenizer.model_max_length))
+
+    def padded(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+        return padded(rows, self.tokenizer.pad_token_id)
+
+    def forward(self, inputs: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        """Return f of each text, (n,)."""
+        inputs = {k: v.to(self.device) for k, v in inputs.items()}
+        mask = inputs["attention_mask"][:, :, None]
+        hidden = self.model(**inputs).last_hidden_state * mask
+        values: torch.Tensor = self.head(hidden.sum(1) / mask.sum(1).clamp(min=1))[:, 0]
+        return values
+
+    def values(self, texts: Sequence[str]) -> Any:
+        """Return f of each text, (n,), in evaluation mode."""
+        import torch
+
+        self.model.eval()
+        with torch.inference_mode():
+            return distinct_rows(
+                self.rows(texts),
+                self.padded,
+                self.forward,
+                batch=None,
+                device=self.device,
+                name=str(self.tokenizer.name_or_path),
+            )
+
+
+def _train(judge: _Judge, true: Sequence[str], false: Sequence[str]) -> None:
+    """Tune encoder and layer on pairs, in an order drawn from torch's generator."""
+    import torch
+
+    pairs = list(zip(judge.rows(true), judge.rows(false), strict=True)) if true else []
+    steps = math.ceil(len(pairs) / BATCH) * EPOCHS
+    rates = zip((judge.model, judge.head), (RATE, HEAD_RATE), strict=True)
+    optimizer = torch.optim.AdamW(
+        [{"params": list(part.parameters()), "lr": rate} for part, rate in rates], weight_decay=DECAY
+    )
+    warm = max(1, steps // 10)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warm, (steps - step) / max(1, steps - warm))
+    )
+    judge.model.train()
+    for _ in range(EPOCHS):
+        order = torch.randperm(len(pairs)).tolist()
+        for start in range(0, len(order), BATCH):
+            part = [pairs[i] for i in order[start : start + BATCH]]
+            values = judge.forward(judge.padded([*(t for t, _ in part), *(f for _, f in part)]))
+            gap = values[: len(part)] - values[len(part) :]
+            loss = torch.nn.functional.softplus(-gap).mean()  # of −log σ(gap)
+            torch.autograd.backward(loss)
+            torch.nn.utils.clip_grad_norm_(judge.model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+
+
+def _load(target: str, device: str) -> Any:
+    """Return the encoder alone."""
+    from transformers import AutoModel
+
+    return load_pretrained(AutoModel, target, device=device, unneeded=("pooler.",))
+
+
+FINETUNED = ScorerSpec(
+    "finetuned",
+    "an encoder, fine-tuned on the pairs; slow",
+    load=FineTuned,
+    missing=partial(missing_transformers, images=False),
+    cure="Give the folder of a small encoder of transformers, or OWNER/REPO on the hub.",
+)

@@ -1,0 +1,104 @@
+"""Blind scorers that are language models: plausibility, grammar, likelihood.
+
+Nothing is learned on the data set, so folds, groups and seed mean nothing to them. Every distinct text is
+scored once, in batches of one length, in single precision; texts that are equal to the tokenizer have
+equal scores, bit for bit, so that they tie. What was scored is kept (``text_store``).
+
+    vera       plausibility by Vera (Liu et al. 2023): the calibrated sigmoid of a layer on T5's encoder. As its
+               authors compute it: hidden state of the last token, linear layer, logit divided by the temperature,
+               sigmoid.
+    cola       P(acceptable) by a classifier trained on CoLA, such as textattack/distilbert-base-uncased-CoLA, as
+               SugarCrepe (Hsieh et al. 2023) uses it.
+    causal_lm  mean log-likelihood per token by a causal language model. A text stands behind the token that
+               begins a text (where there is none, behind the one that ends it), so that its first token counts as
+               well. The end of the text does not count.
+    masked_lm  mean pseudo-log-likelihood per token by a masked language model (Salazar et al. 2020): each token
+               in turn is masked, alone, and predicted from all others.
+
+``vera`` and ``cola`` give probabilities, which are the scores. A log-likelihood has no natural range: there
+the score is the share of the distinct texts of the call that are less likely, those that are equally
+likely counted half (``scorers.share_below``), so that its order is kept. A text of no token is the least likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from caramel.utils.arrays import Bools, Floats
+from caramel.blind.scorers import DECIMALS, places, share_below
+from caramel.blind.text.text_models import open_model
+from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.interfaces.scorer import ScorerSpec
+from caramel.models.transformers.transformers_files import missing_transformers
+from caramel.models.embedding_cache import vector_table
+from caramel.io.keys import text_key
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class ModelScorer:
+    """A ``Scorer`` that is a model of a kind in ``text_models.OPEN``, loaded when it is first used.
+
+    Attributes:
+        kind: vera, cola, causal_lm or masked_lm.
+        target: folder or OWNER/REPO.
+    """
+
+    kind: str
+    target: str
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+        taught: Bools | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides; see ``Scorer``.
+
+        Raises:
+            BackendError: the checkpoint is broken, or not of this kind.
+            ResourceError: it does not fit into memory.
+        """
+        texts, sides = places(positives, negatives)
+        if not texts:
+            return np.zeros(0), np.zeros(0)
+        settings = {"kind": self.kind, "target": self.target}
+        identity = open_model(**settings).identity
+        kept = text_vectors(texts, scored_table, settings=settings, identity=identity, title=self.kind)
+        values = kept[:, 0].astype(np.float64)
+        scores = share_below(values) if self.kind.endswith("_lm") else values.round(DECIMALS)
+        return scores[sides[0]], scores[sides[1]]
+
+
+def scored_table(texts: Sequence[str], *, kind: str, target: str) -> pa.Table:
+    """Return the ``vector_table`` of the texts' values."""
+    values = open_model(kind=kind, target=target).values(texts)
+    return vector_table([text_key(text) for text in texts], values[:, None])
+
+
+def _described(name: str, help: str) -> ScorerSpec:
+    """Return the description of a scorer of a kind in ``text_models.OPEN``."""
+    return ScorerSpec(
+        name,
+        help,
+        load=partial(ModelScorer, name),
+        missing=partial(missing_transformers, images=False),
+        cure="Give a checkpoint's folder with its tokenizer, as save_pretrained() writes it, or OWNER/REPO on the hub.",
+    )
+
+
+VERA = _described("vera", "plausibility by Vera (liujch1998/vera)")
+COLA = _described("cola", "grammar: P(acceptable) of a CoLA classifier")
+CAUSAL_LM = _described("causal_lm", "mean log-likelihood per token")
+MASKED_LM = _described("masked_lm", "mean pseudo-log-likelihood per token")

@@ -1,0 +1,210 @@
+"""Blind scorers that are learned attackers: they are shown which caption is the true one.
+
+All are logistic regressions on the pairs of the other folds: P(the first is the true one) = σ(w·x₁ − w·x₂), so
+that what both captions share cancels out. w·x orders the texts of a fold; a score is the share of the
+fold's distinct texts that have less, those that have as much counted half.
+
+A pair of which either text is to be scored is not learned from, nor is any pair of an image that is to
+be scored. Folds with more than ``CAP`` pairs learn from a random part of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.blind.cross_validation import cross_fitted, sparse_pair_weights
+from caramel.blind.scorers import places
+from caramel.blind.text.ngram_counts import Terms
+from caramel.interfaces.scorer import without_model
+from caramel.utils.text import tokens
+
+CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger
+COUNTED = 50_000  # items whose terms are counted at a time
+COST = 1.0  # inverse strength of the L2 penalty, of words
+SHRUNK_COST = 0.02  # finds on a few hundred rows what words alone would drown in
+CHAR_COST = 0.1  # of signs, which are many and alike
+CHARS = (3, 4, 5)
+TOLERANCE = 1e-3
+START, END = "<s>", "</s>"
+
+
+def probe(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts by their words, pairs of neighbouring words and length; see ``Scorer``."""
+    texts, sides = places(positives, negatives)
+    return _attacked(
+        Items.of(texts, texts, sides), words_of, COST, groups, folds=folds, seed=seed, taught=taught
+    )
+
+
+def shrunk_probe(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts as ``probe`` does, with a stronger penalty: the better attacker of small sets."""
+    texts, sides = places(positives, negatives)
+    return _attacked(
+        Items.of(texts, texts, sides), words_of, SHRUNK_COST, groups, folds=folds, seed=seed, taught=taught
+    )
+
+
+def char_probe(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts by their runs of three to five signs, case and space included; see ``Scorer``."""
+    texts, sides = places(positives, negatives)
+    return _attacked(
+        Items.of(texts, texts, sides), signs_of, CHAR_COST, groups, folds=folds, seed=seed, taught=taught
+    )
+
+
+def edit_probe(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Score each text of a pair by where and how it differs from the other one.
+
+    Unlike a ``Scorer`` it sees both candidates, as whoever takes the test does: a text's score depends
+    on what it stands against. The position of the difference is the same seen from either text, so it cannot
+    tell them apart by itself; it counts together with what stands there.
+    """
+    pairs = list(zip(positives, negatives, strict=True))
+    items = sorted({*pairs, *((n, p) for p, n in pairs)})
+    number = {item: i for i, item in enumerate(items)}
+    sides = np.array([[number[p, n] for p, n in pairs], [number[n, p] for p, n in pairs]], dtype=np.int64)
+    texts = [text for text, _ in items]
+    return _attacked(
+        Items.of(items, texts, sides), edits_of, COST, groups, folds=folds, seed=seed, taught=taught
+    )
+
+
+@dataclass(frozen=True)
+class Items:
+    """What is scored: texts, or texts with the one that each stands against.
+
+    Attributes:
+        values: the distinct items.
+        text: (items,) number of the text of each.
+        sides: (2, n) numbers of the true and of the false item of each pair.
+    """
+
+    values: Sequence[Any]
+    text: Ints
+    sides: Ints
+
+    @classmethod
+    def of(cls, values: Sequence[Any], texts: Sequence[str], sides: Ints) -> Items:
+        """Return the items with the given texts; equal texts have one number."""
+        return cls(values, np.unique(np.array(texts, dtype=object), return_inverse=True)[1], sides)
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, its pairs of neighbouring words, and its length, as terms."""
+    words = [START, *tokens(text), END]
+    return [*words, *(f"{a} {b}" for a, b in itertools.pairwise(words)), f"length {len(words)}"]
+
+
+def signs_of(text: str) -> list[str]:
+    """Return the runs of signs of a text, as terms."""
+    padded = f" {text} ".ljust(CHARS[0])  # an empty text has a term too
+    return [padded[i : i + n] for n in CHARS for i in range(len(padded) - n + 1)]
+
+
+def edits_of(pair: tuple[str, str]) -> list[str]:
+    """Return what the first text has where it differs from the second, as terms.
+
+    The terms are the words there, the first and the last of them with their neighbours outside, how many
+    they are, and that number with the tenth of the text where they begin.
+    """
+    mine, other = ([START, *tokens(text), END] for text in pair)
+    before = _agreement(mine, other, min(len(mine), len(other)))
+    after = _agreement(mine[::-1], other[::-1], min(len(mine), len(other)) - before)
+    end = len(mine) - after
+    inner = mine[before:end]
+    first, last = (inner[0], inner[-1]) if inner else ("", "")
+    left, right = mine[before - 1] if before else "", mine[end] if after else ""
+    tenth = 10 * before // len(mine)
+    around = [f"after {left}: {first}", f"before {right}: {last}"]
+    return [*inner, *around, f"edit of {len(inner)}", f"edit of {len(inner)} in tenth {tenth}"]
+
+
+def _agreement(a: Sequence[str], b: Sequence[str], most: int) -> int:
+    """Return how many tokens agree from the start, at most ``most``."""
+    return next((i for i in range(most) if a[i] != b[i]), most)
+
+
+def _attacked(
+    items: Items,
+    terms: Callable[[Any], list[str]],
+    cost: float,
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Return the scores of both sides of each pair, learned on the other folds. (n,), (n,)."""
+    counts = Terms.of(items.values, terms)
+
+    def values(learned: Ints, scored: Ints) -> Floats:
+        items_learned, sides = np.unique(learned, return_inverse=True)
+        weights = learn(counts.of_items(items_learned), sides.reshape(learned.shape), cost, seed)
+        # Some at a time: the counts of millions of texts are gigabytes.
+        parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
+        return np.concatenate([np.zeros(0), *(counts.of_items(part) @ weights for part in parts)])
+
+    names = [str(value) for value in items.values]
+    return cross_fitted(
+        names,
+        items.sides,
+        groups,
+        values,
+        folds=folds,
+        seed=seed,
+        cap=CAP,
+        texts=items.text,
+        taught=taught,
+    )
+
+
+def learn(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
+    """Return the weights (terms,) that tell the first of two items from the second. sides: (2, n)."""
+    differences = features[sides[0]] - features[sides[1]]
+    return sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
+
+
+PROBE = without_model("probe", "learned on words and pairs of neighbouring words", probe)
+SHRUNK_PROBE = without_model("shrunk_probe", "the same, the better of small sets", shrunk_probe)
+CHAR_PROBE = without_model("char_probe", "learned on runs of signs", char_probe)
+EDIT_PROBE = without_model(
+    "edit_probe", "learned on where and how the two captions differ", edit_probe, sees_both=True
+)

@@ -1,0 +1,51 @@
+"""Blind text scorers as models: what a benchmark's captions give away without any image."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from caramel.blind.scorer_specs import missing_scorer, scorer, sees_both
+from caramel.interfaces.model import Family, Floats
+from caramel.interfaces.scorer import Scorer
+
+FOLDS, SEED = 5, 3  # the defaults of `caramel audit`
+
+
+@dataclass(frozen=True)
+class BlindScorer:
+    """A ``BlindModel`` over one of the blind scorers; scores are in [0, 1], higher looks truer.
+
+    What a scorer learns it learns on the benchmark itself, by cross-validation over images: it is the
+    attack of one who knows how the benchmark was made, not a model that was trained before.
+    """
+
+    name: str
+    scorer: Scorer
+    sees_both: bool = False
+
+    def score_texts(
+        self, positives: Sequence[str], negatives: Sequence[str], groups: Sequence[str]
+    ) -> tuple[Floats, Floats]:
+        """Return the scores of n true captions and of n false ones, (n,) each; see ``blind.scorers``."""
+        return self.scorer(positives, negatives, groups, folds=FOLDS, seed=SEED)
+
+
+def load_blind(target: str, *, device: str, precision: str, name: str) -> BlindScorer:
+    """Return the blind scorer of a spec, see ``blind.scorer_specs``; device and precision mean nothing to it.
+
+    Raises:
+        BackendError: there is none of that name (the message lists the choices), or not its model.
+    """
+    return BlindScorer(name, scorer(target, both=True), sees_both(target))
+
+
+BLIND = Family(
+    "blind",
+    "blind",
+    "SCORER",
+    "without the image; see `caramel audit --help`",
+    load=load_blind,
+    missing=functools.partial(missing_scorer, both=True),
+)

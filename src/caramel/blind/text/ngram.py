@@ -1,0 +1,40 @@
+"""Blind scorer ``ngram``: how likely a text is as a true caption, by a trigram language model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from caramel.utils.arrays import Bools, Floats
+from caramel.blind.text.kneser_ney import ORDER, likelihoods
+from caramel.interfaces.scorer import without_model
+from caramel.utils.text import tokens
+
+DISCOUNT = 0.75  # the customary absolute discount
+
+
+def ngram(
+    positives: Sequence[str],
+    negatives: Sequence[str],
+    groups: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    corpus: Sequence[str] | None = None,
+    taught: Bools | None = None,
+) -> tuple[Floats, Floats]:
+    """Score texts by a trigram model of words with one discount; see ``kneser_ney.likelihoods``."""
+    return likelihoods(
+        positives,
+        negatives,
+        groups,
+        folds=folds,
+        seed=seed,
+        split=tokens,
+        order=ORDER,
+        discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
+        corpus=corpus,
+        taught=taught,
+    )
+
+
+NGRAM = without_model("ngram", "trigram model of words, one discount", ngram)

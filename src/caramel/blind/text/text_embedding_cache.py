@@ -1,0 +1,48 @@
+"""Vectors of texts from the vector store: what a blind scorer's model made of each.
+
+Texts of one shard are of like length, so that batches hold little padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from caramel.interfaces.model import Identity
+from caramel.models.embedding_cache import Store, Vectors
+from caramel.runtime.code_deps import code_version
+from caramel.runtime.paths import SCORED
+from caramel.io.keys import text_key
+
+SHARD = 4096  # texts; what an interruption loses at most
+
+
+def text_vectors(
+    texts: Sequence[str],
+    work: Callable[..., pa.Table],
+    *,
+    settings: Mapping[str, Any],
+    identity: Identity,
+    title: str,
+) -> Vectors:
+    """Return a vector for each text (n, d), read-only; those that are not there yet are made first.
+
+    Args:
+        texts: n distinct texts, at least one.
+        work: top-level function ``work(texts, **settings)`` -> ``models.store.vector_table`` by ``text_key``.
+        settings: JSON-like keyword arguments of ``work``.
+        identity: all that determines the vectors, but the code.
+        title: of the progress bar.
+    """
+
+    def shards(todo: list[int]) -> list[list[str]]:
+        ordered = sorted((texts[i] for i in todo), key=lambda text: (len(text), text))
+        return [ordered[start : start + SHARD] for start in range(0, len(ordered), SHARD)]
+
+    store = Store(SCORED, identity, code_version(work.__module__))
+    keys = [text_key(text) for text in texts]
+    return store.vectors(
+        "texts", keys, work, shards, settings=settings, executor="inline", title=title
+    ).vectors

@@ -1,0 +1,243 @@
+"""Language models that give one value per text: Vera, classifiers of CoLA, causal and masked ones.
+
+Models run in single precision on the GPU where there is one. Padding is masked, and stands behind the text,
+so that a text's value does not depend on its batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from caramel.errors import BackendError
+from caramel.interfaces.model import Embeddings, Identity
+from caramel.models.batching import in_batches_by_length
+from caramel.models.devices import resolve_device
+from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
+from caramel.models.transformers.transformers_files import identity_of, load_pretrained, load_tokenizer
+from caramel.models.loading.files import TEXT, explained
+from caramel.runtime.last_result import keep_last, stamp_files
+
+if TYPE_CHECKING:
+    import torch
+
+# Vera keeps its linear layer in rows of the word embeddings that T5 has no use for.
+WEIGHT, BIAS, TEMPERATURE = 32099, 32098, 32097
+VERA_LENGTH = 128  # tokens, as its authors cut texts
+LENGTH = 512  # tokens of a text for the others, at most
+ACCEPTABLE = 1  # CoLA's label of an acceptable sentence
+Inputs = Mapping[str, Any]
+Row = tuple[int, ...]
+
+
+class Opened(NamedTuple):
+    """A loaded model."""
+
+    identity: Identity
+    values: Callable[[Sequence[str]], Embeddings]  # texts -> (n,)
+
+
+@keep_last(lambda *, kind, target: stamp_files(target))
+def open_model(*, kind: str, target: str) -> Opened:
+    """Return the model on the GPU where there is one, else on the processor; the last one is kept while its files are as they were.
+
+    Raises:
+        BackendError: it is broken, or its files do not fit together: it is tried on a text.
+        ResourceError: it does not fit into memory.
+    """
+    with explained(target):
+        found = OPEN[kind](target, resolve_device("auto"))
+        if np.isnan(found.values([TEXT])).any():
+            raise BackendError(f"{kind}:{target} gives no number (NaN) for a text: its weights are broken.")
+        return found
+
+
+def _open_vera(target: str, device: str) -> Opened:
+    from transformers import T5EncoderModel
+
+    model = load_pretrained(T5EncoderModel, target, device=device)
+    tokenizer = load_tokenizer(target)
+    table = model.get_input_embeddings().weight.detach()
+    temperature = float(table[TEMPERATURE, 0]) if len(table) > WEIGHT else 0.0
+    if not temperature > 0:
+        raise BackendError(
+            f"vera:{target} is a T5 encoder, but not Vera: rows {TEMPERATURE} to {WEIGHT} of its {len(table)} word "
+            f"embeddings do not hold a linear layer with a temperature above 0. Give liujch1998/vera."
+        )
+
+    def plausible(inputs: Inputs) -> torch.Tensor:
+        last = inputs["attention_mask"].sum(1) - 1
+        hidden = model(**inputs).last_hidden_state
+        hidden = hidden[_range(hidden), last]
+        logit: torch.Tensor = hidden @ table[WEIGHT] + table[BIAS, 0]
+        return (logit / temperature).sigmoid()
+
+    return _row_by_row("vera", model, tokenizer, device, plausible, VERA_LENGTH)
+
+
+def _open_cola(target: str, device: str) -> Opened:
+    from transformers import AutoModelForSequenceClassification
+
+    model = load_pretrained(AutoModelForSequenceClassification, target, device=device)
+    labels = [str(model.config.id2label.get(i, i)) for i in range(model.config.num_labels)]
+    if len(labels) != 2 or labels[ACCEPTABLE].lower().startswith(("un", "not")):
+        raise BackendError(
+            f"cola:{target} has labels {labels}; a CoLA classifier has two, the second for acceptable sentences. "
+            f"Give one such as textattack/distilbert-base-uncased-CoLA."
+        )
+
+    def acceptable(inputs: Inputs) -> torch.Tensor:
+        found: torch.Tensor = model(**inputs).logits.softmax(-1)[:, ACCEPTABLE]
+        return found
+
+    return _row_by_row("cola", model, load_tokenizer(target), device, acceptable, LENGTH)
+
+
+def _open_causal(target: str, device: str) -> Opened:
+    from transformers import AutoModelForCausalLM
+
+    model = load_pretrained(AutoModelForCausalLM, target, device=device)
+    tokenizer = load_tokenizer(target)
+    start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    if start is None:
+        raise BackendError(
+            f"causal_lm:{target}: its tokenizer has neither a token that begins a text nor one that ends it. "
+            f"State bos_token in its tokenizer_config.json."
+        )
+
+    def likelihood(inputs: Inputs) -> torch.Tensor:
+        logs = model(**inputs).logits[:, :-1].float().log_softmax(-1)
+        said = logs.gather(-1, inputs["input_ids"][:, 1:, None])[..., 0]
+        counted = inputs["attention_mask"][:, 1:]
+        count = counted.sum(1)
+        means: torch.Tensor = (said * counted).sum(1) / count.clamp(min=1)
+        return means.masked_fill(count == 0, -np.inf)
+
+    return _row_by_row("causal_lm", model, tokenizer, device, likelihood, LENGTH, start=start)
+
+
+def _row_by_row(
+    kind: str,
+    model: Any,
+    tokenizer: Any,
+    device: str,
+    forward: Callable[[Inputs], torch.Tensor],
+    length: int,
+    start: int | None = None,
+) -> Opened:
+    """Return a model that gives one value per text in one pass.
+
+    Args:
+        kind: of scorer.
+        model: on its device.
+        tokenizer: the checkpoint's.
+        device: cpu, cuda or cuda:N.
+        forward: ``input_ids`` and ``attention_mask`` -> (n,).
+        length: tokens of a text at most.
+        start: token that begins every text, in place of the tokenizer's special ones.
+    """
+    import torch
+
+    length = _length(model, tokenizer, length)
+
+    def rows(texts: Sequence[str]) -> list[Row]:
+        if start is None:
+            return tokens(tokenizer, texts, length)
+        cut = {"truncation": True, "max_length": length - 1, "add_special_tokens": False}
+        return [(start, *row) for row in tokenizer(list(texts), **cut)["input_ids"]]
+
+    def passed(inputs: Inputs) -> torch.Tensor:
+        with torch.inference_mode():
+            return forward({k: v.to(device) for k, v in inputs.items()})
+
+    def values(texts: Sequence[str]) -> Embeddings:
+        return distinct_rows(
+            rows(texts),
+            lambda part: padded(part, tokenizer.pad_token_id),
+            passed,
+            batch=None,
+            device=device,
+            name=str(tokenizer.name_or_path),
+        )
+
+    return Opened(_identity(kind, model, tokenizer, device, length), values)
+
+
+def _open_masked(target: str, device: str) -> Opened:
+    import torch
+    from transformers import AutoModelForMaskedLM
+
+    model = load_pretrained(AutoModelForMaskedLM, target, device=device)
+    tokenizer = load_tokenizer(target)
+    if tokenizer.mask_token_id is None:
+        raise BackendError(
+            f"masked_lm:{target}: its tokenizer has no mask token. Give a masked language model."
+        )
+    length = _length(model, tokenizer, LENGTH)
+
+    def masked(items: Sequence[tuple[Row, int]]) -> dict[str, torch.Tensor]:
+        rows = [(*row[:at], tokenizer.mask_token_id, *row[at + 1 :]) for row, at in items]
+        hidden = {"place": [at for _, at in items], "token": [row[at] for row, at in items]}
+        return {**padded(rows, tokenizer.pad_token_id), **{k: torch.tensor(v) for k, v in hidden.items()}}
+
+    def guessed(inputs: dict[str, torch.Tensor]) -> torch.Tensor:
+        place, token, ids, mask = (
+            inputs[name].to(device) for name in ("place", "token", "input_ids", "attention_mask")
+        )
+        with torch.inference_mode():
+            logits: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits[_range(ids), place]
+            return logits.float().log_softmax(-1)[_range(ids), token]
+
+    def values(texts: Sequence[str]) -> Embeddings:
+        cut = {"truncation": True, "max_length": length, "return_special_tokens_mask": True}
+        found = tokenizer(list(texts), **cut)
+        rows = [tuple(row) for row in found["input_ids"]]
+        own = dict(zip(rows, found["special_tokens_mask"], strict=True))
+        distinct = sorted(own, key=lambda row: (len(row), row))
+        items = [(row, at) for row in distinct for at, special in enumerate(own[row]) if not special]
+        lengths = [len(row) for row, _ in items]
+        logs = (
+            in_batches_by_length(items, lengths, masked, guessed, batch=None, device=device, name=target)
+            if items
+            else np.zeros(0)
+        )
+        return _means(rows, [row for row, _ in items], logs)
+
+    return Opened(_identity("masked_lm", model, tokenizer, device, length), values)
+
+
+def _means(rows: Sequence[Row], owners: Sequence[Row], logs: Any) -> Embeddings:
+    """Return the mean of the logs that each row owns, (n,); −∞ where it owns none."""
+    place = {row: i for i, row in enumerate(dict.fromkeys(rows))}
+    owner = np.array([place[row] for row in owners], np.int64)
+    count = np.bincount(owner, minlength=len(place))
+    total = np.bincount(owner, logs, len(place))
+    means = np.where(count > 0, total / np.maximum(count, 1), -np.inf)
+    found: Embeddings = means[[place[row] for row in rows]].astype(np.float32)
+    return found
+
+
+def _range(rows: torch.Tensor) -> torch.Tensor:
+    import torch
+
+    return torch.arange(len(rows), device=rows.device)
+
+
+def _length(model: Any, tokenizer: Any, length: int) -> int:
+    """Return how many tokens a text has at most: ``length``, or less where there is no room for it."""
+    room = getattr(model.config, "max_position_embeddings", None) or length
+    return int(min(length, room, tokenizer.model_max_length))
+
+
+def _identity(kind: str, model: Any, tokenizer: Any, device: str, length: int) -> Identity:
+    return identity_of(kind, model, [tokenizer], precision="fp32", device=device, length=length)
+
+
+OPEN: Mapping[str, Callable[[str, str], Opened]] = {
+    "vera": _open_vera,
+    "cola": _open_cola,
+    "causal_lm": _open_causal,
+    "masked_lm": _open_masked,
+}

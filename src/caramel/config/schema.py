@@ -1,0 +1,582 @@
+"""``params.yaml`` -> one frozen, typed object; one class per stage.
+
+The file is complete: defaults live there and nowhere else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError, to_json
+
+from caramel.utils.acceptance import Acceptance
+from caramel.errors import ConfigError, shown
+from caramel.registry import METHODS
+from caramel.config.search_space import merged, points
+from caramel.io.safe_yaml import read_yaml, refuse_secrets
+
+Split = Literal["train", "val", "test"]
+Type = Literal["replace", "swap", "add", "only"]
+Subtype = Literal[
+    "replace_obj",
+    "replace_att",
+    "replace_rel",
+    "swap_obj",
+    "swap_att",
+    "add_obj",
+    "add_att",
+    "only_obj",
+]
+Check = Literal[
+    "statement",
+    "finished",
+    "plain",
+    "new",
+    "one_change",
+    "place",
+    "subtype",
+    "unsaid",
+    "overlap",
+    "grammar",
+    "entailment",
+    "meaning",
+]
+MOST = 2**31 - 1  # of whole numbers
+
+
+def _share_of_gpus(number: float) -> float:
+    """Refuse what Ray does not give: a GPU and a part of another one."""
+    if number > 1 and number != int(number):
+        raise PydanticCustomError(
+            "gpus", "a number of GPUs is whole, or less than one where several workers share one"
+        )
+    return number
+
+
+# Scikit-learn takes 32 bits, and some stages add a little to theirs.
+Seed = Annotated[int, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Positive = Annotated[int, Field(gt=0, le=MOST)]
+Several = Annotated[int, Field(ge=2, le=MOST)]
+Nested = Annotated[int, Field(ge=1, le=9)]  # seeds of a kind within one draw of the scenes
+Share = Annotated[float, Field(ge=0, le=1)]
+GpuShare = Annotated[float, Field(gt=0, le=MOST), AfterValidator(_share_of_gpus)]
+LearningRate = Annotated[float, Field(gt=0, le=1)]
+Guidance = Annotated[float, Field(ge=0, le=100)]
+Decay = Annotated[float, Field(ge=0, lt=1)]
+WeightDecay = Annotated[float, Field(ge=0, le=100)]
+Weight = Annotated[float, Field(ge=0, le=1000)]
+Price = Annotated[float, Field(ge=0, le=1e6)]
+Item = TypeVar("Item")
+
+
+def _distinct(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    if len(set(items)) < len(items):
+        raise ValueError("an entry stands twice")
+    return items
+
+
+Distinct = AfterValidator(_distinct)
+
+
+def _known_method(name: str) -> str:
+    """Return the name of a training method, refused in the words of a ``Literal`` if there is none."""
+    if name not in METHODS:
+        *others, last = map(repr, METHODS)
+        choices = f"{', '.join(others)} or {last}"
+        raise PydanticCustomError("literal_error", "Input should be {choices}", {"choices": choices})
+    return name
+
+
+Variant = Annotated[str, AfterValidator(_known_method)]
+
+
+class Section(BaseModel):
+    """Base of all sections: frozen, strict types, finite numbers, no unknown keys, no defaults."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, protected_namespaces=()
+    )
+
+
+class Gpus(Section):
+    """GPUs of one worker of each stage, where it runs on any."""
+
+    synthesize: GpuShare
+    finetune: GpuShare
+    evaluate: GpuShare
+
+
+class Run(Section):
+    """How to run. Device and precision change trained weights in the last bits, executor, workers and GPUs nothing."""
+
+    executor: Literal["ray", "inline"]
+    workers: Count
+    device: Literal["auto", "cpu", "cuda"]
+    precision: Literal["auto", "fp32", "bf16"]
+    gpus: Gpus
+
+
+class Scenes(Section):
+    """Stage ``scenes``: where pairs come from."""
+
+    source: Literal["world", "files"]
+    files: str
+    seed: Seed
+    train: Positive
+    val: Positive
+    test: Positive
+    objects: tuple[Annotated[int, Field(ge=1, le=3)], ...] = Field(min_length=1)
+    further_objects: bool
+    unseen: Annotated[float, Field(ge=0, le=0.5)]
+    prior: Share
+    absolute_positions: Share
+    group_size: Positive
+    held_out: tuple[Share, Share]
+
+    @field_validator("held_out")
+    @classmethod
+    def _leave_some_to_train(cls, shares: tuple[float, float]) -> tuple[float, float]:
+        if sum(shares) >= 1:
+            raise ValueError("two shares that leave some images to train on")
+        return shares
+
+
+class LanguageModel(Section):
+    """How a language model is asked for captions, and when a text of it will do."""
+
+    target: str | None
+    paraphraser: str | None
+    name: str | None
+    replies: str
+    subtypes: Annotated[int, Field(ge=1, le=7)]
+    examples: Annotated[int, Field(ge=0, le=7)]
+    structured: bool
+    validate_texts: bool
+    at_once: Annotated[int, Field(ge=1, le=1024)]
+    workers: Annotated[int, Field(ge=0, le=1024)]
+    max_tokens: Annotated[int, Field(ge=1, le=100_000)]
+    required: Annotated[tuple[Check, ...], Distinct]
+    longest: Annotated[float, Field(ge=1, le=100)]
+    similar: Share
+    slack: Annotated[int, Field(ge=0, le=100)]
+    overlap: Share
+    entailment: str | None
+    entailed: Share
+    grammar: str | None
+    grammatical: Share
+    price_in: Price
+    price_out: Price
+    max_requests: Positive | None
+    max_total_tokens: Annotated[int, Field(gt=0, le=10**15)] | None
+    max_cost: Annotated[float, Field(gt=0, le=1e9)] | None
+
+
+class TrainWriter(Section):
+    """Stage ``train_writer``: the small language model that writes captions of the world."""
+
+    seed: Seed
+    steps: Positive
+    batch: Positive
+    lr: LearningRate
+    warmup: Count
+    width: Annotated[Positive, Field(multiple_of=32)]
+    layers: Several
+    checkpoint_every: Positive
+
+
+class Negatives(Section):
+    """Stage ``negatives``: hard negatives and paraphrases."""
+
+    backend: str
+    paraphrases: str | None
+    seed: Seed
+    attempts: Positive
+    language_model: LanguageModel
+
+
+class Scores(Section):
+    """Stage ``scores``: blind text scorers."""
+
+    scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=2)
+    folds: Several
+    seed: Seed
+
+
+class Refine(Section):
+    """Stage ``refine``: adversarial refinement over blind scorers."""
+
+    scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
+    cell: float = Field(ge=1e-6, le=1)
+    within: Literal["subtype", "all"]
+    exempt: tuple[Type, ...]
+    seed: Seed
+
+
+class ValidateCaptions(Section):
+    """Stage ``validate_captions``."""
+
+    min_pairs: Positive
+    blind_tolerance: Share
+    acceptance: Acceptance
+    blind_exempt: tuple[Type, ...]
+
+
+class TrainGenerator(Section):
+    """Stage ``train_generator``: the text-to-image pipeline."""
+
+    backend: str
+    pretrained: str | None
+    seed: Seed
+    steps: Positive
+    batch: Positive
+    lr: LearningRate
+    warmup: Count
+    ema: Decay
+    patch: Positive
+    width: Annotated[Positive, Field(multiple_of=64)]
+    layers: Positive
+    drop_caption: Share
+    shown: Share
+    checkpoint_every: Positive
+
+
+class Pretrain(Section):
+    """Stage ``pretrain``: the base CLIP."""
+
+    backend: str
+    pretrained: str | None
+    model: str
+    seed: Seed
+    image_steps: Count
+    steps: Positive
+    batch: Several
+    block_size: Positive
+    lr: LearningRate
+    warmup: Count
+    weight_decay: WeightDecay
+    checkpoint_every: Positive
+
+
+class GenerationGrid(Section):
+    """Settings of the generator that are tried."""
+
+    guidance: Annotated[tuple[Guidance, ...], Distinct] = Field(min_length=1)
+    steps: Annotated[tuple[Positive, ...], Distinct] = Field(min_length=1)
+
+
+class Synthesize(Section):
+    """Stage ``synthesize``: candidate images of the negative captions."""
+
+    method: Literal["draw", "edit"]
+    candidates: Positive
+    seed: Seed
+    shard: Positive
+    per_subtype: Mapping[Split, Count]
+    prompt_suffix: str
+    size: Positive
+    batch: Positive
+    grid: GenerationGrid
+    grid_captions: Positive
+
+
+class FilterImages(Section):
+    """Stage ``filter_images``: the best faithful candidate or none."""
+
+    judge: str
+    second_judge: str | None
+    min_faithful: Share | None
+    margin: Share
+    keep_ambiguous: tuple[Type, ...]
+
+
+class Assemble(Section):
+    """Stage ``assemble``: the benchmark and the training set."""
+
+    positives: Literal["source", "drawn"]
+
+
+class ImageScores(Section):
+    """Stage ``image_scores``: attackers that see the benchmark's pictures and no caption."""
+
+    folds: Several
+    seed: Seed
+
+
+class ValidateBenchmark(Section):
+    """Stage ``validate_benchmark``."""
+
+    blind_tolerance: Share
+    acceptance: Acceptance
+    blind_exempt: tuple[Type, ...]
+    image_tolerance: Share
+    image_exempt: tuple[Subtype, ...]
+    max_subtype_share: Share
+
+
+class Lora(Section):
+    """Corrections of low rank."""
+
+    rank: Positive
+    alpha: Annotated[float, Field(gt=0, le=1000)]
+    targets: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
+
+
+class Halving(Section):
+    """Asynchronous successive halving: after ``first`` checkpoints, and each time ``factor`` times as many, the worse ones stop."""
+
+    first: Positive
+    factor: Several
+
+
+class Search(Section):
+    """What is tried of variants before they are trained."""
+
+    space: Mapping[Variant, Mapping[str, Any]] = Field(min_length=1)
+    draws: Positive | None
+    seed: Seed
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    asha: Halving | None
+
+    @field_validator("space")
+    @classmethod
+    def _try_something(cls, space: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+        if empty := [variant for variant, tried in space.items() if not tried]:
+            raise ValueError(f"{empty[0]}: there is nothing to try")
+        return space
+
+    @field_validator("draws")
+    @classmethod
+    def _draw_if_there_is_what(cls, draws: int | None, info: ValidationInfo) -> int | None:
+        spaces = info.data.get("space")
+        if (
+            draws is not None
+            and spaces
+            and all(isinstance(v, list) for s in spaces.values() for v in s.values())
+        ):
+            raise ValueError("null where all is lists: their combinations are tried, and nothing is drawn")
+        return draws
+
+
+class Finetune(Section):
+    """Stage ``finetune``: variants × seeds."""
+
+    variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    negatives: Positive | None
+    trained: Literal["all", "image", "text", "last", "lora"]
+    last_layers: Positive
+    lora: Lora
+    epochs: Positive | None
+    per_pass: Positive
+    steps: Positive
+    batch: Several
+    processes: Positive
+    rows_at_once: Positive | None
+    recompute: bool
+    lr: LearningRate
+    warmup: Count
+    weight_decay: WeightDecay
+    betas: tuple[Decay, Decay]
+    eps: Annotated[float, Field(gt=0, le=1)]
+    max_gradient: Annotated[float, Field(gt=0, le=1000)] | None
+    ema: Decay | None
+    mix: Annotated[tuple[Share, ...], Distinct]
+    checkpoint_every: Positive
+    patience: Positive | None
+    keep: Literal["best", "last"]
+    own: Mapping[Variant, Mapping[str, Any]]  # it is checked beside all before it
+    search: Search | None  # the last: as ``own``, and beside it
+
+    @field_validator("mix")
+    @classmethod
+    def _ascend(cls, mix: tuple[float, ...]) -> tuple[float, ...]:
+        if list(mix) != sorted(mix):
+            raise ValueError("mixing weights that ascend")
+        return mix
+
+    @field_validator("own")
+    @classmethod
+    def _own_settings_are_settings(
+        cls, own: Mapping[str, Mapping[str, Any]], info: ValidationInfo
+    ) -> Mapping[str, Mapping[str, Any]]:
+        if len(info.data) + 2 < len(cls.model_fields):
+            return own  # what all have is wrong, which is said
+        if idle := sorted(set(own) - set(info.data["variants"])):
+            raise ValueError(f"{idle[0]} is not among finetune.variants")
+        for variant, settings in own.items():
+            cls._check_own(variant, dict(settings), info.data)
+        return own
+
+    @classmethod
+    def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
+        """Raise a ValueError if a variant's own settings are none, or its weights not those of the method."""
+        weights, known = settings.pop("weights", {}), METHODS[variant].weights
+        if shared := sorted({"variants", "seeds", "own", "processes", "search"} & set(settings)):
+            raise ValueError(f"{variant}: {shared[0]!r} is of all variants, and none has one of its own")
+        try:
+            TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)
+            cls.model_validate_json(to_json({**common, **settings, "own": {}, "search": None}))
+        except ValidationError as error:
+            first = error.errors()[0]
+            key = ".".join(map(str, first["loc"] or ["weights"]))
+            said = first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{variant}: {key} = {first['input']!r:.200}: {said}") from None
+        if unknown := sorted(set(weights) - set(known)):
+            raise ValueError(f"{variant} has no weight {unknown[0]!r}; it has: {', '.join(known) or 'none'}")
+
+    @field_validator("search")
+    @classmethod
+    def _what_is_tried_are_settings(cls, search: Search | None, info: ValidationInfo) -> Search | None:
+        if search is None or len(info.data) + 1 < len(cls.model_fields):
+            return search
+        if idle := sorted(set(search.space) - set(info.data["variants"])):
+            raise ValueError(f"{idle[0]} is not among finetune.variants")
+        common = {**info.data, "lora": info.data["lora"].model_dump()}
+        for variant, space in search.space.items():
+            try:
+                tried = points(space, search.draws, seed=search.seed, name=variant)
+                every = [merged(info.data["own"].get(variant, {}), point, common) for point in tried]
+            except ValueError as error:
+                raise ValueError(f"{variant}: {error}") from None
+            for settings in every:
+                cls._check_own(variant, settings, info.data)
+        return search
+
+
+class Evaluate(Section):
+    """Stage ``evaluate``: models × benchmarks."""
+
+    models: Annotated[tuple[str, ...], Distinct]
+    benchmarks: Annotated[tuple[str, ...], Distinct]
+    data: str | None
+    images: str | None
+    split: Split
+    retrieval: Positive
+    zero_shot: str
+    batch: Positive
+    bootstrap: Annotated[Positive, Field(ge=100, le=100_000)]
+    seed: Seed
+
+
+class Contrast(Section):
+    """The one comparison that is named before it is measured; all others are explorations."""
+
+    variant: Variant
+    against: str
+    metric: Literal["accuracy", "i2t", "t2i", "group"]
+    subset: Literal["all", "without_add", "seen", "unseen"]
+
+    @field_validator("against")
+    @classmethod
+    def _be_another_model(cls, against: str, info: ValidationInfo) -> str:
+        if against != "base":
+            _known_method(against)
+        if against == info.data.get("variant"):
+            raise ValueError("another variant than the one that is compared, or base")
+        return against
+
+
+class Report(Section):
+    """Stage ``report``."""
+
+    contrast: Contrast
+    plan: str | None
+    examples: Positive
+
+
+class Study(Section):
+    """``caramel study``: no stage; how often what is left to chance is drawn anew."""
+
+    draws: tuple[tuple[Nested, Nested], ...] = Field(min_length=2, max_length=1000)
+    effect: Annotated[float, Field(gt=0, le=1)]
+
+
+class Config(Section):
+    """The whole of ``params.yaml``."""
+
+    profile: str
+    run: Run
+    scenes: Scenes
+    train_writer: TrainWriter
+    negatives: Negatives
+    scores: Scores
+    refine: Refine
+    validate_captions: ValidateCaptions
+    train_generator: TrainGenerator
+    pretrain: Pretrain
+    synthesize: Synthesize
+    filter_images: FilterImages
+    assemble: Assemble
+    image_scores: ImageScores
+    validate_benchmark: ValidateBenchmark
+    finetune: Finetune
+    evaluate: Evaluate
+    report: Report
+    study: Study
+
+
+def parse(raw: Mapping[str, Any], where: str) -> Config:
+    """Return the typed config.
+
+    Raises:
+        ConfigError: unknown or missing keys, wrong types or values; all of them in one message. Or the password of an address.
+    """
+    refuse_secrets(raw, where)
+    try:
+        return Config.model_validate_json(json.dumps(raw))
+    except ValidationError as error:
+        problems = [_problem(dict(e)) for e in error.errors()]
+    raise ConfigError(
+        f"{where} has {len(problems)} wrong entries:\n{shown(problems, 20)}\n"
+        f"Every key is explained in params/default.yaml."
+    )
+
+
+def _problem(error: dict[str, Any]) -> str:
+    """Return one line for one pydantic error: key, value, what is wrong, nearest known key."""
+    path = [str(part) for part in error["loc"]]
+    key = ".".join(path)
+    if error["type"] == "extra_forbidden":
+        section: Any = Config
+        for part in path[:-1]:
+            section = section.model_fields[part].annotation
+            section = next((kind for kind in get_args(section) if hasattr(kind, "model_fields")), section)
+        near = difflib.get_close_matches(path[-1], section.model_fields, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(section.model_fields)}"
+        return f"{key}: unknown key; {hint}"
+    if error["type"] == "missing":
+        return f"{key}: missing"
+    return f"{key} = {error['input']!r:.200}: {error['msg']}"
+
+
+def load(path: str | Path = "params.yaml") -> Config:
+    """Return the config in a params file; see ``parse`` for errors."""
+    return parse(mapping(Path(path), "Run `caramel profile default`."), str(path))
+
+
+def mapping(path: Path, cure: str) -> dict[str, Any]:
+    """Return a YAML file that holds sections.
+
+    Raises:
+        ConfigError: it is missing (``cure`` says what to do) or not a mapping.
+    """
+    raw = read_yaml(path, cure)
+    if not isinstance(raw, dict):
+        said = "is empty" if raw is None else f"is a {type(raw).__name__}"
+        raise ConfigError(f"{path} {said}, but must be a mapping of sections, as params/default.yaml is.")
+    return raw

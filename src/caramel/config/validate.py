@@ -1,0 +1,176 @@
+"""What the params name: backends, scorers, models and benchmarks, looked up before anything runs.
+
+Every stage asks before it starts, so that a name that only the last one needs ends the first one; `caramel doctor`
+asks the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from caramel.config.schema import Config
+from caramel.errors import BackendError, CaramelError, DataError, shown
+from caramel.registry import (
+    BASES,
+    BENCHMARKS,
+    FAMILIES,
+    GENERATORS,
+    JUDGES,
+    LANGUAGE_MODELS,
+    SCORERS,
+    SOURCES,
+    TEXT_JUDGES,
+    WRITERS,
+    Kind,
+)
+from caramel.io.files import parquet_files
+
+_CHAT = re.compile(r"([^=]*=)?chat:")
+# Benchmarks of stage ``evaluate`` that nobody names.
+BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes", "zero_shot")
+_MADE = re.compile(r"(^|[:=])(\./)?data/")  # a folder that a stage makes
+
+
+def check_names(config: Config) -> None:
+    """Raise a BackendError if the params name what there is not; the message lists all of it."""
+    _check(config, unmet(config))
+
+
+def check_language_model(config: Config) -> None:
+    """Raise a BackendError if a language model that is to write captions cannot be asked; the message lists all of it."""
+    _check(config, _language_model(config))
+
+
+def _check(config: Config, lacking: Iterator[str]) -> None:
+    found = list(lacking)
+    if found:
+        raise BackendError(
+            f"The params name what is not there:\n{shown(found, 20)}\nMend them with "
+            f"`caramel profile {config.profile} --set KEY=VALUE`, or in the profile."
+        )
+
+
+def unmet(config: Config) -> Iterator[str]:
+    """Yield one line for each name in the params that cannot be used: its key, and why."""
+    images, evaluate = config.filter_images, config.evaluate
+    for key, kind, name in (
+        ("scenes.source", SOURCES, config.scenes.source),
+        ("negatives.backend", WRITERS, config.negatives.backend),
+        ("negatives.paraphrases", WRITERS, config.negatives.paraphrases),
+        ("train_generator.backend", GENERATORS, config.train_generator.backend),
+        ("pretrain.backend", BASES, config.pretrain.backend),
+        ("filter_images.judge", JUDGES, images.judge),
+        ("filter_images.second_judge", JUDGES, images.second_judge),
+    ):
+        if name is not None:
+            yield from _unknown(key, kind, name)
+    for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
+        if stage.backend == "pretrained" and not stage.pretrained:
+            yield f"{key}.pretrained is not set, and {key}.backend is 'pretrained'"
+    yield from _language_model(config)
+    yield from _do_not_go_together(config)
+    for key, scorers in (
+        ("scores.scorers", config.scores.scorers),
+        ("refine.scorers", config.refine.scorers),
+    ):
+        for spec in scorers:
+            yield from _missing(key, SCORERS, spec)
+    for spec in evaluate.models:
+        yield from _missing("evaluate.models", FAMILIES, spec)
+    for name in evaluate.benchmarks:
+        yield from _unknown("evaluate.benchmarks", BENCHMARKS, name)
+        if name in BUILT_IN:
+            why = "evaluate.zero_shot names its folder" if name == "zero_shot" else "it is always measured"
+            yield f"evaluate.benchmarks names {name!r}, and {why}: leave it out here"
+    if evaluate.benchmarks and evaluate.data is None:
+        yield "evaluate.data is not set, and evaluate.benchmarks names some: it is the folder that holds theirs"
+    folders = [("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)]
+    folders = [("evaluate.zero_shot", evaluate.zero_shot), *(folders if evaluate.benchmarks else [])]
+    for key, folder in folders:
+        if folder is not None and not (is_there(folder) and Path(folder).is_dir()):
+            yield f"{key} = {folder!r}: there is no such folder"
+
+
+def _language_model(config: Config) -> Iterator[str]:
+    """Yield what a language model that writes captions lacks."""
+    section, key = config.negatives, "negatives.language_model"
+    if "language_model" not in (section.backend, section.paraphrases):
+        return
+    model = section.language_model
+    if model.target is None:
+        yield f"{key}.target is not set, and negatives asks for a language model: chat:MODEL@URL or local:FOLDER"
+    known = False  # replies; if they are, no model need be at hand
+    try:
+        known = is_there(model.replies) and bool(parquet_files(Path(model.replies)))
+    except DataError as error:
+        yield f"{key}.replies: {error}"
+    for name, spec in (("target", model.target), ("paraphraser", model.paraphraser)):
+        if spec is not None:
+            if not known:
+                yield from _missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
+            if model.structured and not spec.startswith("chat:"):
+                yield f"{key}.structured = true needs a server, chat:MODEL@URL, and {name} is {spec!r}"
+            if model.workers and not spec.startswith("local:"):
+                yield f"{key}.workers = {model.workers} is of a model of a folder, local:FOLDER, and {name} is {spec!r}"
+    if model.name is not None and model.paraphraser not in (None, model.target):
+        yield f"{key}.name is one name for two models, target and paraphraser: leave one of both out"
+    if model.max_cost is not None and not (model.price_in or model.price_out):
+        yield f"{key}.max_cost = {model.max_cost:g} needs price_in or price_out: at a price of 0 it is never reached"
+    if not is_there(model.replies):
+        yield f"{key}.replies = {model.replies!r}: there is no such file or folder"
+    for name, folder in (("entailment", model.entailment), ("grammar", model.grammar)):
+        if folder is not None and not known:
+            for missing in TEXT_JUDGES[name].missing(folder):
+                yield f"{key}.{name} = {folder!r}: {missing}"
+
+
+def _do_not_go_together(config: Config) -> Iterator[str]:
+    """Yield what one key asks for and another does not give."""
+    if config.synthesize.method == "edit":
+        for key, value, needed in (
+            ("scenes.source", config.scenes.source, "world"),
+            ("train_generator.backend", config.train_generator.backend, "pixart"),
+            ("synthesize.size", config.synthesize.size, 48),  # pixels of the world's pictures
+        ):
+            if value != needed:
+                yield f"synthesize.method = 'edit' needs {key} = {needed!r}, not {value!r}; 'draw' does not"
+        if 24 % config.train_generator.patch:  # pixels of the world's cells
+            yield (
+                f"synthesize.method = 'edit' needs train_generator.patch to divide 24, the side of a cell, and "
+                f"{config.train_generator.patch} does not"
+            )
+    elif config.assemble.positives == "drawn":
+        yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', which draws positives; 'source' does not"
+
+
+def is_there(name: str) -> bool:
+    """Return whether there is a file or folder of that name, readable or not; of a name that none can have there is none."""
+    try:
+        return Path(name).exists()
+    except PermissionError:  # reading it says so
+        return True
+    except OSError:
+        return False
+
+
+def _unknown(key: str, kind: Kind[object], name: str) -> Iterator[str]:
+    try:
+        kind.place(name)
+    except BackendError as error:
+        yield f"{key}: {error}"
+
+
+def _missing(key: str, kind: Kind[object], spec: str) -> Iterator[str]:
+    """Yield what keeps the model of a spec from being loaded, without loading it.
+
+    A server need not listen yet, and what a stage makes need not be there yet.
+    """
+    if (kind is FAMILIES and _CHAT.match(spec)) or _MADE.search(spec):
+        return
+    try:
+        for missing in kind.missing(spec):
+            yield f"{key} = {spec!r}: {missing}"
+    except (CaramelError, OSError) as error:  # OSError: a text too long for a name of a file
+        yield f"{key} = {spec!r:.200}: {error}"

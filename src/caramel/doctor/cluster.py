@@ -1,0 +1,123 @@
+"""What ``caramel doctor --cluster`` looks at: each node of the cluster at RAY_ADDRESS, beside this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
+from caramel.errors import CaramelError
+from caramel.runtime.ray.file_transfer import CACHE
+from caramel.runtime.ray.cluster import SOURCES, named_cluster, ray_session
+from caramel.runtime.ray.node import differences, versions
+
+ANSWER = 90.0  # seconds that a node may take: caramel is sent to it
+CLOCK = 2.0  # seconds that a clock may be wrong
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a node says of itself."""
+
+    versions: dict[str, str]
+    sources: str  # hash of caramel's
+    free: int  # bytes on the volume of ``CACHE``
+    clock: float  # seconds since 1970
+
+
+def examine_cluster() -> Iterator[Finding]:
+    """Yield a finding on the cluster, and one on each of its nodes."""
+    if not named_cluster():
+        yield Finding(FAIL, "cluster", "RAY_ADDRESS names none", "export RAY_ADDRESS=HOST:PORT of its head")
+        return
+    try:
+        with ray_session():
+            yield from _nodes()
+    except CaramelError as error:
+        yield Finding(FAIL, "cluster", str(error))
+
+
+def _nodes() -> Iterator[Finding]:
+    import ray
+
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    names = {node["NodeManagerHostname"] for node in alive}
+    gone = {node["NodeManagerHostname"] for node in ray.nodes()} - names  # not those that came back
+    has = ray.cluster_resources()
+    text = f"{len(alive)} nodes, {has.get('CPU', 0):g} processors, {has.get('GPU', 0):g} GPUs"
+    lost = f"; gone: {', '.join(sorted(gone))}" if gone else ""
+    yield Finding(
+        WARN if gone else OK, "cluster", text + lost, "caramel cluster worker HOST:PORT there" if gone else ""
+    )
+    ours = facts()
+    for node in sorted(alive, key=lambda node: str(node["NodeManagerAddress"])):
+        yield _finding(node, ours)
+
+
+def _finding(node: dict[str, Any], ours: Facts) -> Finding:
+    """Return the finding on one node."""
+    import ray
+    from ray.exceptions import GetTimeoutError, RayError
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    name = f"{node['NodeManagerHostname']} ({node['NodeManagerAddress']})"
+    there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+    asked = ray.remote(num_cpus=0, max_retries=0, scheduling_strategy=there)(facts)
+    try:
+        ray.get(
+            asked.remote(), timeout=ANSWER
+        )  # what it has to start and to import takes no part in the clock's look
+        sent = time.time()
+        found: Facts = ray.get(asked.remote(), timeout=ANSWER)
+        came = time.time()
+    except GetTimeoutError:
+        return Finding(
+            FAIL, "node", f"{name} does not answer within {ANSWER:g} s", "look at it: is it busy, or cut off?"
+        )
+    except RayError as error:
+        said = str(error).strip().splitlines()[-1]
+        return Finding(FAIL, "node", f"{name}: {said}", "install requirements.lock there")
+    if said := differences(name, found.versions, ours.versions):
+        return Finding(FAIL, "node", said)
+    if found.sources != ours.sources:
+        return Finding(
+            FAIL, "node", f"{name} has other sources of caramel than this machine", "start Ray there again"
+        )
+    late = max(found.clock - came, sent - found.clock, 0.0)
+    resources = node["Resources"]
+    text = (
+        f"{name}: {resources.get('CPU', 0):g} processors, {_gpus(resources)}, "
+        f"{resources.get('memory', 0) / GIB:.0f} GiB memory, {resources.get('object_store_memory', 0) / GIB:.1f} GiB for "
+        f"what tasks send each other, {found.free / GIB:.0f} GiB free in {CACHE}"
+    )
+    if late > CLOCK:
+        return Finding(
+            WARN,
+            "node",
+            f"{text}; its clock is {late:.0f} s off",
+            "set it, as by NTP: S3 refuses wrong clocks",
+        )
+    if found.free < 2 * GIB:
+        return Finding(FAIL, "node", text, "make room there")
+    return Finding(OK, "node", text)
+
+
+def _gpus(resources: dict[str, float]) -> str:
+    """Return the GPUs that Ray found on a node."""
+    kinds = [name.partition(":")[2] for name in resources if name.startswith("accelerator_type:")]
+    count = resources.get("GPU", 0)
+    return f"{count:g} GPUs {' '.join(kinds)}".rstrip() if count else "no GPU"
+
+
+def facts() -> Facts:
+    """Return what this process's node has."""
+    place = CACHE.expanduser()
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.rglob("*.py")):
+        digest.update(str(path.relative_to(SOURCES)).encode() + b"\0" + path.read_bytes())
+    return Facts(versions(), digest.hexdigest(), shutil.disk_usage(place).free, time.time())

@@ -1,0 +1,67 @@
+"""``caramel doctor``: one line per finding, with what to do.
+
+Nothing here reaches the network, but for a cluster that RAY_ADDRESS names and a tracking server that
+CARAMEL_TRACKING_URI does. The slow parts (DVC and torch) run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from caramel.config.schema import load
+from caramel.doctor import machine, settings, versions
+from caramel.doctor.findings import FAIL, Finding
+from caramel.runtime.dvc import cache, settings as dvc_settings, state
+from caramel.runtime import code_manifest
+
+
+def examine(root: Path) -> Iterator[Finding]:
+    """Yield every finding on this machine and the project at ``root``."""
+    repository = versions.dvc_repository(root)  # before DVC runs: it writes what is looked at here
+    status = versions.start_dvc_status(root)
+    try:
+        yield machine.python()
+        yield machine.packages(root)
+        yield machine.disk(root)
+        yield machine.memory()
+        yield machine.cores()
+        found = settings.params(root)
+        yield found
+        config = load(root / "params.yaml") if found.state != FAIL else None
+        if config is not None:
+            yield settings.backends(config)
+            yield settings.inputs(root, config)
+            yield settings.methods(root, config)
+        if (root / code_manifest.CODE).is_dir():
+            yield settings.code(root)
+        yield machine.gpu(config)
+        yield machine.ray(config)
+        yield settings.hub(config)
+        yield versions.check_git(root)
+        yield repository
+        if repository.state != FAIL:
+            yield versions.check_site_cache(root)
+        yield versions.dvc_lock(root, status)
+        yield versions.runs(root)
+    finally:
+        versions.stop_dvc_status(status)
+
+
+def mend(root: Path) -> Iterator[str]:
+    """Mend what a killed process left of DVC's files, where that loses no finished work, and have pulls checked.
+
+    Yields what was done.
+
+    Raises:
+        ResourceError: DVC is at work in this project, or the system does not let ``dvc.lock`` be read.
+    """
+    if state.rwlock_trouble(root):
+        yield state.mend_rwlock(root)
+    if versions.lock_trouble(root):
+        yield state.mend_lock(root)
+    if found := cache.broken(root, whole=True):
+        state.refuse_beside(root)
+        yield cache.remove(found)
+    if careless := dvc_settings.unverified(root):
+        yield dvc_settings.verify_pulls(root, careless)

@@ -1,0 +1,248 @@
+"""Models that are in memory already, as dual encoders: open_clip's, transformers', and pairs of functions.
+
+Such a model may be in the middle of its training. ``undisturbed`` leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from caramel.errors import BackendError, ConfigError
+from caramel.interfaces.model import Embeddings
+from caramel.models.batching import in_batches
+from caramel.models.open_clip.config import Clip
+from caramel.models.open_clip.encoder import ClipEncoder, decode
+from caramel.models.devices import resolve_precision
+from caramel.models.transformers.transformers_dual import TransformersDual
+from caramel.models.transformers.transformers_files import MODEL_TYPES
+from caramel.models.loading.files import PICTURE
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.io.image_codec import open_picture
+
+if TYPE_CHECKING:
+    import torch
+    from PIL import Image
+
+LAST = ("ToTensor", "Normalize")  # steps of open_clip's preprocessing
+TRIALS = 3  # of a preprocessing that may draw by lot
+OPEN_CLIP = ("encode_image", "encode_text")
+TRANSFORMERS = ("get_image_features", "get_text_features")
+ACCEPTED = (
+    "Give a model of open_clip with tokenizer= and preprocess=, a dual encoder of transformers with processor=, or a "
+    "pair of functions (encode_images, encode_texts)"
+)
+
+
+class LiveModel(Protocol):
+    """A ``DualEncoder`` of which nothing is kept, so that it needs no ``identity``."""
+
+    name: str
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), for encoded image files."""
+        ...
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d)."""
+        ...
+
+
+def live_model(
+    model: Any, *, tokenizer: Any, preprocess: Any, processor: Any, precision: str, name: str
+) -> LiveModel:
+    """Return a model in memory as a dual encoder, on the device where it is.
+
+    Args:
+        model: with open_clip's interface (``encode_image`` and ``encode_text``, both with ``normalize``), a dual
+            encoder of transformers, or a pair of functions: list of RGB pictures (Pillow) -> vectors (n, d),
+            list of texts -> vectors (n, d).
+        tokenizer: of an open_clip model: list of texts -> tokens (n, context).
+        preprocess: of an open_clip model: the one for evaluation.
+        processor: of a transformers model: with ``tokenizer`` and ``image_processor``.
+        precision: of the forward passes: fp32, bf16, fp16 or auto; functions have their own.
+        name: what tables call the model.
+
+    Raises:
+        BackendError: it is no such model, or its weights are of another precision.
+        ConfigError: what belongs to it is missing, or cannot be used.
+    """
+    given = {"tokenizer": tokenizer, "preprocess": preprocess, "processor": processor}
+    if isinstance(model, tuple) and len(model) == 2 and all(map(callable, model)):
+        _check_given(given, (), "a pair of functions")
+        return _Functions(*model, name)
+    if _has(model, OPEN_CLIP):
+        _check_given(given, ("tokenizer", "preprocess"), "a model of open_clip")
+        _check_open_clip(model)
+        clip = _clip(model, tokenizer, preprocess)
+        return ClipEncoder(clip, device_of(model), _precision(model, precision), name)
+    if _has(model, TRANSFORMERS):
+        _check_given(given, ("processor",), "a model of transformers")
+        _check_transformers(model, processor)
+        parts = processor.tokenizer, processor.image_processor
+        return TransformersDual(model, *parts, device_of(model), _precision(model, precision), name)
+    wrapped = " It is wrapped: give what it wraps, its .module." if hasattr(model, "module") else ""
+    raise BackendError(f"A {type(model).__name__} cannot be scored.{wrapped} {ACCEPTED}.")
+
+
+@contextmanager
+def undisturbed(model: Any) -> Iterator[None]:
+    """Put a model into evaluation mode, and leave it, its caller's autocast and all random states as they were.
+
+    The modes of modules are set one by one: ``eval()`` and ``train()`` of a model may do more, such as merging
+    adapters, and a part of it may have been frozen in another mode than the rest.
+    """
+    import torch
+
+    modes = {part: part.training for part in model.modules()} if isinstance(model, torch.nn.Module) else {}
+    device = torch.device(device_of(model))
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 — what a preprocessing may draw from
+    unmixed = torch.autocast(device.type, enabled=False)  # the precision is the one that was asked for
+    with torch.random.fork_rng([device] if device.type == "cuda" else []), unmixed:
+        try:
+            for part in modes:
+                part.training = False
+            yield
+        finally:
+            for part, mode in modes.items():
+                part.training = mode
+            random.setstate(states[0])
+            np.random.set_state(states[1])  # noqa: NPY002
+
+
+def device_of(model: Any) -> str:
+    """Return the device of a model's weights; cpu where it shows none."""
+    return str(next(_weights(model)).device) if _has_weights(model) else "cpu"
+
+
+class _Functions:
+    """A ``LiveModel`` of two functions."""
+
+    def __init__(self, images: Callable[..., Any], texts: Callable[..., Any], name: str) -> None:
+        self.name = name
+        self._images, self._texts = images, texts
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors (n, d) of encoded image files."""
+        forward = partial(_unit, self._images, "images")
+        return in_batches(images, _pictures, forward, batch=batch, device="cpu")
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors (n, d)."""
+        return in_batches(texts, list, partial(_unit, self._texts, "texts"), batch=batch, device="cpu")
+
+
+def _pictures(files: Sequence[bytes]) -> list[Image.Image]:
+    """Return encoded image files as RGB pictures."""
+    return threaded(lambda data: open_picture(data, "of the benchmark"), files)
+
+
+def _unit(function: Callable[..., Any], what: str, items: list[Any]) -> torch.Tensor:
+    """Return the vectors (n, d) that a function gives for n items, brought to length 1."""
+    import torch
+
+    with torch.no_grad():
+        found = function(items)
+    try:
+        vectors = torch.as_tensor(found)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise BackendError(
+            f"The function of {what} gave a {type(found).__name__}, and must give vectors: a tensor or array."
+        ) from error
+    if vectors.ndim != 2 or len(vectors) != len(items) or not vectors.is_floating_point():
+        raise BackendError(
+            f"The function of {what} gave {vectors.dtype} of shape {tuple(vectors.shape)} for {len(items)} {what}. It "
+            f"must give a row of floating-point numbers for each: ({len(items)}, d)."
+        )
+    return torch.nn.functional.normalize(vectors.float(), dim=-1)
+
+
+def _clip(model: Any, tokenizer: Any, preprocess: Any) -> Clip:
+    """Return an open_clip model with its tokenizer and preprocessing, taken apart as the encoder needs them."""
+    steps = list(getattr(preprocess, "transforms", ()))
+    kinds = [next((k.__name__ for k in type(step).__mro__ if k.__name__ in LAST), "") for step in steps[-2:]]
+    if kinds != list(LAST):
+        raise ConfigError(
+            f"preprocess={type(preprocess).__name__} does not end in {' and '.join(LAST)}, as open_clip's do. With "
+            f"another one, score a pair of functions: (encode_images, encode_texts)."
+        )
+
+    def to_pixels(image: Image.Image) -> Image.Image:
+        for step in steps[:-2]:
+            image = step(image)
+        return image
+
+    padding = getattr(getattr(tokenizer, "tokenizer", None), "pad_token_id", None) or 0
+    mean, std = tuple(steps[-1].mean), tuple(steps[-1].std)
+    clip = Clip(model, tokenizer, to_pixels, mean, std, {}, None, padding)
+    if any((decode(clip, [PICTURE]) != decode(clip, [PICTURE])).any() for _ in range(TRIALS)):
+        raise ConfigError(
+            "preprocess= changes the same picture by chance: it is the one for training. Give the one for evaluation, "
+            "the last that open_clip.create_model_and_transforms returns."
+        )
+    return clip
+
+
+def _check_given(given: dict[str, Any], wanted: Sequence[str], what: str) -> None:
+    """Raise a ConfigError unless exactly the wanted parts of a model are given."""
+    missing = [part for part in wanted if given[part] is None]
+    surplus = [part for part, value in given.items() if value is not None and part not in wanted]
+    if missing or surplus:
+        lines = [f"{part}= is missing" for part in missing] + [f"{part}= is of no use" for part in surplus]
+        raise ConfigError(f"Of {what}, {', '.join(lines)}. {ACCEPTED}.")
+
+
+def _check_open_clip(model: Any) -> None:
+    """Raise a BackendError if the model cannot be asked for unit vectors."""
+    lacking = [n for n in OPEN_CLIP if "normalize" not in inspect.signature(getattr(model, n)).parameters]
+    if lacking:
+        raise BackendError(
+            f"{lacking[0]} of a {type(model).__name__} takes no normalize=, as open_clip's does. Score a pair of functions: "
+            f"(encode_images, encode_texts)."
+        )
+
+
+def _check_transformers(model: Any, processor: Any) -> None:
+    kind = getattr(getattr(model, "config", None), "model_type", None)
+    if kind not in MODEL_TYPES["dual"]:
+        raise BackendError(
+            f"A model of type {kind!r} is no dual encoder that is known: {', '.join(MODEL_TYPES['dual'])}. Score a pair of "
+            f"functions: (encode_images, encode_texts)."
+        )
+    lacking = [part for part in ("tokenizer", "image_processor") if getattr(processor, part, None) is None]
+    if lacking:
+        raise ConfigError(
+            f"processor={type(processor).__name__} has no {' and no '.join(lacking)}. Give what "
+            f"AutoProcessor.from_pretrained returns."
+        )
+
+
+def _precision(model: Any, precision: str) -> str:
+    """Return the precision of the passes; weights in another one than fp32 need their own."""
+    resolved = resolve_precision(precision, device_of(model))
+    stored = str(next(_weights(model)).dtype).removeprefix("torch.") if _has_weights(model) else "float32"
+    if stored != "float32" and resolved == "fp32":
+        short = {"bfloat16": "bf16", "float16": "fp16"}.get(stored)
+        cure = f"Give precision={short!r}." if short else "Bring them to float32."
+        raise BackendError(f"The weights of the model are {stored}, and precision={precision!r}. {cure}")
+    return resolved
+
+
+def _weights(model: Any) -> Iterator[torch.Tensor]:
+    """Yield the weights that a model shows."""
+    parameters = getattr(model, "parameters", None)
+    yield from (w for w in parameters() if w.is_floating_point()) if callable(parameters) else ()
+
+
+def _has_weights(model: Any) -> bool:
+    return next(_weights(model), None) is not None
+
+
+def _has(model: Any, names: Sequence[str]) -> bool:
+    return all(callable(getattr(model, name, None)) for name in names)

@@ -1,0 +1,116 @@
+"""Benchmarks where they lie: what is read of their files, and a hash of all that they ask."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.benchmarks.image_files import content_keys
+from caramel.benchmarks.present_images import leave_out_missing
+from caramel.benchmarks.tasks import limited, rejects_of
+from caramel.errors import DataError, shown
+from caramel.interfaces.benchmark import Rankings, Task
+from caramel.registry import BENCHMARKS
+from caramel.io.validators import brief
+
+Missing = Literal["fail", "skip"]  # what a missing image is: an error, or instances without a score
+_AT_ONCE = 8192  # rows that are hashed together
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a benchmark lies.
+
+    Attributes:
+        benchmark: name in the registry.
+        data: its folder.
+        images: folder of its images.
+        options: further keyword arguments of its reader.
+        dvc: DVC paths that it is read from, for the MLflow run.
+        missing: whether a missing image ends it, or the instances that need it have no score.
+    """
+
+    benchmark: str
+    data: str
+    images: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    dvc: tuple[str, ...] = ()
+    missing: Missing = "fail"
+
+
+def source_of(name: str, data: Path, images: Path | None, missing: Missing = "fail") -> Source:
+    """Return where a benchmark lies: in ``data/NAME``, or in ``data`` where there is no such folder.
+
+    Its images likewise: in ``images/NAME``, or in ``images``, which many benchmarks may share; without ``images``
+    in the benchmark's folder.
+    """
+    folder = data / name if (data / name).is_dir() else data
+    if images is None:
+        return Source(name, str(folder), str(folder), missing=missing)
+    own = images / name
+    return Source(name, str(folder), str(own if own.is_dir() and own != folder else images), missing=missing)
+
+
+def read_task(source: Source, limit: int | None = None) -> Task:
+    """Return the task of a benchmark, or its first instances.
+
+    Raises:
+        DataError: a file is missing or broken.
+    """
+    if not Path(source.data).is_dir():
+        raise DataError(
+            f"Benchmark {source.benchmark!r}: there is no folder {source.data!r}. Expected layout:\n"
+            f"{BENCHMARKS[source.benchmark].layout}"
+        )
+    read = BENCHMARKS[source.benchmark].read
+    return limited(read(Path(source.data), Path(source.images), **source.options), limit)
+
+
+def select_scorable(task: Task, source: Source, with_images: bool) -> Task:
+    """Return the task without instances whose images are missing, where the source says so and images are looked at."""
+    return leave_out_missing(task) if with_images and source.missing == "skip" else task
+
+
+def check_instances(task: Task, source: Source) -> None:
+    """Raise DataError where two instances have one name."""
+    twice = task.rows["instance_id"][task.rows["instance_id"].duplicated()]
+    if len(twice):
+        raise DataError(
+            f"Benchmark {source.benchmark!r}: {len(twice)} instances stand twice:\n"
+            f"{shown([brief(name) for name in twice])}"
+        )
+
+
+def rejects_table(task: Task, benchmark: str) -> pd.DataFrame:
+    """Return table ``rejects`` of what of a benchmark's files asks nothing; its stage is the benchmark."""
+    rows = [
+        {"id": each.place, "stage": benchmark, "reason": each.reason, "text": each.text}
+        for each in rejects_of(task)
+    ]
+    return tables.frame(tables.REJECTS, rows)
+
+
+def keys_of(task: Task, with_images: bool) -> list[bytes]:
+    """Return the content key of each image; its number where no image is looked at."""
+    return content_keys(task.images) if with_images else [str(i).encode() for i in range(len(task.images))]
+
+
+def digest_of(task: Task) -> bytes:
+    """Return a hash of all that a task asks, but of its images."""
+    digest = hashlib.sha256()
+    for start in range(0, len(task.rows), _AT_ONCE):
+        digest.update(task.rows.iloc[start : start + _AT_ONCE].to_json(orient="values").encode())
+    if isinstance(task, Rankings):
+        for text in task.texts:
+            digest.update(repr(text).encode())
+        for pool in task.pools:
+            digest.update(repr(pool.shape).encode() + pool.tobytes())
+    if task.left_out is not None:
+        digest.update(repr([*task.left_out.rows["instance_id"]]).encode())
+    return digest.digest()

@@ -1,0 +1,125 @@
+"""Answers of a model that was asked to choose, as SugarCrepe's authors publish those of GPT-4V -> table ``answers``.
+
+A row is ``{answer: {free_form_answer, multiple_choice_answer}, caption, negative_caption, filename, correct}``. All rows
+of a file have the options in one order, and another file has the same ids in the other one. Which order it is stands in
+no field: the replies tell, since ``(1)`` or ``(2)`` and the caption that it means are both there.
+
+Confirmed in github.com/RAIVNLab/sugar-crepe, gpt-4v-results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.benchmarks.content import TEXTS_HASH, hash_captions
+from caramel.errors import DataError, shown
+from caramel.evaluation.results.content_match import check_contents
+from caramel.io.validators import optional_text, text_field
+
+WORDING = "best_describes"  # "Which caption best describes the image?"
+ORDERS = ("PN", "NP")
+_OPTION = re.compile(r"\(([12])\)")
+KEY = ["model", "instance_id"]
+
+
+def is_answers(rows: pd.DataFrame) -> bool:
+    """Return whether the rows hold answers with the option that is meant: one does; each must, see ``answers_of``.
+
+    An answer that was written as text, as a table has it, is one as well, which ``answers_of`` refuses.
+    """
+    if "answer" not in rows.columns or "correct" not in rows.columns:
+        return False
+    return any(isinstance(said, dict | str) and "multiple_choice_answer" in said for said in rows["answer"])
+
+
+def answers_of(
+    rows: pd.DataFrame, described: pd.DataFrame, right: Iterable[float], places: Sequence[str]
+) -> pd.DataFrame:
+    """Return table ``answers`` of the rows of a file, without a benchmark.
+
+    Args:
+        rows: as released.
+        described: model, instance_id, image_id and subsets of each.
+        right: 1, 0, or NaN where the row has no verdict.
+        places: where each stands, for messages.
+
+    Raises:
+        DataError: an answer is no object, a field is no text, or no reply of the file tells the order of its options.
+    """
+    records: Any = rows.to_dict("records")
+    meant, replies = (
+        [
+            optional_text(row["answer"], field, f"{where}, field 'answer'")
+            for row, where in zip(records, places, strict=True)
+        ]
+        for field in ("multiple_choice_answer", "free_form_answer")
+    )
+    order = _order(records, replies, places)
+    outcomes = [_outcome(hit, option) for hit, option in zip(right, meant, strict=True)]
+    asked: dict[str, Any] = {"image": "positive", "ways": 2, "order": order, "wording": WORDING}
+    said: dict[str, Any] = {
+        "outcome": outcomes,
+        "reply": replies,
+        TEXTS_HASH: [hash_captions(row["caption"], row["negative_caption"], None) for row in records],
+    }
+    return described.assign(**asked, **said)
+
+
+def _outcome(right: float, meant: str | None) -> str:
+    if right != right:
+        return "failed"
+    return "right" if right else "wrong" if meant else "unparseable"
+
+
+def _order(records: Sequence[dict[str, Any]], replies: Sequence[str | None], places: Sequence[str]) -> str:
+    """Return the order of the options that most replies tell."""
+    told: Counter[str] = Counter()
+    for row, reply, where in zip(records, replies, places, strict=True):
+        caption, negative = (text_field(row, name, where) for name in ("caption", "negative_caption"))
+        options = set(_OPTION.findall(reply or ""))
+        meant = row["answer"]["multiple_choice_answer"]
+        if len(options) == 1 and caption != negative and meant in (caption, negative):
+            told[ORDERS[(options == {"1"}) != (meant == caption)]] += 1
+    ranked = told.most_common()
+    if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
+        raise DataError(
+            f"{places[0]} and {len(places) - 1} more: no reply tells in which order the options stood. A free_form_answer "
+            f"names (1) or (2), and multiple_choice_answer the caption that it means."
+        )
+    return ranked[0][0]
+
+
+def joined(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame, list[str]]:
+    """Return table ``answers`` of all files, and notes: an instance that lacks an order has a failed answer in it.
+
+    Raises:
+        DataError: an instance of a model stands twice in one order, or has other captions in another one.
+    """
+    whole = pd.concat(files, ignore_index=True).assign(benchmark=benchmark)
+    for _, rows in whole.groupby("model", sort=False):
+        check_contents([rows])
+    twice = whole[whole.duplicated([*KEY, "order"])]
+    if len(twice):
+        raise DataError(
+            f"{len(twice)} instances of model {twice['model'].iloc[0]!r} stand twice in one order of the options:\n"
+            f"{shown([repr(name) for name in twice['instance_id']])}\nGive each file once."
+        )
+    notes, parts = [], [whole]
+    for model, rows in whole.groupby("model", sort=False):
+        if rows["order"].nunique() == 1:
+            continue
+        alone = rows[~rows.duplicated("instance_id", keep=False)]
+        if len(alone):
+            other = alone["order"].map({"PN": "NP", "NP": "PN"})
+            parts.append(alone.assign(order=other, outcome="failed", reply=None))
+            notes.append(
+                f"{len(alone)} instances of model {model!r} have an answer in one order of the options alone: they are unscored "
+                f"but for that order. Give the files of both."
+            )
+    return tables.frame(tables.ANSWERS, pd.concat(parts, ignore_index=True)), notes

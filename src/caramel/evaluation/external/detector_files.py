@@ -1,0 +1,122 @@
+"""Detectors of what is synthetic (BiVLC: Miranda et al. 2024, 5.3 and E): probabilities -> outcomes by instance.
+
+A row is an item: ``text_pred`` and ``img_pred`` are the probabilities that its caption and its image are
+synthetic, ``label`` says what they are: 0 natural (the positive), 1 synthetic (the negative). The k-th natural row
+and the k-th synthetic one are an instance. Of captions alone (the files on SugarCrepe) there is no ``img_pred``.
+
+A detector prefers what it finds less synthetic. It answers a query only where it knows the query's own class:
+an image finds its caption if the image is classed right and the natural caption is the less synthetic one. So the
+metrics have the names of retrieval, and say how much of it such artefacts give. ``text_detected`` and
+``image_detected`` are the shares of an instance's two captions and images that are classed right.
+
+Confirmed in github.com/IMirandaM/BiVLC: src/Detectors/Detector_evaluation_BiVLC.py, Detector_evaluation_SugarCrepe.py
+and the first rows of the CSV files in src/Detectors/results. There a probability of one half is natural; here it is a tie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.utils.arrays import Floats
+from caramel.benchmarks.metrics import Outcomes
+from caramel.errors import DataError
+from caramel.evaluation.results.result_rows import number_or_nan
+from caramel.io.validators import brief
+
+TEXT, IMAGE, LABEL = "text_pred", "img_pred", "label"
+COLUMNS = (TEXT, IMAGE, LABEL)
+HALF = np.float64(0.5)
+Test = tuple[Floats, Floats]  # what must be less than what
+Metrics = dict[str, Sequence[Test]]  # name -> tests that must all hold
+
+
+def is_detections(columns: Sequence[str]) -> bool:
+    """Return whether a file with these columns is a detector's."""
+    return TEXT in columns and LABEL in columns
+
+
+def detected(rows: pd.DataFrame, places: Sequence[str], where: str) -> tuple[Outcomes, npt.NDArray[np.int64]]:
+    """Return the outcomes of the n instances, and the places of their natural rows, (n,).
+
+    Args:
+        rows: ``COLUMNS``, or all but ``img_pred``.
+        places: where each row stands, for messages.
+        where: what the rows are of, for messages.
+
+    Raises:
+        DataError: a label or a probability is none, or there are more rows of one class than of the other.
+    """
+    labels = _numbers(rows[LABEL], places, "class. 0 is natural, 1 is synthetic")
+    odd = np.flatnonzero(~np.isin(labels, (0, 1)))
+    if len(odd):
+        at = int(odd[0])
+        raise DataError(
+            f"{places[at]}: {brief(rows[LABEL].iloc[at])} in column {LABEL!r} is no class. 0 is natural, 1 is synthetic."
+        )
+    natural, synthetic = np.flatnonzero(labels == 0), np.flatnonzero(labels == 1)
+    if len(natural) != len(synthetic):
+        raise DataError(
+            f"{where} has {len(natural)} natural rows and {len(synthetic)} synthetic ones in column {LABEL!r}. An instance "
+            f"has one of each; download the file again."
+        )
+    chances = {name: _chances(rows[name], places) for name in (TEXT, IMAGE) if name in rows.columns}
+    pairs = {name: (column[natural], column[synthetic]) for name, column in chances.items()}
+    hits, ties = {}, {}
+    for name, tests in _tests(pairs).items():
+        hits[name], ties[name] = _judged(tests)
+    for name, (first, second) in pairs.items():
+        known = ~np.isnan(first + second)
+        right = ((first < HALF).astype(float) + (second > HALF)) / 2
+        metric = "text_detected" if name == TEXT else "image_detected"
+        hits[metric] = np.where(known, right, np.nan)
+        ties[metric] = known & ((first == HALF) | (second == HALF))
+    return Outcomes(pd.DataFrame(hits), pd.DataFrame(ties)), natural.astype(np.int64)
+
+
+def _tests(pairs: dict[str, Test]) -> Metrics:
+    """Return what must hold of the probabilities of each modality, (natural, synthetic), for each metric."""
+    text = pairs[TEXT]
+    if IMAGE not in pairs:
+        return {"accuracy": [text]}
+    image, half = pairs[IMAGE], np.full(len(text[0]), HALF)
+    tests: Metrics = {
+        "i_pos2t": [(image[0], half), text],
+        "i_neg2t": [(half, image[1]), text],
+        "t_pos2i": [(text[0], half), image],
+        "t_neg2i": [(half, text[1]), image],
+    }
+    tests["i2t"] = [*tests["i_pos2t"], *tests["i_neg2t"]]
+    tests["t2i"] = [*tests["t_pos2i"], *tests["t_neg2i"]]
+    return tests | {"group": [*tests["i2t"], *tests["t2i"]]}
+
+
+def _judged(tests: Sequence[Test]) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return hits, NaN where a probability is missing, and ties. (n,), (n,)."""
+    known = ~np.any([np.isnan(less + more) for less, more in tests], axis=0)
+    hit = np.all([less < more for less, more in tests], axis=0)
+    tie = np.any([less == more for less, more in tests], axis=0)
+    return np.where(known, hit.astype(float), np.nan), tie & known
+
+
+def _chances(column: pd.Series, places: Sequence[str]) -> Floats:
+    found = _numbers(column, places, "probability")
+    odd = np.flatnonzero((found < 0) | (found > 1))
+    if len(odd):
+        at = int(odd[0])
+        raise DataError(
+            f"{places[at]}: {brief(column.iloc[at])} in column {column.name!r} is no probability in [0, 1]."
+        )
+    return found
+
+
+def _numbers(column: pd.Series, places: Sequence[str], kind: str) -> Floats:
+    """Return the values as numbers, NaN where empty; an error says of what kind they are not."""
+    numbers = [number_or_nan(value) for value in column]
+    for number, value, where in zip(numbers, column, places, strict=True):
+        if number is None:
+            raise DataError(f"{where}: {brief(value)} in column {column.name!r} is no {kind}.")
+    return np.array(numbers, np.float64)

@@ -1,0 +1,127 @@
+"""The files of an evaluation in a folder: similarities, answers and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
+from caramel.errors import DataError
+from caramel.evaluation.external.runs import ANSWERS, SIMILARITIES, read_runs, run_file
+from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
+from caramel.registry import BENCHMARKS
+from caramel.io.files import keep_inputs, write_csv
+from caramel.io.output_paths import remove_file
+
+METRICS = ("metrics.parquet", "metrics.csv")
+SCORED = {
+    "similarities.parquet": tables.SIMILARITIES,
+    "answers.parquet": tables.ANSWERS,
+    "left_out.parquet": tables.REJECTS,
+}
+
+
+def prepare(out: Path, sources: Sequence[tuple[str, str]]) -> None:
+    """Make the folder, before any work: it may be a place where nothing can be written.
+
+    Args:
+        out: the folder.
+        sources: name and folder of each benchmark that is read.
+
+    Raises:
+        ConfigError: what is written would lie over or among what is read.
+    """
+    written = [out / name for name in (*SCORED, *METRICS)]
+    keep_inputs(written, [Path(folder) for _, folder in sources])
+    keep_inputs([out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder])
+    out.mkdir(parents=True, exist_ok=True)
+
+
+def write_run(
+    out: Path,
+    similarities: pd.DataFrame,
+    answers: pd.DataFrame,
+    metrics: pd.DataFrame,
+    rejects: pd.DataFrame,
+) -> None:
+    """Write the tables of an evaluation; one without rows is not there, not even of an earlier run."""
+    for (name, kind), rows in zip(SCORED.items(), (similarities, answers, rejects), strict=True):
+        path = out / name
+        remove_file(path)
+        if len(rows):
+            tables.write(kind, rows, path)
+    write_metrics(metrics, out)
+
+
+def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
+    """Write table ``metrics`` as Parquet and CSV."""
+    tables.write(tables.METRICS, metrics, out / METRICS[0])
+    write_csv(out / METRICS[1], metrics)
+
+
+def scored(runs: Sequence[Path]) -> pd.DataFrame:
+    """Return the similarities of all runs but those that hold answers or metrics alone.
+
+    Raises:
+        DataError: a file is missing or broken, or several runs hold one model on one benchmark.
+    """
+    named = [
+        str(run)
+        for run in runs
+        if (run / SIMILARITIES).exists() or not any((run / name).exists() for name in (ANSWERS, METRICS[0]))
+    ]
+    if not named:
+        return tables.frame(tables.SIMILARITIES, [])
+    rows = pd.concat(read_runs(named), ignore_index=True)
+    twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
+    if len(twice):
+        raise DataError(
+            f"Several runs hold the model {twice['model'].iloc[0]!r} on {twice['benchmark'].iloc[0]!r}. Give each "
+            f"model once, and models a name of their own: `caramel eval --model NAME=SPEC`."
+        )
+    return rows
+
+
+def unscored(runs: Sequence[Path]) -> pd.DataFrame | None:
+    """Return the metrics of models without scores; None if there are none.
+
+    These are models that answer in words, and what `caramel metrics` made of others' files.
+    """
+    parts = []
+    for run in runs:
+        in_words, scores = (run / ANSWERS).exists(), (run / SIMILARITIES).exists()
+        if in_words or (not scores and (run / METRICS[0]).exists()):
+            rows = tables.read(tables.METRICS, run / METRICS[0])
+            parts.append(rows[rows["metric"].str.startswith("choice_")] if scores else rows)
+    return pd.concat(parts, ignore_index=True) if parts else None
+
+
+def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
+    """Raise unless instances of one name ask the same in all runs, of scores and of answers; return notes on what cannot be told.
+
+    Args:
+        runs: folders or files.
+        benchmark: that the notes are on.
+
+    Raises:
+        DataError: a file is broken, or the runs are of different releases; see ``check_contents``.
+    """
+    columns = ["model", "benchmark", "instance_id", TEXTS_HASH, IMAGES_HASH]
+    parts, without_instances = [], []
+    for run in runs:
+        files = {SIMILARITIES: run_file(str(run)), ANSWERS: run / ANSWERS}
+        of_run = [tables.read(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
+        parts += of_run
+        if not of_run:
+            without_instances.append(str(run))
+    check_contents(parts)
+    notes = note_unknown_contents([part[part["benchmark"] == benchmark] for part in parts])
+    if without_instances and len(runs) > 1:
+        notes.append(
+            f"Metrics alone, without their instances: {', '.join(without_instances)}. Whether these are of the same release of the "
+            f"benchmark as the others cannot be told."
+        )
+    return notes

@@ -1,0 +1,95 @@
+"""Evaluations as MLflow runs: metrics by subset and their figure; and what all models gained and lost, in one run."""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from caramel.interfaces.benchmark import LeftOut
+from caramel.runtime.mlflow import tracking
+
+_NO_SIGN = re.compile(r"[^\w./ -]")  # of a name in MLflow
+_LONGEST = 250  # signs of one
+
+
+HEADLINE = ("without_add", "all")  # subsets; the first that a metric has
+
+
+def log_run(metrics: pd.DataFrame, planned: tracking.Planned, *, left_out: LeftOut | None = None) -> None:
+    """Log the metrics, by subset, and their figure to a run; and how many images and instances are left out, if any.
+
+    Each metric's value on its headline subset is also logged by the metric's bare name, which MLflow's pages show in a section
+    of their own, without a slash in their names, and offer as columns beside the hundred others.
+    """
+    import mlflow
+
+    from caramel.evaluation.results.plots import subset_bars
+
+    with tracking.opened(planned):
+        scored = metrics.dropna(subset=["value"])
+        names = logged_names(scored["metric"].tolist(), scored["subset"].tolist())
+        mlflow.log_metrics(dict(zip(names, scored["value"].astype(float), strict=True)) | headline(scored))
+        if left_out is not None:
+            mlflow.log_metrics(
+                {"missing/images": left_out.missing_images, "missing/instances": len(left_out.rows)}
+            )
+        if len(scored):
+            mlflow.log_figure(subset_bars(metrics), "subsets.png")
+
+
+def headline(scored: pd.DataFrame) -> dict[str, float]:
+    """Return each metric's value on the first of ``HEADLINE`` that it has, by the metric's name in MLflow."""
+    rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
+    return {_NO_SIGN.sub(" at ", m): float(v) for m, v in zip(rows["metric"], rows["value"], strict=True)}
+
+
+def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
+    """Log what the base and its variants kept, table and figure, as one run; see ``results.retained``.
+
+    Args:
+        metrics: table ``metrics``.
+        retained: of ``results.retained.retained``.
+    """
+    import mlflow
+
+    from caramel.evaluation.results.forgetting import tradeoff, tradeoff_figure
+
+    ours = metrics[(metrics["benchmark"] == "instances") & metrics["model"].isin(retained["model"])]
+    words, points = tradeoff(ours, retained)
+    key = hashlib.sha256(pd.concat([retained, points]).to_csv(index=False).encode()).hexdigest()
+    data = ["data/assemble", "data/scenes", "data/base", "data/finetune"]
+    with tracking.run("retained", key=key, params={"gain": words}, data=data, tags={"stage": "evaluate"}):
+        names = logged_names(retained["measure"].tolist(), retained["model"].tolist())
+        mlflow.log_metrics(dict(zip(names, retained["value"].astype(float), strict=True)))
+        mlflow.log_text(retained.to_csv(index=False), "retained.csv")
+        if len(points):
+            mlflow.log_figure(tradeoff_figure(words, points), "gain_against_loss.png")
+
+
+def log_detectors(metrics: pd.DataFrame) -> None:
+    """Log what detectors of what is synthetic reached, as a run for each form of the benchmark; see ``detectors.detect``."""
+    for form, rows in metrics.groupby("benchmark", sort=False):
+        key = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()
+        tags = {"stage": "evaluate", "benchmark": str(form)}
+        data = ["data/assemble", "data/scenes", "data/base"]
+        log_run(rows, tracking.plan(f"detectors on {form}", key=key, params=tags, data=data, tags=tags))
+
+
+def logged_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
+    """Return the name of each metric of a subset in MLflow, ``METRIC/SUBSET``, all of them different.
+
+    MLflow allows few signs in a name, 250 of them, and no path that leads elsewhere. Subsets are named by the data:
+    one whose name will not do goes by a hash of it.
+    """
+    found: dict[str, None] = {}
+    for metric, subset in zip(metrics, subsets, strict=True):
+        name = _NO_SIGN.sub(" at ", f"{metric}/{subset}")
+        if len(name) > _LONGEST or posixpath.normpath(name) != name or name in found:
+            digest = hashlib.sha256(subset.encode()).hexdigest()[:16]
+            name = _NO_SIGN.sub(" at ", f"{metric}/{digest}")
+        found[name] = None
+    return [*found]

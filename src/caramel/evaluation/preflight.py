@@ -1,0 +1,115 @@
+"""What is looked at before any model is loaded: names, files, images, and whether each model fits each benchmark."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+
+import pandas as pd
+from tqdm import tqdm
+
+from caramel.schemas import tables
+from caramel.benchmarks.image_files import check_images
+from caramel.benchmarks.present_images import format_left_out
+from caramel.benchmarks.tasks import rejects_of, rejects_text
+from caramel.errors import BackendError, CaramelError
+from caramel.evaluation.compatibility import unfit
+from caramel.evaluation.benchmark_source import (
+    Source,
+    check_instances,
+    digest_of,
+    read_task,
+    rejects_table,
+    select_scorable,
+)
+from caramel.interfaces.benchmark import Task
+from caramel.models.loading.specs import family_of, missing_of, parse_spec
+from caramel.registry import BENCHMARKS
+
+
+def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:
+    """Return all that keeps the evaluation from being run, without loading a model: an entry each."""
+    found, known = twice(models, sources), []
+    for model in models:
+        try:
+            found += [f"model {model!r}: {line}" for line in missing_of(model)]
+            known.append(model)
+        except BackendError as error:  # its family cannot be told
+            found.append(str(error))
+    for source in sources:
+        try:
+            task = read_task(source, limit)
+            check_instances(task, source)
+            found += _unfit(known, source, task)
+            if any(family_of(model).looks_at_images for model in known):
+                check_images(select_scorable(task, source, True).images, source.benchmark)
+        except CaramelError as error:
+            found.append(f"benchmark {source.benchmark!r}: {error}")
+    return found
+
+
+def twice(models: Sequence[str], sources: Sequence[Source]) -> list[str]:
+    """Return what is wrong if the tables could not tell two models or benchmarks apart."""
+    found = []
+    for what, names in (
+        ("model", [parse_spec(model).name for model in models if _is_known(model)]),
+        ("benchmark", [source.benchmark for source in sources]),
+    ):
+        found += [
+            f"{what} {name!r} stands {names.count(name)} times. Give each {what} once"
+            f"{', and a name of its own: NAME=SPEC' if what == 'model' else ''}."
+            for name in dict.fromkeys(names)
+            if names.count(name) > 1
+        ]
+    return found
+
+
+def _is_known(model: str) -> bool:
+    """Return whether the family of a spec can be told."""
+    try:
+        parse_spec(model)
+    except BackendError:
+        return False
+    return True
+
+
+def contents(
+    models: Sequence[str], sources: Sequence[Source], limit: int | None
+) -> tuple[dict[tuple[str, bool], str], pd.DataFrame]:
+    """Return (benchmark, whether images are shown) -> hash of all that is scored, after checking it, and the rejects.
+
+    Raises:
+        DataError: captions or images are missing or broken.
+        BackendError: a model cannot be scored on a benchmark.
+    """
+    with_images = {family_of(model).looks_at_images for model in models}
+    found: dict[tuple[str, bool], str] = {}
+    problems: list[str] = []
+    rejects: list[pd.DataFrame] = []
+    for source in sources:
+        task = read_task(source, limit)
+        check_instances(task, source)
+        left_out = rejects_of(task)
+        if left_out:
+            tqdm.write(rejects_text(left_out, source.benchmark), file=sys.stderr)
+        rejects.append(rejects_table(task, source.benchmark))
+        problems += _unfit(models, source, task)
+        if not problems:
+            for looking in with_images:
+                part = select_scorable(task, source, looking)
+                if part.left_out is not None:
+                    line = format_left_out(part.left_out, source.benchmark, len(part.rows))
+                    tqdm.write(line, file=sys.stderr)
+                keys = check_images(part.images, source.benchmark) if looking else []
+                whole = hashlib.sha256(b"".join([*keys, digest_of(part)])).hexdigest()
+                found[source.benchmark, looking] = whole[:32]
+    if problems:
+        raise BackendError("\n".join(problems))
+    return found, tables.frame(tables.REJECTS, pd.concat(rejects, ignore_index=True) if rejects else [])
+
+
+def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:
+    """Return why models cannot be scored on a task, a line each."""
+    reasons = [unfit(model, BENCHMARKS[source.benchmark], task) for model in models]
+    return [reason for reason in reasons if reason]

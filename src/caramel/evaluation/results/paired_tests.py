@@ -1,0 +1,154 @@
+"""Hits of two models on the same instances: difference, interval, test, effect size, what could be seen.
+
+The difference of two models is the mean over instances of a's hit - b's hit. Its variance has two parts.
+Another sample of images would give another difference: that part comes from the bootstrap over images. So
+would another training of the same recipe: where a model has several training seeds, that part is the
+variance of the seeds' values over their number. The parts are added, and the degrees of freedom of the sum
+are Satterthwaite's (1946). The hits of a seed vary with the images as well, so that some of the first part
+is counted twice, and the interval errs on the long side. A model with one seed stands for itself: nothing is
+said of its other trainings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.utils.arrays import Floats
+from caramel.evaluation.results.summary import Layout, by_subset, clusters_of, subset_masks
+from caramel.utils.stats import (
+    FLIPS,
+    LEVEL,
+    cluster_counts,
+    means,
+    resampled_means,
+    sign_flip_p,
+    standard_errors,
+)
+
+ALPHA = 1 - LEVEL
+POWER = 0.84  # normal quantile of 80 %
+
+
+def compare_hits(
+    a: Floats,
+    b: Floats,
+    rows: pd.DataFrame,
+    metrics: Sequence[str],
+    macro: Callable[[str], bool],
+    *,
+    resamples: int,
+    seed: int,
+    flips: int = FLIPS,
+) -> pd.DataFrame:
+    """Return a against b, with all columns but ``benchmark`` and those that are corrected over the rows.
+
+    Args:
+        a: (seeds of a, n, metrics) hits, in [0, 1]; NaN in all runs where any did not score.
+        b: (seeds of b, n, metrics), likewise.
+        rows: ``image_id`` and ``subsets`` of each instance.
+        metrics: names.
+        macro: which subsets the macro mean is over.
+        resamples: of the bootstrap.
+        seed: of the bootstrap and of the sign flips.
+        flips: see ``statistics.sign_flip_p``.
+    """
+    subsets, clusters = subset_masks(rows), clusters_of(rows)
+    layout = Layout(tuple(subsets), tuple(metrics), macro)
+    columns = by_subset(a.mean(axis=0) - b.mean(axis=0), subsets)
+    point = means(columns)
+    difference = layout.with_macro(point[None], point)[0]
+    n = layout.of_macro((~np.isnan(columns)).sum(axis=0))
+    images = layout.least_of_macro(cluster_counts(columns, clusters))
+    totals = layout.with_macro(_shares(columns, clusters), point)
+    samples = resampled_means(columns, clusters, resamples=resamples, seed=seed)
+    of_images = standard_errors(layout.with_macro(samples, point), images) ** 2 + _of_one_more(totals, n)
+    values = [layout.with_macro(_over_instances(side, subsets), point) for side in (a, b)]
+    error, quantile, t_test = combine_variances(difference, of_images, images, values)
+    flipped = np.where(np.isnan(difference), np.nan, sign_flip_p(totals, seed, flips))
+    won, lost = (layout.of_macro(counts) for counts in _discordant(a, b, subsets))
+    return pd.DataFrame(
+        {
+            **layout.labels(),
+            "value_a": values[0].mean(axis=0),
+            "value_b": values[1].mean(axis=0),
+            "difference": difference,
+            "ci_low": np.maximum(difference - quantile * error, -1),
+            "ci_high": np.minimum(difference + quantile * error, 1),
+            "p": flipped if t_test is None else np.maximum(flipped, t_test),
+            "effect": _share(won, won + lost) - 1 / 2,
+            "a_only": won,
+            "b_only": lost,
+            "detectable": (quantile + POWER) * error,
+            "n": n,
+            "clusters": images,
+            "seeds_a": len(a),
+            "seeds_b": len(b),
+        }
+    )
+
+
+def _shares(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
+    """Return what each image adds to the mean of each column; the sum over images is the mean. (k, m)."""
+    scored = ~np.isnan(columns)
+    totals = np.zeros((int(clusters.max()) + 1, columns.shape[1]))
+    np.add.at(totals, clusters, np.where(scored, columns, 0.0))
+    shares: Floats = totals / np.maximum(scored.sum(axis=0), 1)
+    return shares
+
+
+def _of_one_more(totals: Floats, n: npt.NDArray[np.int64]) -> Floats:
+    """Return the variance that one more image for each model adds, (m,); of the weight of one instance if none differ."""
+    differ = (totals != 0).sum(axis=0)
+    square = np.where(differ > 0, (totals**2).sum(axis=0) / np.maximum(differ, 1), 1 / np.maximum(n, 1) ** 2)
+    result: Floats = 2 * square
+    return result
+
+
+def _over_instances(side: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
+    """Return each seed's means, (seeds, subsets * metrics)."""
+    return np.stack([means(by_subset(hits, subsets)) for hits in side])
+
+
+def combine_variances(
+    difference: Floats, of_images: Floats, images: npt.NDArray[np.int64], values: Sequence[Floats]
+) -> tuple[Floats, Floats, Floats | None]:
+    """Return standard error and t quantile of each difference, and the p-value of its t test; see the module.
+
+    Args:
+        difference: (m,).
+        of_images: variance by the choice of images, (m,).
+        images: number of images, (m,).
+        values: (seeds, m) of each side; the test is None where both have one seed.
+    """
+    from scipy.stats import t
+
+    parts = [(of_images, images - 1)]
+    for side in values:
+        if len(side) > 1:
+            parts.append((side.var(axis=0, ddof=1) / len(side), np.full(len(difference), len(side) - 1)))
+    variance = np.sum([part for part, _ in parts], axis=0)
+    free = variance**2 / np.sum([part**2 / np.maximum(df, 1) for part, df in parts], axis=0)
+    error: Floats = np.sqrt(variance)
+    t_test = 2 * t.sf(np.abs(difference) / error, free) if len(parts) > 1 else None
+    return error, t.ppf(1 - ALPHA / 2, free), t_test
+
+
+def _discordant(a: Floats, b: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> tuple[Floats, Floats]:
+    """Return how many instances of each column a alone has right, and b alone; means over pairs of seeds. (m,)."""
+    pairs = [(left, right) for left in a for right in b]
+    masks = np.stack(list(subsets.values())).astype(float)  # (subsets, n)
+    won, lost = (
+        np.mean([np.greater(*pair) for pair in each], axis=0) for each in (pairs, [p[::-1] for p in pairs])
+    )
+    return (masks @ won).reshape(-1), (masks @ lost).reshape(-1)
+
+
+def _share(part: Floats, whole: Floats) -> Floats:
+    """Return part / whole, NaN where the whole is zero."""
+    result = np.full(len(whole), np.nan)
+    np.divide(part, whole, out=result, where=whole > 0)
+    return result

@@ -1,0 +1,172 @@
+"""What others' rows are of: the model, the instance, its image and its subsets, by the columns that name them."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.benchmarks.embedded_images import ImageReference, check_no_verdicts, embed_values
+from caramel.errors import DataError
+from caramel.evaluation.results.contradictions import check_subtype
+from caramel.evaluation.results.summary import MACRO
+from caramel.io.validators import brief, checked_text
+from caramel.schemas.tables import SUBTYPES
+
+NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
+    "instance_id": ("instance_id", "id"),
+    "image_id": ("image_id", "filename", "image"),
+    "model": ("model",),
+}
+SUBSETS = ("subsets", "subset", "type", "subtype", "split", "category")  # all that are there
+
+
+def describe_rows(
+    rows: pd.DataFrame, source: str, stem: str, places: Sequence[str]
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return model, instance_id, image_id and subsets of the rows, and notes on what is not known."""
+    columns = {
+        name: next((rows[c] for c in NAMES[name] if c in rows.columns), None)
+        for name in ("instance_id", "model")
+    }
+    subsets = _subsets(rows, places)
+    part = ""
+    named = next((s for s in SUBTYPES if stem.endswith(s)), "")
+    notes = []
+    if subsets and named and not any(named in of_row for of_row in subsets):
+        notes.append(
+            f"{source} is called after {named!r}, which no row of it is in: its columns count, not its name."
+        )
+    if subsets is None:
+        part = named
+        stem = stem.removesuffix(part).rstrip("-_ ") or stem
+        subsets = [_with_type([part]) if part else []] * len(rows)
+    ids = range(len(rows)) if columns["instance_id"] is None else _named(columns["instance_id"], places)
+    images, unusable = _read_images(rows, source, places)
+    if images is not None:
+        notes += unusable
+    else:
+        images = [f"row {n}" for n in range(len(rows))]
+        notes.append(
+            f"{' '.join([*unusable, source])} names no images: each instance counts as an image of its own, and the "
+            f"intervals are too short where images have several."
+        )
+    models = columns["model"]
+    described = {
+        "model": [stem] * len(rows) if models is None else _named(models, places),
+        "instance_id": [f"{part}/{name}" if part else name for name in ids],
+        "image_id": images,
+        "subsets": subsets,
+    }
+    return pd.DataFrame(described), tuple(notes)
+
+
+def _named(column: pd.Series, places: Sequence[str]) -> list[str]:
+    """Return names: texts that are not empty, or whole numbers."""
+    for name, where in zip(column, places, strict=True):
+        if isinstance(name, bool | np.bool_) or not isinstance(name, str | int | np.integer) or name == "":
+            raise DataError(f"{where}: {brief(name)} in column {column.name!r} is no name.")
+    return [
+        checked_text(str(name), str(column.name), where) for name, where in zip(column, places, strict=True)
+    ]
+
+
+def _read_images(
+    rows: pd.DataFrame, source: str, places: Sequence[str]
+) -> tuple[list[str] | None, list[str]]:
+    """Return the names of the images, None if no column has them, and a note on each column that should and does not.
+
+    Raises:
+        DataError: a column holds verdicts, as of the image score, or a name that no table can hold.
+    """
+    notes: list[str] = []
+    for column in (name for name in NAMES["image_id"] if name in rows.columns):
+        values = embed_values(list(rows[column]), column, source)
+        names = [value.name if isinstance(value, ImageReference) else value for value in values]
+        if all(_is_empty(name) for name in names):
+            continue
+        check_no_verdicts(names, column, source)
+        wrong = next((n for n, name in enumerate(names) if not _is_image(name)), None)
+        if wrong is None:
+            texts = [checked_text(str(name), "image", at) for name, at in zip(names, places, strict=True)]
+            return texts, notes
+        notes.append(
+            f"{places[wrong]}: {brief(names[wrong])} in column {column!r} is no name of an image: the column does not "
+            f"count. Write names, or encoded images."
+        )
+    return None, notes
+
+
+def _is_empty(value: Any) -> bool:
+    return (
+        value is None
+        or (isinstance(value, float) and value != value)
+        or (isinstance(value, str) and not value)
+    )
+
+
+def _is_image(name: Any) -> bool:
+    number = isinstance(name, int | np.integer) and not isinstance(name, bool)
+    return number or (isinstance(name, str) and name[:1] not in ("", "<"))
+
+
+def _subsets(rows: pd.DataFrame, places: Sequence[str]) -> list[list[str]] | None:
+    """Return the subsets of each row, None if no column says; ``add`` and ``obj`` are ``add`` and ``add_obj``."""
+    columns = [name for name in SUBSETS if name in rows.columns]
+    if not columns:
+        return None
+    found = []
+    for values, where in zip(rows[columns].to_dict("records"), places, strict=True):
+        kind, part = (str(values.get(name, "")) for name in ("type", "subtype"))
+        check_subtype(kind, part, where)
+        if f"{kind}_{part}" in SUBTYPES:
+            values["subtype"] = f"{kind}_{part}"
+        names = [
+            _subset(name, str(column), where) for column, cell in values.items() for name in _names(cell)
+        ]
+        found.append(_with_type(names))
+    return found
+
+
+def _subset(name: str, column: str, where: str) -> str:
+    if name in ("all", MACRO):
+        raise DataError(
+            f"{where}: a subset in column {column!r} is called {name!r}, which is the name of a mean. Give it another name."
+        )
+    return checked_text(name, column, where)
+
+
+def _names(value: Any) -> list[str]:
+    """Return the names in a cell: one, several, or a list as text, of JSON or Python; what is empty is none."""
+    names = list(value) if isinstance(value, list | tuple | np.ndarray) else [value]
+    if isinstance(value, str) and value.startswith("["):
+        names = _list_in(value)
+    return [
+        str(name) for name in names if not (pd.api.types.is_scalar(name) and (pd.isna(name) or name == ""))
+    ]
+
+
+def _list_in(text: str) -> list[Any]:
+    """Return the list that a text is, of JSON, of Python, or a mixture; a text that only looks like one is a name."""
+    for parse, written in (
+        (json.loads, text),
+        (ast.literal_eval, text),
+        (json.loads, text.replace("'", '"')),
+    ):
+        try:
+            found = parse(written)
+        except (ValueError, SyntaxError, RecursionError, MemoryError):
+            continue
+        if isinstance(found, list):
+            return found
+    return [text]
+
+
+def _with_type(names: Sequence[str]) -> list[str]:
+    """Return the names, each once; a SugarCrepe subtype brings its type."""
+    types = [name.partition("_")[0] for name in names if name in SUBTYPES]
+    return list(dict.fromkeys([*types, *names]))

@@ -1,0 +1,176 @@
+"""A model in memory on a benchmark in memory: no store, no runs, no workers; the scores are those of ``caramel eval``.
+
+Items stand in the same order and portions as where a store is filled, so that sums are taken in the same order.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.benchmarks.image_files import check_images, encoded
+from caramel.errors import BackendError, ConfigError
+from caramel.evaluation.adapters import LiveModel
+from caramel.evaluation.benchmark_source import (
+    Missing,
+    Source,
+    check_instances,
+    read_task,
+    rejects_table,
+    select_scorable,
+    source_of,
+)
+from caramel.evaluation.external import run_files
+from caramel.evaluation.results.summary import overall, summarise
+from caramel.evaluation.scores.encoding import IMAGES_PER_SHARD, chunks, distinct, text_shards
+from caramel.evaluation.scores.item_scores import Dual, Pairs, checked
+from caramel.evaluation.scores.scoring import score_columns, table
+from caramel.interfaces.benchmark import Benchmark, ImageFile, Task
+from caramel.interfaces.model import Embeddings
+from caramel.registry import BENCHMARKS
+
+
+@dataclass(frozen=True)
+class LoadedBenchmark:
+    """A benchmark whose captions are read and whose images have been looked at; len() is that of its instances.
+
+    Attributes:
+        benchmark: how it is judged.
+        source: where it lies.
+        task: what it asks.
+        keys: content key of each of the task's images.
+    """
+
+    benchmark: Benchmark
+    source: Source
+    task: Task
+    keys: Sequence[bytes]
+
+    def __len__(self) -> int:
+        return len(self.task.rows)
+
+
+class Scores(NamedTuple):
+    """What a model did on a benchmark."""
+
+    metrics: pd.DataFrame  # table ``metrics``
+    similarities: pd.DataFrame  # table ``similarities``
+
+    @property
+    def overall(self) -> dict[str, float]:
+        """Every metric over all instances, in [0, 1]; those without a scored instance are left out."""
+        return overall(self.metrics)
+
+
+def loaded(
+    name: str,
+    data: Path,
+    images: Path | None,
+    limit: int | None,
+    options: Mapping[str, Any],
+    missing: Missing = "fail",
+) -> LoadedBenchmark:
+    """Return a benchmark, read and checked.
+
+    Args:
+        name: in the registry.
+        data: its folder, or the folder that holds it; see ``source_of``.
+        images: folder of its images; None: its own.
+        limit: number of instances; None: all.
+        options: of its reader.
+        missing: whether a missing image is an error, or the instances that need it have no score.
+
+    Raises:
+        BackendError: there is no benchmark of that name.
+        ConfigError: its reader has no such option.
+        DataError: a file is missing or broken, or images are.
+    """
+    found = BENCHMARKS[name]
+    known = list(inspect.signature(found.reader).parameters)[2:]
+    if unknown := sorted(set(options) - set(known)):
+        raise ConfigError(
+            f"Benchmark {name!r} has no option {unknown[0]!r}. It has: {', '.join(known) or 'none'}."
+        )
+    place = source_of(name, data, images)
+    source = Source(name, place.data, place.images, options, missing=missing)
+    whole = read_task(source, limit)
+    check_instances(whole, source)
+    task = select_scorable(whole, source, True)
+    return LoadedBenchmark(found, source, task, check_images(task.images, name))
+
+
+def scores(
+    model: LiveModel, on: LoadedBenchmark, *, batch: int | None, bootstrap: int, seed: int, out: Path | None
+) -> Scores:
+    """Return what a model does on a benchmark; with ``out``, write the tables there.
+
+    Args:
+        model: in evaluation mode.
+        on: the benchmark.
+        batch: items per forward pass; None: found automatically.
+        bootstrap: resamples of the intervals.
+        seed: of the bootstrap.
+        out: folder; None: nothing is written.
+
+    Raises:
+        ConfigError: what is written would lie over or among what is read.
+        BackendError, DataError: as in ``live_similarities``.
+    """
+    if out is not None:
+        run_files.prepare(out, [(on.benchmark.name, on.source.data)])
+    rows = live_similarities(model, on, batch)
+    found = Scores(summarise(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap, seed=seed), rows)
+    if out is not None:
+        answers = tables.frame(tables.ANSWERS, [])
+        run_files.write_run(out, rows, answers, found.metrics, rejects_table(on.task, on.benchmark.name))
+    return found
+
+
+def live_similarities(model: LiveModel, on: LoadedBenchmark, batch: int | None) -> pd.DataFrame:
+    """Return table ``similarities`` of a model on a benchmark; each distinct image and text is encoded once.
+
+    Args:
+        model: in evaluation mode.
+        on: the benchmark.
+        batch: items per forward pass; None: found automatically.
+
+    Raises:
+        BackendError: it gives what is no number, or images and texts of different sizes.
+        DataError: an image cannot be read.
+    """
+    firsts, place = distinct(on.task.images, on.keys)
+
+    def encode(texts: Sequence[str], pairs: Pairs) -> Dual:
+        left, right = _images(model, list(firsts.values()), batch), _texts(model, texts, batch)
+        if left.shape[1] != right.shape[1]:
+            raise BackendError(
+                f"Model {model.name!r} gives {left.shape[1]} numbers for an image and {right.shape[1]} for a text: "
+                f"they have no cosine."
+            )
+        return Dual(left, place, right)
+
+    columns = score_columns(on.task, encode)
+    return table(on.task, columns, on.keys, model=model.name, benchmark=on.benchmark.name, scored_by="cosine")
+
+
+def _images(model: LiveModel, images: list[ImageFile], batch: int | None) -> Embeddings:
+    """Return the vectors (n, d) of distinct images."""
+    parts = [model.encode_images(encoded(part), batch) for part in chunks(images, IMAGES_PER_SHARD)]
+    found: Embeddings = checked(np.concatenate(parts), model.name)
+    return found
+
+
+def _texts(model: LiveModel, texts: Sequence[str], batch: int | None) -> Embeddings:
+    """Return the vectors (n, d) of distinct texts, in their order."""
+    shards = text_shards(texts)
+    vectors = checked(np.concatenate([model.encode_texts(part, batch) for part in shards]), model.name)
+    place = {text: i for i, text in enumerate(text for part in shards for text in part)}
+    found: Embeddings = vectors[np.array([place[text] for text in texts], np.int64)]
+    return found

@@ -1,0 +1,117 @@
+"""Vectors of a CLIP as they are before they are normalised: each image and text is encoded once, and kept in the store."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.models.open_clip.encoder import ClipEncoder, decode, normalised, tokenize
+from caramel.models.embedding_cache import Store, Vectors, vector_table
+from caramel.runtime.code_deps import code_version
+from caramel.io.files import file_hash
+from caramel.io.keys import content_key, text_key
+
+if TYPE_CHECKING:
+    from caramel.models.open_clip.checkpoints import Clip
+
+PER_SHARD = 1024
+FORM = "projected, not normalised"
+
+
+def projected(
+    base: str,
+    items: Sequence[str],
+    pictures: Callable[[str], bytes] | None,
+    *,
+    device: str,
+    batch: int,
+    store: str,
+) -> Vectors:
+    """Return the projected vectors (n, d) of images or texts, not normalised.
+
+    Args:
+        base: checkpoint folder.
+        items: names of images, or texts; all different.
+        pictures: name -> encoded file; None: the items are texts.
+        device: cpu, cuda or cuda:N.
+        batch: items per forward pass.
+        store: folder of the vector store.
+    """
+    content = file_hash(base)
+    identity = ClipEncoder(_clip(base, content, device), device, "fp32", "").identity
+    kept = Store(store, {**identity, "vectors": FORM}, code_version(__name__))
+    keys = [text_key(item) if pictures is None else content_key(pictures(item), None) for item in items]
+    first = dict(zip(keys, items, strict=True))
+    distinct = list(first)
+
+    def bring(shard: list[str]) -> list[tuple[str, Any]]:
+        named = [(key, first[bytes.fromhex(key)]) for key in shard]
+        return named if pictures is None else [(key, pictures(item)) for key, item in named]
+
+    found = kept.vectors(
+        "texts" if pictures is None else "images",
+        distinct,
+        encode_texts if pictures is None else encode_images,
+        lambda todo: [
+            [distinct[i].hex() for i in todo[s : s + PER_SHARD]] for s in range(0, len(todo), PER_SHARD)
+        ],
+        bring=bring,
+        settings={"base": base, "content": content, "device": device, "batch": batch},
+        executor="inline",
+        title=f"{base}: {len(items)} {'texts' if pictures is None else 'images'}",
+    ).vectors
+    place = {key: i for i, key in enumerate(distinct)}
+    vectors: Vectors = found[[place[key] for key in keys]]
+    return vectors
+
+
+@functools.lru_cache(1)
+def _clip(base: str, content: str, device: str) -> Clip:
+    """Return a checkpoint, loaded once as long as the folder has that hash."""
+    return load_checkpoint(base, device)
+
+
+def encode_images(
+    shard: list[tuple[str, bytes]], *, base: str, content: str, device: str, batch: int
+) -> pa.Table:
+    """Return keys and vectors of images: key, encoded file."""
+    import torch
+
+    clip = _clip(base, content, device)
+
+    def encode(files: list[Any]) -> torch.Tensor:
+        found: torch.Tensor = clip.model.encode_image(
+            normalised(clip, torch.from_numpy(decode(clip, files)).to(device))
+        )
+        return found
+
+    return _encoded(shard, encode, batch)
+
+
+def encode_texts(
+    shard: list[tuple[str, str]], *, base: str, content: str, device: str, batch: int
+) -> pa.Table:
+    """Return keys and vectors of texts: key, text."""
+    import torch
+
+    clip = _clip(base, content, device)
+
+    def encode(texts: list[Any]) -> torch.Tensor:
+        found: torch.Tensor = clip.model.encode_text(torch.from_numpy(tokenize(clip, texts)).to(device))
+        return found
+
+    return _encoded(shard, encode, batch)
+
+
+def _encoded(shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch: int) -> pa.Table:
+    """Return keys and vectors of the items, some at a time."""
+    import torch
+
+    items = [item for _, item in shard]
+    with torch.no_grad():
+        parts = [encode(items[start : start + batch]).float().cpu() for start in range(0, len(items), batch)]
+    return vector_table([bytes.fromhex(key) for key, _ in shard], torch.cat(parts).numpy())

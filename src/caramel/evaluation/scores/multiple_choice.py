@@ -1,0 +1,180 @@
+"""Prompted multiple choice: a model is shown an image and its captions, and says which one it means.
+
+As in SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1): of two true captions P and the negative N the model
+finds the one that is not true, from three options or from four, with ``none`` as the last. Where the
+instances have no paraphrase, it finds the true one of P and N, from two options or three. Every order of P
+and N is asked (P1 always stands before P2) in every wording, so that the spread over both can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, hash_texts
+from caramel.benchmarks.image_files import encoded
+from caramel.errors import BackendError
+from caramel.evaluation.scores.choice_parser import chosen
+from caramel.evaluation.scores.encoding import Run, code_of
+from caramel.evaluation.scores.response_cache import ask
+from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, prompt
+from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Task
+from caramel.interfaces.model import Chooser, Question, Reply
+from caramel.models.loading.specs import open_model
+from caramel.models.embedding_cache import Store
+from caramel.io.keys import pair_key
+
+ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
+RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}
+Shown = Literal["positive", "negative"]
+
+
+class _Asked(NamedTuple):
+    """One question of an instance."""
+
+    instance: Mapping[Any, Any]  # row of the task
+    shown: Shown
+    image: int  # place among the task's images
+    form: Form
+    order: str
+    wording: str
+    captions: tuple[str, ...]
+
+    @property
+    def none(self) -> bool:
+        return self.order.endswith("0")
+
+    @property
+    def prompt(self) -> str:
+        return prompt(self.form, self.wording, self.captions, none=self.none)
+
+    def outcome(self, reply: Reply | None) -> str:
+        """Return what a reply means, one of ``tables.OUTCOMES``; one that was cut may lack its verdict."""
+        if reply is None or reply.text is None:
+            return "failed"
+        if reply.is_cut:
+            return "unparseable"
+        place = chosen(reply.text, self.captions, form=self.form, none=self.none)
+        if place is None:
+            return "unparseable"
+        return {RIGHT[self.form]: "right", "0": "none"}.get(self.order[place], "wrong")
+
+
+def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:
+    """Return the ``answers`` of one model on one task; replies that were had before are not asked for again.
+
+    Where any instance lacks a paraphrase, paraphrases are left out of all. The negative image of an instance
+    is asked about as well, its own caption being P there, but not beside a paraphrase: of three captions two
+    would be false of it.
+
+    Args:
+        task: comparisons of captions.
+        image_keys: content key of each of the task's images, from ``check_images``.
+        run: how the model is run.
+        benchmark: name for the column of that name.
+
+    Raises:
+        BackendError: the task does not compare captions, or the endpoint does not answer.
+        DataError: an image cannot be read.
+    """
+    model = open_model(run.model, run.device, run.precision)
+    assert isinstance(model, Chooser)
+    form = _choose_form(task)
+    asked = list(_asked(_compared(task, benchmark), form))
+    keys = [pair_key(image_keys[each.image], each.prompt).hex() for each in asked]
+    questions = {
+        key: Question(each.prompt, partial(_read, task.images[each.image]))
+        for key, each in zip(keys, asked, strict=True)
+    }
+    store = Store(run.store, model.identity, code_of(run.model))
+    replies = ask(model, questions, store.folder / "replies")
+    hashes: dict[str, tuple[str, str | None]] = dict(
+        zip(
+            task.rows["instance_id"],
+            zip(hash_texts(task), hash_images(task, image_keys), strict=True),
+            strict=True,
+        )
+    )
+    answered = [(each, replies.get(key)) for key, each in zip(keys, asked, strict=True)]
+    if task.left_out is not None:
+        names = task.left_out.rows["instance_id"]
+        hashes |= {name: (text, None) for name, text in zip(names, task.left_out.texts_hash, strict=True)}
+        answered += [(each, None) for each in _asked(task.left_out.rows, form)]
+    rows = [
+        {
+            "instance_id": each.instance["instance_id"],
+            "model": model.name,
+            "benchmark": benchmark,
+            "image_id": each.instance["image_id"],
+            "subsets": each.instance["subsets"],
+            **dict(zip((TEXTS_HASH, IMAGES_HASH), hashes[each.instance["instance_id"]], strict=True)),
+            "image": each.shown,
+            "ways": len(each.order),
+            "order": each.order,
+            "wording": each.wording,
+            "outcome": each.outcome(reply),
+            "reply": reply.text if reply else None,
+            "finish": reply.finish if reply else None,
+        }
+        for each, reply in answered
+    ]
+    return tables.frame(tables.ANSWERS, rows)
+
+
+def asked_answers(answers: pd.DataFrame, task: Task) -> pd.DataFrame:
+    """Return the answers to what was asked: not those of instances whose images are missing."""
+    if task.left_out is None:
+        return answers
+    return answers[~answers["instance_id"].isin(task.left_out.rows["instance_id"])]
+
+
+def _choose_form(task: Task) -> Form:
+    """Return what is asked: which caption is false where all instances have a paraphrase, else which is true."""
+    parts = [task.rows, *([] if task.left_out is None else [task.left_out.rows])]
+    return "odd" if all("caption2" in rows and rows["caption2"].notna().all() for rows in parts) else "true"
+
+
+def askable(task: Task) -> bool:
+    """Return whether all instances are an image, a caption and a negative caption."""
+    if not isinstance(task, Comparisons):
+        return False
+    rows = task.rows
+    lacking = rows[["caption", "negative_caption"]].isna().to_numpy().any() or (rows["image"] == ABSENT).any()
+    return not lacking
+
+
+def _compared(task: Task, benchmark: str) -> pd.DataFrame:
+    """Return the task's rows if all of them are captions for an image."""
+    if not askable(task):
+        raise BackendError(
+            f"Benchmark {benchmark!r} cannot be asked by choice: not all of its instances are an image, a "
+            f"caption and a negative caption. Leave it or the chat model out."
+        )
+    return task.rows
+
+
+def _asked(rows: pd.DataFrame, form: Form) -> Iterator[_Asked]:
+    """Yield all questions on all instances."""
+    for row in rows.to_dict("records"):
+        caption, negative_caption = row["caption"], row["negative_caption"]
+        pools: list[tuple[Shown, int, list[str], str]]
+        if form == "odd":
+            pools = [("positive", row["image"], [caption, row["caption2"]], negative_caption)]
+        else:
+            pools = [("positive", row["image"], [caption], negative_caption)]
+            if row["negative_image"] != ABSENT:
+                pools.append(("negative", row["negative_image"], [negative_caption], caption))
+        for shown, image, true, negative in pools:
+            for order in (order + none for none in ("", "0") for order in ORDERS[form]):
+                rest = iter(true)
+                captions = tuple(next(rest) if sign == "P" else negative for sign in order.strip("0"))
+                for wording in WORDINGS[form]:
+                    yield _Asked(row, shown, image, form, order, wording, captions)
+
+
+def _read(image: ImageFile) -> bytes:
+    return encoded([image])[0]

@@ -1,0 +1,259 @@
+"""Detectors of what is synthetic: how much of a benchmark's retrieval needs no look at what is said and shown.
+
+BiVLC (Miranda et al. 2024, 5.3 and E.3): a linear head on the projected, not normalised vectors of a frozen encoder, one
+for images and one for texts, says whether an item is natural (0, the positive) or synthetic (1, the negative). Heads learn on the
+training set, are kept by accuracy on its val rows, and answer the benchmark's queries by ``results.detector_files``. As in
+their code Adam has lr 1e-3 (their paper says 1e-6), in batches of 400 rows. They train one epoch on images and ten on texts, of
+237,000 rows; here as many ``STEPS``, however small the set is. No table says at which step a head was kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
+from caramel.benchmarks.metrics import Outcomes
+from caramel.benchmarks.readers.instances import subsets_of
+from caramel.evaluation.synthetic_probe_data import FORMS, NEGATIVE, PLANTED, POSITIVE, Form, form_of, plant
+from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, detected
+from caramel.evaluation.results.summary import judge
+from caramel.evaluation.scores.features import projected
+from caramel.interfaces.benchmark import Index
+from caramel.models.devices import gpus_of, resolve_device
+from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.trials import tune_grid
+from caramel.io.image_store import shards_of
+
+if TYPE_CHECKING:
+    import torch
+
+BATCH, RATE = 400, 1e-3
+FIRST, SECOND = np.float32(0.9), np.float32(0.999)  # decays of Adam's means
+STEPS, CHECK_EVERY = {IMAGE: 592, TEXT: 5920}, 74
+MODEL, INDEX, METRICS = "detectors", "images.parquet", "metrics.parquet"
+Head = Callable[["torch.Tensor"], Floats]
+CLASSES = ("image_natural", "image_synthetic", "text_natural", "text_synthetic")
+
+
+def detect(
+    base: str,
+    assembled: Path,
+    scenes: Path,
+    *,
+    split: str,
+    device: str,
+    gpus: float,
+    batch: int,
+    bootstrap: int,
+    seed: int,
+    folder: Path,
+) -> pd.DataFrame:
+    """Return table ``metrics`` of detectors on the frozen encoders of a checkpoint folder; the forms are its benchmarks.
+
+    One more form is ``PLANTED``, the positive control. Each form is a trial; its result is reused while
+    the base and all tables are unchanged. What is measured: see ``judged``.
+
+    Args:
+        base: checkpoint folder.
+        assembled: folder of stage ``assemble``, whose forms of the benchmark are judged.
+        scenes: folder of the source's pairs and images.
+        split: of the instances that are judged.
+        device: auto, cpu or cuda.
+        gpus: of one trial, where the device is a GPU.
+        batch, bootstrap, seed: as in ``judged``.
+        folder: of the trials' results and the embedding store.
+    """
+    names = [name for name in FORMS if (assembled / f"{name}.parquet").exists()]
+    trials = tune_grid(
+        detect_on,
+        [{"form": name} for name in (*names, *([PLANTED] if FORMS[0] in names else []))],
+        settings={
+            "base": Local(base),
+            "instances": {name: Local(str(assembled / f"{name}.parquet")) for name in names},
+            "training": Local(str(assembled / "training.parquet")),
+            "pairs": Local(str(scenes / "pairs.parquet")),
+            "indices": [_index(place / INDEX) for place in (assembled, scenes)],
+            "split": split,
+            "device": device,
+            "batch": batch,
+            "bootstrap": bootstrap,
+            "seed": seed,
+        },
+        folder=folder,
+        executor="inline",  # the forms share what is encoded, and a head is trained in no time
+        title="detectors",
+        gpus=gpus_of(gpus, device),
+        plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
+    )
+    parts = [tables.read(tables.METRICS, trial.folder / METRICS) for trial in trials]
+    return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])
+
+
+def _index(path: Path) -> Local:
+    """Return an index of images with the shards that it refers to."""
+    return Local(str(path), around=tuple(shards_of(path, tables.read(tables.IMAGES, path))))
+
+
+def detect_on(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    base: str,
+    instances: Mapping[str, str],
+    training: str,
+    pairs: str,
+    indices: Sequence[str],
+    split: str,
+    seed: int,
+    **how: Any,
+) -> dict[str, Any]:
+    """Judge detectors on one form of the benchmark, and write table ``metrics`` into ``scratch``: a trial.
+
+    Args:
+        point: the ``form``; ``PLANTED`` is made of the first of ``FORMS``.
+        scratch: folder of the trial.
+        base, split: as in ``detect``.
+        instances: path of the table of each form.
+        training, pairs: paths of these tables.
+        indices: paths of the tables of images.
+        seed, how: as in ``judged``.
+    """
+    name = point["form"]
+    source = FORMS[0] if name == PLANTED else name
+    found = form_of(source, instances[source], training, pairs, indices, split)
+    found = plant(found, seed) if name == PLANTED else found
+    tables.write(tables.METRICS, judged(base, found, seed=seed, **how), Path(scratch, METRICS))
+    return {}
+
+
+def judged(
+    base: str, form: Form, *, device: str, batch: int, bootstrap: int, seed: int, store: str
+) -> pd.DataFrame:
+    """Return table ``metrics`` of detectors on one form; no rows where there is nothing to learn or to judge.
+
+    Beside retrieval by detection, ``accuracy`` (the caption looks less synthetic than its negative), ``image_detected`` and
+    ``text_detected`` (classed right) and the same of each class alone (``CLASSES``).
+
+    Args:
+        base: checkpoint folder.
+        form: what is learnt and judged.
+        device: auto, cpu, cuda or cuda:N.
+        batch: items per forward pass.
+        bootstrap: resamples of the intervals.
+        seed: of the order of the rows, and of the bootstrap.
+        store: folder of the vector store.
+    """
+    if not len(form.asked) or not (form.learnt["split"] == "train").any():
+        return tables.frame(tables.METRICS, [])
+    found = _outcomes(
+        _chances(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
+    )
+    named = form.asked[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
+    subsets: Any = [subsets_of(*row) for row in named]
+    rows = form.asked[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
+    found_metrics = judge(rows, found, tables.SUBTYPES.__contains__, bootstrap, seed)
+    return tables.frame(tables.METRICS, found_metrics.assign(model=MODEL, benchmark=form.name))
+
+
+def _chances(
+    base: str, form: Form, *, device: str, batch: int, seed: int, store: str
+) -> dict[str, tuple[Floats, Floats]]:
+    """Return the probabilities that the judged items are synthetic, of positives and negatives, for each modality."""
+    import torch
+
+    found = {}
+    for place, (modality, pictures) in enumerate(((IMAGE, form.pictures), (TEXT, None))):
+        columns = POSITIVE[place], NEGATIVE[place]
+        items = list(dict.fromkeys(pd.concat([t[c] for t in (form.learnt, form.asked) for c in columns])))
+        at = {item: i for i, item in enumerate(items)}
+        vectors = torch.from_numpy(projected(base, items, pictures, device=device, batch=batch, store=store))
+        places = {
+            split: [np.array(rows[column].map(at), np.int64) for column in columns]
+            for split, rows in (*form.learnt.groupby("split"), ("asked", form.asked))
+        }
+        chances = fit_head(vectors, places["train"], places.get("val"), steps=STEPS[modality], seed=seed)
+        natural, synthetic = (chances(vectors[rows]) for rows in places["asked"])
+        found[modality] = natural, synthetic
+    return found
+
+
+def fit_head(
+    vectors: torch.Tensor, train: Sequence[Index], val: Sequence[Index] | None, *, steps: int, seed: int
+) -> Head:
+    """Return the probability that vectors (n, d) are synthetic, (n,), by the head that is best on val; of equal ones the earlier.
+
+    Args:
+        vectors: of all items.
+        train: places of natural and of synthetic ones, row by row.
+        val: likewise, measured every ``CHECK_EVERY`` steps and at the end; None: the last head is kept.
+        steps: number of steps.
+        seed: of the order of the rows.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(seed)
+    rows = _with_one(vectors)
+    mean, square = np.zeros((2, rows.shape[1]), np.float32)  # of the gradient, as Adam has them
+    head = np.zeros_like(mean)  # weights, and the bias: the problem is convex, and nothing is drawn
+    best, kept = -1.0, head
+    parts: list[torch.Tensor] = []
+    # Written out: a step of so small a head takes torch's autograd and Adam ten times as long.
+    for step in range(1, steps + 1):
+        parts = parts or [*torch.split(torch.randperm(len(train[0]), generator=generator), BATCH)]
+        part = parts.pop().numpy()
+        seen = rows[np.concatenate([places[part] for places in train])]
+        classes = np.repeat(np.array([0, 1], np.float32), len(part))
+        gradient = (_sigmoid(seen @ head) - classes) @ seen / np.float32(len(seen))
+        mean = FIRST * mean + (1 - FIRST) * gradient
+        square = SECOND * square + (1 - SECOND) * gradient**2
+        length = np.sqrt(square / np.float32(1 - float(SECOND) ** step)) + np.float32(1e-8)
+        head = head - np.float32(RATE / (1 - float(FIRST) ** step)) * mean / length
+        if step % CHECK_EVERY == 0 or step == steps:
+            right = _accuracy(head, rows, val) if val is not None else best + 1
+            if right > best:
+                best, kept = right, head
+    return lambda of: _sigmoid(_with_one(of) @ kept).astype(np.float64)
+
+
+def _with_one(vectors: torch.Tensor) -> npt.NDArray[np.float32]:
+    """Return vectors (n, d) with a one behind each, which the bias is multiplied by, (n, d + 1)."""
+    return np.pad(vectors.numpy(), ((0, 0), (0, 1)), constant_values=1.0)
+
+
+def _sigmoid(logits: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    return np.asarray((1 + np.tanh(logits / 2)) / 2, np.float32)
+
+
+def _accuracy(head: npt.NDArray[np.float32], rows: npt.NDArray[np.float32], places: Sequence[Index]) -> float:
+    """Return the share of items that are classed right; a probability of one half is wrong."""
+    natural, synthetic = (rows[of] @ head for of in places)
+    return float(np.concatenate([natural < 0, synthetic > 0]).mean())
+
+
+def _outcomes(chances: Mapping[str, tuple[Floats, Floats]]) -> Outcomes:
+    """Return the outcomes of the instances, (n,) each: retrieval by detection, caption choice, and what was classed right."""
+    count = len(chances[TEXT][0])
+    rows = pd.DataFrame({name: np.concatenate(pair) for name, pair in chances.items()})
+    rows[LABEL] = np.repeat([0, 1], count)
+    places = [f"item {i}" for i in range(2 * count)]
+    both, _ = detected(rows, places, MODEL)
+    alone, _ = detected(rows.drop(columns=IMAGE), places, MODEL)
+    right = {
+        f"{kind}_{name}": (np.asarray(of) > 0.5 if name == "synthetic" else np.asarray(of) < 0.5).astype(
+            float
+        )
+        for kind, column in (("image", IMAGE), ("text", TEXT))
+        for name, of in zip(("natural", "synthetic"), chances[column], strict=True)
+    }
+    classes = pd.DataFrame(right)
+    hits = pd.concat([alone.hits[["accuracy"]], both.hits, classes], axis=1)
+    ties = pd.concat([alone.ties[["accuracy"]], both.ties, classes.astype(bool) & False], axis=1)
+    return Outcomes(hits, ties)

@@ -1,0 +1,119 @@
+"""The forms of the assembled benchmark as detectors of what is synthetic learn and are asked."""
+
+from __future__ import annotations
+
+import io
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.utils.hashing import stable_keys
+from caramel.io.image_store import Pictures
+from caramel.io.image_codec import open_picture
+
+FORMS = ("instances", "instances_source")
+PLANTED = "planted"  # the form of the positive control
+MARK = " and Quokka of 7 Zebras!"  # what captions of planted negatives end in
+MARKED = "marked:"  # what names of planted images begin with, where no other name does
+MOST = 400  # rows of each split that are copied
+POSITIVE, NEGATIVE = ("image_id", "caption"), ("negative_image_id", "negative_caption")
+
+
+@dataclass(frozen=True)
+class Form:
+    """A form of the benchmark, and what detectors learn for it.
+
+    Attributes:
+        name: of the form.
+        learnt: rows of ``POSITIVE`` and ``NEGATIVE`` with ``split``: train and val.
+        asked: table ``instances`` of the split that is judged.
+        pictures: image_id -> encoded file, of the images of both.
+    """
+
+    name: str
+    learnt: pd.DataFrame
+    asked: pd.DataFrame
+    pictures: Callable[[str], bytes]
+
+
+def form_of(name: str, instances: str, training: str, pairs: str, indices: Sequence[str], split: str) -> Form:
+    """Return a form of the benchmark that stage ``assemble`` wrote.
+
+    Args:
+        name: of ``FORMS``.
+        instances: path of its table.
+        training: path of the table. Its positive images are those of ``instances``.
+        pairs: path of the source's pairs, whose images are the positives of ``instances_source``.
+        indices: paths of the tables of images; where two have an image, that of the first is taken.
+        split: of the instances that are judged.
+    """
+    known = [Pictures(path, tables.read(tables.IMAGES, path)) for path in indices]
+    source = tables.read(tables.PAIRS, pairs)
+    own = dict(zip(source["pair_id"].astype(str), source["image_id"].astype(str), strict=True))
+    rows = tables.read(tables.INSTANCES, instances)
+    learnt = learnt_rows(tables.read(tables.TRAINING, training), own if name == "instances_source" else None)
+    return Form(name, learnt, rows[rows["split"] == split], ChainMap(*known).__getitem__)  # type: ignore[arg-type]
+
+
+def learnt_rows(training: pd.DataFrame, images: Mapping[str, str] | None) -> pd.DataFrame:
+    """Return what detectors learn on of table ``training``: each row with its first negative, where that has an image.
+
+    Args:
+        training: the table.
+        images: other positive images by ``pair_id``; None: those of the table.
+    """
+    first = {
+        name: training[f"{name}s"].map(lambda of: of[0] if of is not None and len(of) else None)
+        for name in ("negative_caption", "negative_image_id")
+    }
+    rows = training.assign(**first)
+    rows = rows[rows["negative_image_id"].notna() & rows["negative_caption"].notna()]
+    return rows if images is None else rows.assign(image_id=rows["pair_id"].map(images))
+
+
+def plant(form: Form, seed: int) -> Form:
+    """Return a copy of some rows whose negative captions all end alike, and whose negative images all have a black half.
+
+    Detectors that find nothing in a form say something only if they find this.
+
+    Args:
+        form: of which rows are copied.
+        seed: of the draw.
+    """
+    prefix = _unused_prefix(form)
+
+    def marked(rows: pd.DataFrame) -> pd.DataFrame:
+        rows = rows.iloc[np.argsort(stable_keys(rows["caption"], seed), kind="stable")]
+        rows = rows.groupby("split", sort=False).head(MOST)
+        captions = rows["negative_caption"].str.rstrip(" .") + MARK
+        return rows.assign(negative_caption=captions, negative_image_id=prefix + rows["negative_image_id"])
+
+    def pictures(name: str) -> bytes:
+        plain = name.removeprefix(prefix)
+        return form.pictures(name) if plain == name else _half_black(form.pictures(plain))
+
+    return replace(
+        form, name=PLANTED, learnt=marked(form.learnt), asked=marked(form.asked), pictures=pictures
+    )
+
+
+def _unused_prefix(form: Form) -> str:
+    """Return ``MARKED``, with as many further colons as it takes for no image of the form to be called so."""
+    columns = (POSITIVE[0], NEGATIVE[0])
+    names = {name for rows in (form.learnt, form.asked) for column in columns for name in rows[column]}
+    prefix = MARKED
+    while any(str(name).startswith(prefix) for name in names):
+        prefix += ":"
+    return prefix
+
+
+def _half_black(data: bytes) -> bytes:
+    picture = open_picture(data, PLANTED)
+    picture.paste((0, 0, 0), (0, picture.height // 2, picture.width, picture.height))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()

@@ -1,0 +1,150 @@
+"""How far fine-tuned models went from their base: of their weights, and of what they encode."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from caramel.errors import BackendError
+from caramel.evaluation.benchmark_source import Source, digest_of, keys_of, read_task
+from caramel.evaluation.scores.encoding import Run, encode
+from caramel.evaluation.scores.item_scores import Dual
+from caramel.interfaces.benchmark import ImageFile, Index, Rankings
+from caramel.models.open_clip.checkpoints import WEIGHTS
+from caramel.models.loading.specs import content_of, open_model
+from caramel.models.loading.state_dicts import read_state
+from caramel.runtime.ray.trials import executors, tune_grid
+
+TEMPERATURE = ("logit_scale", "logit_bias")
+
+
+def distances(
+    folders: Mapping[str, str], base: str, source: Source, run: Run, folder: str | Path
+) -> dict[str, dict[str, float]]:
+    """Return of each model: ``weights``, ``images`` and ``texts``; see ``results.retained.MOVED``.
+
+    ``weights`` is ‖θ − θ0‖ / ‖θ0‖ over all weights of both towers, without the temperature; ``images`` and ``texts`` are the
+    mean cosine of what the model and the base make of an item of the task. The vectors lie in the store. Each model is a
+    trial, and is not loaded again as long as it, the base and the task stay as they are.
+
+    Args:
+        folders: checkpoint folder by name of the model; the base is one of them.
+        base: name of the base.
+        source: a benchmark of rankings that all of them were scored on.
+        run: how they were scored; its model is not used.
+        folder: of the trials' results.
+
+    Raises:
+        BackendError: a checkpoint is missing or broken.
+    """
+    task = read_task(source)
+    specs = {name: f"{name}=open_clip:{path}" for name, path in folders.items()}
+    weights = {name: content_of(spec) for name, spec in specs.items()}
+    _, of_shards = executors(run.executor, len(specs))
+    trials = tune_grid(
+        distance,
+        [
+            {"name": name, "spec": spec, "folder": folders[name], "content": weights[name]}
+            for name, spec in specs.items()
+        ],
+        settings={
+            "base": {"spec": specs[base], "folder": folders[base], "content": weights[base]},
+            "source": asdict(source),
+            "content": hashlib.sha256(b"".join([*keys_of(task, True), digest_of(task)])).hexdigest(),
+            "device": run.device,
+            "precision": run.precision,
+            "batch": run.batch,
+        },
+        folder=folder,
+        executor="inline",  # what is compared lies in the store: processes of their own would import torch for a second of work
+        title="distances",
+        gpus=run.gpus,
+        plan=lambda point, name: {
+            "store": os.path.realpath(run.store),
+            "executor": of_shards,
+            "gpus": run.gpus,
+        },
+    )
+    return {name: trial.result for name, trial in zip(folders, trials, strict=True)}
+
+
+def distance(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    base: Mapping[str, str],
+    source: Mapping[str, Any],
+    content: str,
+    **run: Any,
+) -> dict[str, float]:
+    """Return how far one model went: a trial.
+
+    Args:
+        point: the model's name, ``spec``, ``folder``, and ``content``, a hash.
+        scratch: nothing is written.
+        base: the same of the base.
+        source: as ``Source``.
+        content: hash of its task.
+        run: as in ``Run``, without the model.
+    """
+    images, keys, texts = _read_items(json.dumps(source, sort_keys=True), content)
+
+    def none() -> tuple[Index, Index]:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def vectors(spec: str) -> Dual:
+        mine = Run(spec, **run)
+        model = open_model(spec, mine.device, mine.precision)
+        found = encode(images, keys, texts, none, mine, model)  # type: ignore[arg-type]
+        assert isinstance(found, Dual)
+        return found
+
+    first, other = (vectors(of["spec"]) for of in (base, point))
+    return {
+        "weights": moved(Path(base["folder"]), Path(point["folder"])),
+        "images": _cosine(first.images, other.images),
+        "texts": _cosine(first.texts, other.texts),
+    }
+
+
+@lru_cache(1)  # each model is compared on the same items
+def _read_items(source: str, content: str) -> tuple[Sequence[ImageFile], Sequence[bytes], Sequence[str]]:
+    """Return images, their keys and texts of the task of a source, given as JSON; ``content``: hash of the task."""
+    task = read_task(Source(**json.loads(source)))
+    assert isinstance(task, Rankings)
+    return task.images, keys_of(task, True), [text for prompts in task.texts for text in prompts]
+
+
+def moved(base: Path, folder: Path) -> float:
+    """Return ‖θ − θ0‖ / ‖θ0‖ over the weights of two checkpoint folders, without the temperature.
+
+    Raises:
+        BackendError: they have other weights.
+    """
+    before, after = (
+        {name: value for name, value in read_state(place / WEIGHTS).items() if name not in TEMPERATURE}
+        for place in (base, folder)
+    )
+    if other := sorted(set(before) ^ set(after)):
+        raise BackendError(
+            f"Checkpoint {str(folder)!r} has other weights than its base {str(base)!r}: {other[0]!r} is in one alone. Train it anew."
+        )
+    names = [name for name, value in before.items() if value.is_floating_point()]
+    # By numpy, whose sums are the same with any number of threads: on a cluster the machine that drives does this.
+    theirs = [(after[n].double().numpy(), before[n].double().numpy()) for n in names]
+    squares = [(np.square(a - b).sum(), np.square(b).sum()) for a, b in theirs]
+    changed, whole = (float(sum(parts)) for parts in zip(*squares, strict=True))
+    return float((changed / whole) ** 0.5)
+
+
+def _cosine(left: np.ndarray, right: np.ndarray) -> float:
+    """Return the mean cosine of unit vectors (n, d), row by row."""
+    return float((left.astype(np.float64) * right).sum(axis=1).mean())

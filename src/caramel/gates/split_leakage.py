@@ -1,0 +1,89 @@
+"""Which texts of one split stand in another: by their words, and by what they say in whatever words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from caramel.utils.arrays import Ints, numbered, places_among
+from caramel.sources.world.grammar import read
+from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
+from caramel.utils.text import same_words, words_only
+
+CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
+NOWHERE = -1  # key of what is equal to nothing
+
+
+def text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per text of a pair, and where another split has it too.
+
+    Args:
+        pairs, negatives, paraphrases: tables of those names. What belongs to no pair is in no split, and left out.
+
+    Returns:
+        pair_id, used_in (its column), split, text; ``scene_known``: it is the world's; ``same_words_in``,
+        ``same_meaning_in``: "SPLIT: TEXT" of the first in another split that is equal, null if none is. Words are equal
+        up to case, space and punctuation. Meanings are known of sentences of the world on a scene of it.
+    """
+    sources = {"caption": pairs, "caption2": paraphrases, "negative_caption": negatives}
+    known = pairs.drop_duplicates("pair_id")
+    split = pd.Categorical(known["split"])
+    of_world = known["scene"].notna().to_numpy()
+    names, parts = known["pair_id"].to_numpy(object), []
+    for column, rows in sources.items():
+        at = places_among(rows["pair_id"], known["pair_id"])
+        inside, at = at >= 0, at[at >= 0]
+        # As Python's texts: a copy of a row is a few bytes then, and Great Expectations makes many.
+        texts = rows[column].to_numpy(object)[inside]
+        used = {"pair_id": names[at], "text": texts, "split": split[at], "scene_known": of_world[at]}
+        parts.append(pd.DataFrame(used).astype({"pair_id": object, "text": object}))
+    uses = pd.concat(parts, ignore_index=True)
+    origin = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    used_in = pd.Categorical.from_codes(origin, pd.Index(list(sources)))
+    uses.insert(2, "used_in", pd.Series(used_in))
+    uses = uses.dropna(subset=["text", "split"])
+    scene, said = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
+    content = np.full(len(uses), NOWHERE)
+    content[scene] = numbered(map(content_words, said[scene]))
+    # Reading is slow, and who says the same has the same words of content: most texts need not be read.
+    read_these = elsewhere(uses, "text", content).notna().to_numpy()
+    meanings = np.full(len(uses), NOWHERE)
+    meanings[read_these] = pd.factorize(said[read_these].map(meaning))[0]
+    return uses.assign(
+        same_words_in=elsewhere(uses, "text", numbered(map(same_words, said))),
+        same_meaning_in=elsewhere(uses, "text", meanings),
+    )
+
+
+def content_words(text: str) -> str:
+    """Return the nouns, colours and sizes of a text."""
+    return " ".join(sorted(CONTENT.intersection(words_only(text))))
+
+
+def meaning(text: str) -> str | None:
+    """Return what a sentence of the world says, equal for equal meanings; None: it is no sentence of the world.
+
+    That nothing else is there every caption says.
+    """
+    said = read(text)
+    return None if said is None else repr(said.whole.canonical())
+
+
+def elsewhere(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series:
+    """Return "SPLIT: WHAT" of the first use in another split of what has an equal key, null where there is none.
+
+    Args:
+        uses: n rows with ``split`` and what is used in it.
+        column: what is used.
+        key: (n,) of each use; ``NOWHERE`` is equal to nothing.
+    """
+    of_key = pd.Series(pd.factorize(uses["split"])[0]).groupby(key)
+    # Of millions of texts few stand in two splits: only these are put together.
+    met = (key != NOWHERE) & (of_key.transform("min") != of_key.transform("max")).to_numpy()
+    keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
+    keyed["split"] = keyed["split"].astype("str")
+    firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
+    there = keyed[["use", "key", "split"]].merge(firsts, on="key", suffixes=("", "_there"))
+    found = there[there["split"] != there["split_there"]].drop_duplicates("use")
+    said: pd.Series = found["split_there"] + ": " + found[column]
+    return said.set_axis(found["use"]).reindex(uses.index)

@@ -1,0 +1,66 @@
+"""What a blind text scorer is, and how each is described."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from caramel.utils.arrays import Bools, Floats
+
+
+class Scorer(Protocol):
+    """A blind scorer: it sees texts, never an image; a higher score looks more like a true caption."""
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        groups: Sequence[str],
+        *,
+        folds: int,
+        seed: int,
+        taught: Bools | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of the positives (n,) and of the negatives (n,).
+
+        Args:
+            positives: n true captions.
+            negatives: n hard negatives, one for each.
+            groups: n image names. What is learned for one fold is learned on the others, and all
+                rows of an image are in one fold.
+            folds: number of folds.
+            seed: of folds and draws.
+            taught: (n,) which rows are learned from and not judged: their scores mean nothing, and the others are
+                judged and not learned from, see ``crossfit.lessons``. None: all are judged, and teach the other folds.
+
+        The order of the rows changes nothing.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class ScorerSpec:
+    """What a blind scorer is called, how it is had, and what it needs.
+
+    Attributes:
+        name: as in a spec, ``NAME`` or ``NAME:TARGET``.
+        help: what it looks at, in a line of `caramel audit --help`.
+        load: target -> scorer; "" for one that needs no model.
+        missing: target -> what keeps its model from being loaded, without loading it; None: it needs no model.
+        cure: what to give where the model is missing.
+        sees_both: unlike a ``Scorer`` it scores each text of a pair by the other one too, as whoever takes the
+            test may: an attacker, and no scorer of texts.
+    """
+
+    name: str
+    help: str
+    load: Callable[[str], Scorer]
+    missing: Callable[[str], list[str]] | None = None
+    cure: str = ""
+    sees_both: bool = False
+
+
+def without_model(name: str, help: str, scorer: Scorer, *, sees_both: bool = False) -> ScorerSpec:
+    """Return the description of a scorer that is there without any model."""
+    return ScorerSpec(name, help, lambda target: scorer, sees_both=sees_both)

@@ -1,0 +1,142 @@
+"""Shards of images: plain Parquet that other software reads, in which each encoded file stands in one piece.
+
+A shard has the columns ``image_id`` and ``image``, a struct of bytes and path, which the library ``datasets`` loads as
+pictures. Nothing in it is compressed or dictionary-encoded: the values of a column follow each other, each behind its length
+in four bytes (PLAIN, in Apache Parquet's Encodings.md). ``image_store`` reads them by their places.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caramel.io.files import empty_folder, write_atomically
+from caramel.io.image_store import PREFIX
+
+SHARD_BYTES = 64 << 20  # of encoded files, from which on a shard is full
+GROUP = 256  # images in a row group
+
+_FEATURES = {"image_id": {"dtype": "string", "_type": "Value"}, "image": {"_type": "Image"}}  # for `datasets`
+_SCHEMA = pa.schema(
+    [("image_id", pa.string()), ("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())]))],
+    metadata={"huggingface": json.dumps({"info": {"features": _FEATURES}})},
+)
+_BYTES = "image.bytes"  # the column of a shard that holds the encoded files, as Parquet names it
+
+
+class ShardWriter:
+    """Writes images into the shards of a folder, one image at a time; what is in memory is one shard.
+
+    A context manager: what it holds is written when it is left. There is always one shard, which may be empty. Equal
+    images in equal order give equal bytes. What lay in the folder before is removed.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self._columns: dict[str, list[Any]] = {}  # of the index, but for ``offset``
+        self._offsets: list[int] = []
+        self._waiting: list[tuple[str, bytes, str]] = []
+        self._bytes = self._shards = 0
+
+    def __enter__(self) -> Self:
+        empty_folder(self._folder)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *unused: object) -> None:
+        if kind is None and (self._waiting or not self._shards):
+            self._write()
+
+    def add(self, image_id: str, data: bytes, path: str, **known: object) -> None:
+        """Add the encoded file of an image.
+
+        Args:
+            image_id: its name.
+            data: the encoded file.
+            path: file name that it is given outside of the shard.
+            known: further columns of its row in the index, the same of every image.
+
+        Raises:
+            ResourceError: the volume is full or read-only.
+        """
+        row = {
+            "image_id": image_id,
+            "shard": f"{self._folder.name}/{_name(self._shards)}",
+            "length": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            **known,
+        }
+        for name, value in row.items():
+            self._columns.setdefault(name, []).append(value)
+        self._waiting.append((image_id, data, path))
+        self._bytes += len(data)
+        if self._bytes >= SHARD_BYTES:
+            self._write()
+
+    def index(self) -> pd.DataFrame:
+        """Return the rows of all images that were written, in their order, for an index beside the folder."""
+        return pd.DataFrame({**self._columns, "offset": self._offsets})
+
+    def _write(self) -> None:
+        """Write what is waiting as one shard, and note where each file stands in it."""
+
+        def write(temporary: Path) -> None:
+            with pq.ParquetWriter(
+                temporary, _SCHEMA, compression="none", use_dictionary=False, write_statistics=False
+            ) as writer:
+                for start in range(0, len(self._waiting), GROUP):
+                    writer.write_table(_table(self._waiting[start : start + GROUP]))
+            self._offsets += _offsets(temporary, [data for _, data, _ in self._waiting])
+
+        write_atomically(self._folder / _name(self._shards), write)
+        self._waiting, self._bytes = [], 0
+        self._shards += 1
+
+
+def _name(number: int) -> str:
+    return f"{number:05}.parquet"
+
+
+def _table(rows: Sequence[tuple[str, bytes, str]]) -> pa.Table:
+    cells = [{"bytes": data, "path": path} for _, data, path in rows]
+    return pa.table([[name for name, _, _ in rows], cells], schema=_SCHEMA)
+
+
+def _offsets(shard: Path, values: Sequence[bytes]) -> list[int]:
+    """Return the byte of a shard at which each encoded file begins, in the order of its rows."""
+    found: list[int] = []
+    metadata = pq.read_metadata(shard)
+    with shard.open("rb") as stream:
+        for group in (metadata.row_group(number) for number in range(metadata.num_row_groups)):
+            columns = (group.column(number) for number in range(group.num_columns))
+            column = next(column for column in columns if column.path_in_schema == _BYTES)
+            stream.seek(column.data_page_offset)
+            chunk = stream.read(column.total_compressed_size)
+            part = values[len(found) : len(found) + group.num_rows]
+            found += [column.data_page_offset + place for place in places(chunk, part)]
+    return found
+
+
+def places(chunk: bytes, values: Sequence[bytes]) -> list[int]:
+    """Return where each value begins in a column chunk of PLAIN values, which stand in their order between page headers.
+
+    Each is looked for from the end of the last one on. Bytes that look like it before it stands there would do as well:
+    they are equal to it, and end no later than it does, so that all others are still to come.
+    """
+    found, at = [], 0
+    for value in values:
+        head = len(value).to_bytes(PREFIX, "little") + value[:64]
+        at = chunk.find(head, at)
+        while at >= 0 and not chunk.startswith(value, at + PREFIX):
+            at = chunk.find(head, at + 1)
+        assert at >= 0, "the shard was not written as PLAIN values"
+        at += PREFIX
+        found.append(at)
+        at += len(value)
+    return found

@@ -1,0 +1,178 @@
+"""Images in shards and an index that finds each of them: read one at a time, never all together.
+
+In a shard (``image_shards``) each encoded file stands in one piece, behind its length, and is read by its place. The places
+are the index: table ``images`` of ``tables.py``.
+
+Shards lie beside the index of the stage that makes the images, ``images/00000.parquet`` beside ``images.parquet``. The
+index of a stage that drops or joins images points to the same shards; see ``referred``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+import pandas as pd
+
+from caramel.errors import DataError, shown
+from caramel.io.validators import brief, stays_inside
+
+PREFIX = 4  # bytes before each value: its length, little-endian
+MOST_OPEN = 128  # shards that are held open; most systems allow a process 1,024 files
+CURE = "Run `dvc checkout` to get the shard back as it was, or `dvc repro` to make it again."
+
+Key = TypeVar("Key")
+
+
+class Pictures(Mapping[str, bytes]):
+    """image_id -> encoded file of the images of an index, each read from its shard when it is asked for.
+
+    It can be used in threads, after a fork, and pickled: then shards are opened anew.
+    """
+
+    def __init__(self, index: str | Path, rows: pd.DataFrame) -> None:
+        """Know the places of the images; no shard is opened yet.
+
+        Args:
+            index: path of the table ``images``: shards are looked for from its folder.
+            rows: the table.
+
+        Raises:
+            DataError: a shard would lie elsewhere than below the index's folder or the folder around that.
+        """
+        self._index = str(index)
+        shard, names = pd.factorize(rows["shard"])
+        if outside := [brief(name) for name in names if not _is_near(name)]:
+            raise DataError(
+                f"{self._index!r} names {len(outside)} shards that are no Parquet files below its folder or the folder "
+                f"around it, and are not read:\n{shown(outside)}\nRun `dvc repro` to make it again."
+            )
+        self._shards = _places(index, names)
+        self._number = {name: number for number, name in enumerate(rows["image_id"])}
+        self._shard = shard.astype(np.int32)
+        self._offset, self._length = (rows[name].to_numpy(np.int64) for name in ("offset", "length"))
+        self._sha256 = rows["sha256"].array
+        self._open: dict[int, _Shard] = {}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._number)
+
+    def __contains__(self, image_id: object) -> bool:
+        return image_id in self._number
+
+    def __getitem__(self, image_id: str) -> bytes:
+        """Return the encoded file of an image.
+
+        Raises:
+            KeyError: the index does not have it.
+            DataError: its shard is missing, shorter than the index says, or holds something else at its place.
+        """
+        number = self._number[image_id]
+        offset, length = int(self._offset[number]), int(self._length[number])
+        try:
+            place = int(self._shard[number])
+            shard = self._open.get(place) or self._opened(place)
+            if not PREFIX <= offset <= offset + length <= shard.size:
+                raise self._wrong(image_id, f"has {shard.size} bytes, too few for byte {offset} + {length}")
+            data = os.pread(shard.descriptor, PREFIX + length, offset - PREFIX)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            said = "is missing" if missing else f"cannot be read: {error.strerror}"
+            raise self._wrong(image_id, said) from error
+        if len(data) < PREFIX + length or int.from_bytes(data[:PREFIX], "little") != length:
+            raise self._wrong(image_id, f"does not hold it at byte {offset}, as the index says")
+        return data[PREFIX:]
+
+    def checked(self, image_id: str) -> bytes:
+        """Return the encoded file of an image after comparing it with its SHA-256; errors as in ``[image_id]``.
+
+        Raises:
+            DataError: it is another file.
+        """
+        data = self[image_id]
+        if hashlib.sha256(data).hexdigest() != self._sha256[self._number[image_id]]:
+            raise self._wrong(image_id, "holds another file in its place: its SHA-256 is not the index's")
+        return data
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": {}}
+
+    def _opened(self, place: int) -> _Shard:
+        """Open a shard, and let go of the oldest ones. Without a lock, which a fork could leave locked.
+
+        Two threads may open one shard: the one that is forgotten is closed when nobody reads from it.
+        """
+        shard = _Shard(os.open(self._shards[place], os.O_RDONLY))
+        for old in list(self._open)[: -(MOST_OPEN - 1)]:
+            self._open.pop(old, None)
+        self._open[place] = shard
+        return shard
+
+    def _wrong(self, image_id: str, what: str) -> DataError:
+        shard = self._shards[self._shard[self._number[image_id]]]
+        return DataError(f"Image {brief(image_id)} of {self._index!r}: shard {shard!r} {what}. {CURE}")
+
+
+class _Shard:
+    """An open shard, closed when nothing refers to it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self.descriptor)
+
+
+def _is_near(shard: str) -> bool:
+    """Return whether a path, put after a folder, is that of a Parquet file below it or below the folder around it."""
+    inner = shard.removeprefix("../")
+    return stays_inside(inner) and inner.endswith(".parquet")
+
+
+def referred(rows: pd.DataFrame, of: str | Path, by: str | Path) -> pd.DataFrame:
+    """Return rows of the index in folder ``of`` for an index in folder ``by``: the same places in the same shards."""
+    moved = {shard: Path(os.path.relpath(Path(of, shard), by)).as_posix() for shard in rows["shard"].unique()}
+    return rows.assign(shard=rows["shard"].map(moved))
+
+
+def shards_of(index: str | Path, rows: pd.DataFrame) -> list[str]:
+    """Return the paths of the shards that an index refers to."""
+    return _places(index, rows["shard"].unique())
+
+
+def _places(index: str | Path, names: Iterable[str]) -> list[str]:
+    folder = Path(index).absolute().parent
+    return [os.path.normpath(folder / name) for name in names]
+
+
+def is_shard(path: Path) -> bool:
+    """Return whether a Parquet file is a shard and no table: the folder that it is in has an index of its name beside it."""
+    return path.parent.with_name(f"{path.parent.name}.parquet").is_file()
+
+
+class OnDemand(Sequence[bytes], Generic[Key]):
+    """Encoded files in an order of their own, each read when it is asked for; a slice reads none."""
+
+    def __init__(self, read: Callable[[Key], bytes], keys: Sequence[Key]) -> None:
+        self._read, self._keys = read, keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, place: int) -> bytes: ...
+    @overload
+    def __getitem__(self, place: slice) -> OnDemand[Key]: ...
+    def __getitem__(self, place: int | slice) -> bytes | OnDemand[Key]:
+        if isinstance(place, slice):
+            return OnDemand(self._read, self._keys[place])
+        return self._read(self._keys[place])

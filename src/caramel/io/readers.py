@@ -1,0 +1,224 @@
+"""Rows of data files, read strictly: CSV, JSON, JSON Lines, Python literals and Parquet.
+
+What cannot be read as it was meant is an error that names file and row; nothing is repaired or left out in silence.
+``where`` names file and row in messages.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import json
+import math
+import os
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from caramel.errors import DataError, ResourceError
+from caramel.io.validators import brief
+from caramel.io.zip_archive import ZippedFile
+
+TextFile = Path | ZippedFile
+
+
+def read_text(path: TextFile) -> str:
+    """Return a UTF-8 file as text, without a byte-order mark.
+
+    Raises:
+        DataError: it cannot be read, is not UTF-8, or holds a NUL.
+    """
+    return "".join(text_lines(path))
+
+
+def text_lines(path: TextFile) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file, each with its line end as ``\\n``; errors as in ``read_text``."""
+    try:
+        with path.open(encoding="utf-8-sig") as file:
+            for line in file:
+                if "\0" in line:
+                    raise DataError(f"{str(path)!r} holds a NUL: it is damaged, or no UTF-8 text.")
+                yield line
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{str(path)!r} cannot be read as UTF-8 text: {error}. Save it as UTF-8: a spreadsheet calls it CSV UTF-8."
+        ) from error
+    except OSError as error:
+        raise DataError(f"{str(path)!r} cannot be read: {error.strerror or error}.") from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{str(path)!r} is damaged: {error}. Download the archive again.") from error
+
+
+def csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
+    """Yield (where, row) of a CSV file that has at least these columns; the file is read as rows are asked for.
+
+    Empty lines do not count. The first column may be without a name, as pandas writes its index, and is then left out.
+
+    Raises:
+        DataError: it is no CSV, its header holds a name twice or an empty one or lacks a column, or a row has more or
+            fewer fields than the header.
+    """
+    reader = csv.reader(text_lines(path), strict=True)
+    number = 0
+    try:
+        header = next(filter(None, reader), [])
+        _check_header(header, columns, path)
+        for number, row in enumerate(filter(None, reader), 1):
+            where = f"{str(path)!r}, row {number} (line {reader.line_num})"
+            if len(row) != len(header):
+                raise DataError(
+                    f"{where} has {len(row)} fields, and the header {len(header)}: {brief(row)}. Put a field that "
+                    f'holds a comma, a quote or a line end in quotes, as in "A dog, brown and big", and write '
+                    f"empty fields out."
+                )
+            yield where, {name: field for name, field in zip(header, row, strict=True) if name}
+    except csv.Error as error:
+        raise DataError(
+            f"{str(path)!r} is not valid CSV: {error}, after row {number} (line {reader.line_num}). Look there for a "
+            f"quote that is not closed, or not written twice within a field."
+        ) from error
+
+
+def _check_header(header: list[str], columns: Sequence[str], path: TextFile) -> None:
+    """Raise DataError where the names of a file's columns are not what they should be."""
+    if not header:
+        raise DataError(f"{str(path)!r} is empty: its first line must name the columns.")
+    nameless = [place for place, name in enumerate(header, 1) if not name.strip() and place > 1]
+    if nameless:
+        raise DataError(f"{str(path)!r}: column {nameless[0]} of the header has no name. Name or remove it.")
+    _check_columns(header, columns, path)
+
+
+def _check_columns(names: Sequence[str], columns: Sequence[str], path: TextFile) -> None:
+    """Raise DataError where a name stands twice, or one of these columns is not among them."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{str(path)!r} has the columns {brief(twice)} twice. Give each its own name.")
+    lacking = [name for name in columns if name not in names]
+    if lacking:
+        raise DataError(f"{str(path)!r} lacks the columns {lacking}; it has {brief(list(names))}.")
+
+
+def load_json(text: str, where: str) -> Any:
+    """Return the value of a JSON text; NaN, which Python writes for a missing value, is None.
+
+    Raises:
+        DataError: it is not JSON, is nested too deeply, a number is not finite or too long, or an object holds a key
+            twice.
+    """
+    try:
+        return json.loads(
+            text, object_pairs_hook=_no_key_twice, parse_constant=_no_constant, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where} is not valid JSON: {error}. Download or write it again.") from error
+
+
+def json_or_none(text: str | bytes) -> Any:
+    """Return the JSON value of a text; None for what is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):  # no JSON, an integer of too many digits, or nested too deeply
+        return None
+
+
+def _no_key_twice(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object; the standard reader would keep the last of equal keys in silence."""
+    found = dict(items)
+    if len(found) < len(items):
+        seen: set[str] = set()
+        twice = {key for key, _ in items if key in seen or seen.add(key)}  # type: ignore[func-returns-value]
+        raise ValueError(f"the keys {brief(sorted(twice))} stand twice in one object")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    if name != "NaN":
+        raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {brief(text)} is too large")
+    return number
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file; errors as in ``load_json``."""
+    return load_json(read_text(path), repr(str(path)))
+
+
+def json_lines(path: Path) -> Iterator[tuple[str, Any]]:
+    """Yield (where, row) of the lines that are not empty, as they are asked for; errors as in ``load_json``."""
+    for number, line in enumerate(text_lines(path), 1):
+        if line.strip():
+            where = f"{str(path)!r}, line {number}"
+            yield where, load_json(line, where)
+
+
+def json_rows(path: Path) -> list[tuple[str, Any]]:
+    """Return (where, row) of a JSON file that is a list or an object of rows, or of JSON Lines (``.jsonl``).
+
+    Raises:
+        DataError: it is neither.
+    """
+    if path.suffix == ".jsonl":
+        return list(json_lines(path))
+    data = read_json(path)
+    if isinstance(data, dict):
+        return [(f"{str(path)!r}, row {brief(key)}", row) for key, row in data.items()]
+    if isinstance(data, list):
+        return [(f"{str(path)!r}, row {n}", row) for n, row in enumerate(data)]
+    raise DataError(f"{str(path)!r} must be a list or an object of rows, not {brief(data)}.")
+
+
+def literal(text: str, where: str) -> Any:
+    """Return the value of a Python literal; nothing is evaluated.
+
+    Raises:
+        DataError: it is no literal, or is nested too deeply.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" is read as it stands, as the releases' own code reads it
+            return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
+        raise DataError(f"{where}: {brief(text)} is no Python literal: {error}.") from error
+
+
+@contextmanager
+def parquet(path: Path, columns: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """Give a Parquet file that has at least these columns; what goes wrong while it is read is explained.
+
+    Raises:
+        DataError: it cannot be read, is no Parquet file, is damaged, holds a column twice, or lacks one.
+        ResourceError: it does not fit into memory.
+    """
+    try:
+        with pq.ParquetFile(path.absolute()) as file:  # it would take a:b/c for a URL
+            _check_columns(file.schema_arrow.names, columns, path)
+            yield file
+    except pa.ArrowMemoryError as error:
+        raise ResourceError(f"{str(path)!r} does not fit into memory: {error}.") from error
+    except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
+        if isinstance(error, OSError) and error.errno:  # of the system; Arrow's own have none
+            raise DataError(f"{str(path)!r} cannot be read: {os.strerror(error.errno)}.") from error
+        raise DataError(f"{str(path)!r} is no Parquet file: {error}. Download or write it again.") from error
+
+
+def parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (where, row) of these columns of a Parquet file, a batch at a time; errors as in ``parquet``."""
+    number = 0
+    with parquet(path, columns) as file:
+        for batch in file.iter_batches(columns=list(columns)):
+            for row in batch.to_pylist():
+                yield f"{str(path)!r}, row {number}", row
+                number += 1

@@ -1,0 +1,138 @@
+"""YAML files as plain data: mappings with text keys, lists, text, numbers, true, false and null.
+
+YAML can say much more: a few bytes of aliases that stand for gigabytes, documents that contain
+themselves, dates, sets and bytes. None of it has a place in a params file or a lock file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import ConfigError, shown, shown_address
+from caramel.io.regular_files import read_plain
+
+MOST_BYTES = 2**18  # of a file; the largest of ours has 24 thousand
+MOST_ENTRIES = 50_000  # of a document, aliases written out
+DEEPEST = 50  # entries within entries
+_TEXT = 60  # characters of a value that are repeated in a message
+
+
+def read_yaml(path: Path, cure: str) -> Any:
+    """Return a YAML 1.2 file as plain data; ``cure`` says what to do where it is missing.
+
+    Raises:
+        ConfigError: there is no such file, it cannot be read, or it is not plain YAML.
+    """
+    try:
+        content = read_plain(path, MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise ConfigError(f"{path} is missing. {cure}") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
+    if len(content) > MOST_BYTES:
+        raise ConfigError(f"{path} is not valid YAML here: it is longer than {MOST_BYTES:,} bytes.")
+    try:
+        return parse_yaml(content.decode(), str(path))
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not valid YAML: it is not UTF-8 ({error.reason}).") from error
+
+
+def parse_yaml(text: str, where: str) -> Any:
+    """Return a YAML 1.2 document as plain data; ``where`` it stands opens the message of an error.
+
+    Raises:
+        ConfigError: it is no YAML, more than plain data, too much, too deep, or holds itself.
+    """
+    from ruamel.yaml import YAML
+    from ruamel.yaml.error import MarkedYAMLError, YAMLError
+
+    try:
+        # Its nodes are counted first: what aliases and merge keys stand for is made only if it is little.
+        yaml = YAML(typ="safe", pure=True)
+        document = yaml.compose(text)
+        count, _ = _entries(document, {})
+        if count > MOST_ENTRIES:
+            raise ConfigError(
+                f"{where} stands for {count:,} entries, its aliases written out; {MOST_ENTRIES:,} are allowed."
+            )
+        value = None if document is None else yaml.constructor.construct_document(document)
+    except MarkedYAMLError as error:
+        place = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
+        said = ", ".join(filter(None, (error.context, error.problem)))
+        raise ConfigError(f"{where} is not valid YAML: {said}{place}.") from error
+    except RecursionError:
+        raise ConfigError(f"{where} is not valid YAML here: it is nested too deeply.") from None
+    # The constructors of !!int, !!bool and dates raise what Python's own conversions do.
+    except (YAMLError, ValueError, LookupError, TypeError) as error:
+        raise ConfigError(f"{where} is not valid YAML: {error}") from error
+    odd = list(_odd(value, ""))
+    if odd:
+        raise ConfigError(f"{where} holds what is no plain value:\n{shown(odd)}\nQuote it if text is meant.")
+    return value
+
+
+def _entries(node: Any, seen: dict[int, tuple[int, int]], depth: int = 0) -> tuple[int, int]:
+    """Return how many entries a node stands for, aliases written out, and how deep; ``seen`` holds those of others.
+
+    Raises:
+        ValueError: it holds itself, or is too deep.
+    """
+    from ruamel.yaml.nodes import MappingNode, SequenceNode
+
+    if not isinstance(node, MappingNode | SequenceNode):
+        return 1, 0
+    if id(node) not in seen and depth <= DEEPEST:
+        pairs = isinstance(node, MappingNode)
+        parts = [part for pair in node.value for part in pair] if pairs else node.value
+        found = [_entries(part, seen, depth + 1) for part in parts]
+        seen[id(node)] = 1 + sum(n for n, _ in found), 1 + max((height for _, height in found), default=0)
+    if id(node) not in seen or depth + seen[id(node)][1] > DEEPEST:
+        raise ValueError(f"it is nested more than {DEEPEST} deep, or holds itself by an alias")
+    return seen[id(node)]
+
+
+def _odd(value: Any, key: str) -> Iterator[str]:
+    """Yield one line for each value that is not plain: its key and itself."""
+    if type(value) is dict:
+        for name, part in value.items():
+            if type(name) is str:
+                yield from _odd(name, key)
+                yield from _odd(part, f"{key}.{name}".lstrip("."))
+            else:
+                yield f"{key or 'top'}: the key {name!r:.{_TEXT}} is not text"
+    elif type(value) is list:
+        for part in value:
+            yield from _odd(part, key)
+    elif type(value) is str:
+        if any("\ud800" <= sign <= "\udfff" or sign == "\0" for sign in value):
+            yield f"{key} = {value!r:.{_TEXT}}: a NUL or half of a surrogate pair, which is no text"
+    elif type(value) is int:
+        if value.bit_length() > 64:
+            yield f"{key}: a whole number of {value.bit_length()} bits"
+    elif value is not None and type(value) not in (bool, float):
+        yield f"{key or 'top'} = {value!r:.{_TEXT}}: {type(value).__name__}"
+
+
+def flat(values: Any, prefix: str = "") -> dict[str, Any]:
+    """Return nested mappings as one, by dotted key."""
+    if not isinstance(values, Mapping):
+        return {prefix: values}
+    return {
+        k: v for name, part in values.items() for k, v in flat(part, f"{prefix}.{name}".lstrip(".")).items()
+    }
+
+
+def refuse_secrets(values: Mapping[str, Any], where: str) -> None:
+    """Return if no text of a params file holds the password or key of an address.
+
+    Raises:
+        ConfigError: one does. Git, ``dvc.lock``, pins, tracked runs and releases repeat the params.
+    """
+    keys = [key for key, value in flat(values).items() if shown_address(str(value)) != str(value)]
+    if keys:
+        raise ConfigError(
+            f"{where}: the address in {', '.join(keys)} holds a password or key, which git, dvc.lock, pins and tracked runs would repeat. "
+            f"Take it out, and give it in the environment: CARAMEL_CHAT_KEY is sent to chat endpoints."
+        )

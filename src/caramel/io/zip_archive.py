@@ -1,0 +1,91 @@
+"""Files in zip archives, read where they lie: nothing is unpacked to the disk, so that no name of a member is a path.
+
+How much a member unpacks to is checked before it is read: ``zipfile`` gives no more bytes than the archive states.
+"""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TextIO
+
+from caramel.errors import DataError
+from caramel.io.validators import brief
+
+LARGEST = (
+    1 << 29
+)  # bytes of an unpacked member, some twenty times those of the largest public file that is read so
+ENCRYPTED = 1  # bit of a member's flags
+
+
+@dataclass(frozen=True)
+class ZippedFile:
+    """One file in a zip archive."""
+
+    archive: Path
+    member: str
+
+    def __str__(self) -> str:
+        return f"{self.archive}/{self.member}"
+
+    @property
+    def name(self) -> str:
+        """The file's name, without folders."""
+        return PurePosixPath(self.member).name
+
+    @contextmanager
+    def open(self, *, encoding: str) -> Iterator[TextIO]:
+        """Give the file as text.
+
+        Raises:
+            DataError: it unpacks to too much, is encrypted, or packed in a way that is not known.
+            OSError, BadZipFile: the archive cannot be read, or is damaged.
+        """
+        with zipfile.ZipFile(self.archive) as archive:
+            about = archive.getinfo(self.member)
+            if about.file_size > LARGEST:
+                raise DataError(
+                    f"{str(self)!r} unpacks to {about.file_size:,} bytes, more than the {LARGEST:,} that are read. Unpack it yourself."
+                )
+            if about.flag_bits & ENCRYPTED:
+                raise DataError(f"{str(self)!r} is encrypted. Unpack it yourself.")
+            try:
+                packed = archive.open(about)
+            except NotImplementedError as error:
+                raise DataError(f"{str(self)!r} cannot be unpacked: {error}. Unpack it yourself.") from error
+            with packed, io.TextIOWrapper(packed, encoding=encoding) as text:
+                yield text
+
+
+def zipped_files(folder: Path) -> dict[str, ZippedFile]:
+    """Return name without folders -> file, of all files in the zip archives of a folder and of the folders in it.
+
+    Raises:
+        DataError: an archive cannot be read, or two files have one name.
+    """
+    found: dict[str, ZippedFile] = {}
+    for path in sorted([*folder.glob("*.zip"), *folder.glob("*/*.zip")]):
+        for member in _members(path):
+            file = ZippedFile(path, member)
+            if file.name in found:
+                raise DataError(
+                    f"{brief(str(file))} and {brief(str(found[file.name]))} have one name. Leave one of them there."
+                )
+            found[file.name] = file
+    return found
+
+
+def _members(path: Path) -> list[str]:
+    """Return the names of an archive's files; those of folders and of macOS's own notes are none."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [about.filename for about in archive.infolist() if not about.is_dir()]
+    except (zipfile.BadZipFile, OSError) as error:
+        raise DataError(
+            f"{str(path)!r} cannot be read as a zip archive: {error}. Download it again."
+        ) from error
+    return [name for name in names if not name.startswith("__MACOSX/")]

@@ -1,0 +1,242 @@
+"""Chat endpoints of OpenAI's form: ``POST URL/chat/completions``, and how trouble with them is met.
+
+Servers of this form are OpenAI's own, vLLM, llama.cpp, Ollama and many others. The key, where one is
+needed, comes from the environment variable ``CARAMEL_CHAT_KEY``: it goes into the header of a request and
+nowhere else.
+
+A server is not trusted either: of a response ``largest`` bytes are read at most, uncompressed and within ``timeout``;
+redirects are not followed; what is not JSON of this form is no reply.
+
+The package ``openai`` is not used for it. Its pauses cannot be cut short, and what is no reply it does not ask again;
+structured output would be another request, with other replies. Its bodies without bound, redirects and headers (of
+the machine, and of ``OPENAI_…`` in the environment) would have to be taken back: more code than this.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.exceptions import HTTPError
+
+from caramel.errors import BackendError, printable
+from caramel.models.chat.responses import LARGEST, Response, said
+from caramel.models.chat.settings import KEY, Settings, find_setting, format_settings, parsed
+from caramel.runtime.http import read_body
+
+Read = TypeVar("Read")
+SHOWN = 500  # characters of a server's message
+SECRET = (
+    8  # characters of a key from which on it is hidden in replies; a shorter one is a word, such as EMPTY
+)
+AGAIN = {408, 429}  # worth another attempt, as are 5xx; any other 3xx or 4xx is the caller's mistake
+BUSY = {429, 503}  # of which all requests wait, not only the one that was told
+REFUSING = {400, 422}  # of what a server does not take, among them a parameter that it does not know
+BYTES_PER_TOKEN = 64  # of a response at most
+SLOWEST = 4  # tokens per second
+LIMITS = ("requests", "tokens")  # of which servers say in headers how many are left, and when there are more
+_QUOTED = 8  # backslashes before an escaped character, at most: a quote in a quote in a quote has seven
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+@dataclass
+class Pace:
+    """When the server may be asked again, by what it said last."""
+
+    until: float = 0.0  # by ``time.monotonic``
+
+    def hold(self, seconds: float) -> None:
+        """Let all requests wait, unless they wait for longer already; no number is no wish."""
+        if seconds > 0:
+            self.until = max(self.until, time.monotonic() + seconds)
+
+    def left(self) -> float:
+        """Return the seconds that are still to be waited, at least 0."""
+        return max(0.0, self.until - time.monotonic())
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model behind a chat endpoint.
+
+    Attributes:
+        model: what the server calls it.
+        url: base of the endpoint, such as ``http://127.0.0.1:8000/v1``.
+        key: sent as a Bearer token; None: none is sent.
+        timeout: seconds without a sign of the server, or for the body of a response, after which an attempt
+            has failed.
+        largest: bytes of a response at most.
+        alone: statuses that refuse one request alone, which has no reply then; others of 3xx and 4xx end all.
+        attempts: at one question.
+        pause: seconds before the second attempt; they double with each further one.
+        longest: seconds that are waited at most, whatever the server asks for with Retry-After.
+        workers: requests at once.
+        settings: what it wants otherwise than most do.
+        pace: of all of them together.
+    """
+
+    model: str
+    url: str
+    key: str | None = field(default=None, repr=False)
+    timeout: float = 120.0
+    largest: int = LARGEST
+    alone: frozenset[int] = frozenset()
+    attempts: int = 5
+    pause: float = 1.0
+    longest: float = 60.0
+    workers: int = 8
+    settings: Settings = frozenset()
+    pace: Pace = field(default_factory=Pace, repr=False, compare=False)
+
+    def allow_tokens(self, number: int) -> Endpoint:
+        """Return the endpoint with time and bytes for replies of so many tokens."""
+        return replace(
+            self,
+            largest=max(self.largest, BYTES_PER_TOKEN * number),
+            timeout=max(self.timeout, number / SLOWEST),
+        )
+
+    @contextmanager
+    def session(self) -> Iterator[requests.Session]:
+        """Give a session with a connection for each worker."""
+        with requests.Session() as session:
+            session.mount(self.url, HTTPAdapter(pool_maxsize=self.workers))
+            yield session
+
+    def reply(
+        self,
+        session: requests.Session,
+        body: Callable[[], Mapping[str, Any]],
+        read: Callable[[Response], Read | None],
+        stop: threading.Event,
+    ) -> tuple[Read | None, str] | None:
+        """Return the reply, or None and the last problem after ``attempts`` attempts; None alone if it was stopped before.
+
+        Args:
+            session: of ``session``.
+            body: gives the body of the request, when it is needed.
+            read: response -> reply; None of what is none.
+            stop: ends pauses, and what has not begun.
+
+        Raises:
+            BackendError: the server refuses the request as such (an unknown model, a wrong key …).
+        """
+        problem, asked, made = "", 0.0, None
+        for attempt in range(self.attempts):
+            delay = max(self.pause * 2 ** (attempt - 1), asked) if attempt else 0.0
+            if stop.wait(min(max(delay, self.pace.left()), self.longest)):
+                return None
+            made = made or body()
+            try:
+                response = self._response(session, made)
+            except (requests.RequestException, HTTPError) as error:
+                problem, asked = self._told(f"{type(error).__name__}: {error}"), 0.0
+                continue
+            self.pace.hold(min(_exhausted(response.headers), self.longest))
+            reply = read(response)
+            if reply is not None:
+                return reply, ""
+            problem = self._told(f"status {response.status}: {said(response)}")
+            if response.status in REFUSING and (setting := find_setting(said(response), self.settings)):
+                target = f"{self.model}@{self.url}#{format_settings(self.settings | {setting})}"
+                raise BackendError(
+                    f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
+                    f"Give the model as {target!r}. What is sent decides the replies and belongs to the model's identity."
+                )
+            if response.status in self.alone:
+                return None, problem
+            if 300 <= response.status < 500 and response.status not in AGAIN:
+                raise BackendError(
+                    f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
+                    f"Correct the URL or the model's name, or set {KEY}."
+                )
+            asked = _retry_after(response.headers.get("Retry-After", ""))
+            if response.status in BUSY:
+                self.pace.hold(min(asked, self.longest))
+        return None, problem
+
+    def _response(self, session: requests.Session, body: Mapping[str, Any]) -> Response:
+        """Return what the server says to a request; raises what requests and urllib3 raise."""
+        with session.post(
+            f"{self.url}/chat/completions",
+            json=body,
+            auth=self._signed,
+            headers={"Accept-Encoding": "identity"},
+            timeout=self.timeout,
+            allow_redirects=False,  # a redirected POST would become a GET
+            stream=True,
+        ) as response:
+            content = read_body(response, self.timeout, self.largest)
+            if self.key and len(self.key) >= SECRET:  # replies are kept and published
+                content = re.sub(_form_of(self.key).encode(), f"${KEY}".encode(), content)
+            return Response(response.status_code, response.headers, content)
+
+    def _signed(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        """Return the request with the key; as an ``auth``, it keeps entries of .netrc out."""
+        if self.key:
+            request.headers["Authorization"] = f"Bearer {self.key}"
+        return request
+
+    def _told(self, text: str) -> str:
+        """Return a message in one line and cut, without the key, which some servers repeat in theirs."""
+        hidden = re.sub(_form_of(self.key), f"${KEY}", text) if self.key else text
+        return printable(" ".join(hidden.split()))[:SHOWN]
+
+
+def endpoint_of(target: str, *, workers: int = 8) -> Endpoint:
+    """Return the endpoint of a target ``MODEL@URL``, perhaps with ``#SETTINGS``, with the key of the environment.
+
+    Raises:
+        BackendError: it is not of that form, or the key cannot stand in a header.
+    """
+    model, url, settings = parsed(target)
+    key = os.environ.get(KEY, "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise BackendError(f"{KEY} holds characters that cannot stand in a header of HTTP. Set it again.")
+    return Endpoint(model, url.geturl(), key or None, settings=settings, workers=workers)
+
+
+def _form_of(key: str) -> str:
+    """Return the pattern of a key in JSON, and in JSON that is quoted in JSON: its characters, escaped or not."""
+    return "".join(rf"\\{{0,{_QUOTED}}}(?:{re.escape(sign)}|(?i:u{ord(sign):04x}))" for sign in key)
+
+
+def _retry_after(value: str) -> float:
+    """Return the seconds that a header Retry-After asks for: a number or a date; 0 for anything else."""
+    try:
+        return float(value)
+    except ValueError:
+        pass
+    try:
+        return (parsedate_to_datetime(value).astimezone(UTC) - datetime.now(UTC)).total_seconds()
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def _exhausted(headers: Mapping[str, str]) -> float:
+    """Return the seconds until the server takes more, where it says that nothing is left; else 0."""
+    waits = [
+        _span(headers.get(f"x-ratelimit-reset-{what}", ""))
+        for what in LIMITS
+        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
+    ]
+    return max(waits, default=0.0)
+
+
+def _span(value: str) -> float:
+    """Return the seconds of a span such as ``6m0s``, ``20ms`` or ``1.5``; 0 for anything else."""
+    try:
+        return float(value)
+    except ValueError:
+        return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN.findall(value))

@@ -1,0 +1,64 @@
+"""Responses of chat endpoints, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from caramel.io.readers import json_or_none
+
+LARGEST = 2**18  # bytes of a response; one of a hundred tokens takes a few hundred
+
+
+class Response(NamedTuple):
+    """A response that has been read."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+
+def text_of(response: Response) -> str | None:
+    """Return the words of a response; empty where a content filter held them back; None if it is no reply."""
+    match response.status, json_or_none(response.content):
+        case 200, {"choices": [{"message": {"content": str(text)}}, *_]}:
+            return text
+        case 200, {"choices": [{"message": {"content": [*parts]}}, *_]}:
+            return _join_parts(parts)
+        case 200, {"choices": [{"message": {"content": None, "refusal": str(text)}}, *_]}:
+            return text
+        case 200, {"choices": [{"message": {"content": None}} | {"finish_reason": "content_filter"}, *_]}:
+            return ""
+        case 400, {"error": {"code": "content_filter"}}:  # Azure, of the prompt: asking again is no use
+            return ""
+    return None
+
+
+def _join_parts(parts: list[object]) -> str | None:
+    """Return the words of a list of parts, without what is no text, such as thoughts; None if it is no such list."""
+    texts: list[str] = []
+    for part in parts:
+        match part:
+            case {"type": "text", "text": str(text)} | {"type": "refusal", "refusal": str(text)}:
+                texts.append(text)
+            case {"type": str(form)} if form not in ("text", "refusal"):
+                continue
+            case _:
+                return None
+    return "".join(texts)
+
+
+def read_finish(response: Response) -> str:
+    """Return why a reply ended, in the server's word: ``stop``, ``length`` …; ``stop`` where it does not say."""
+    match json_or_none(response.content):
+        case {"choices": [{"finish_reason": str(finish)}, *_]} | {"error": {"code": str(finish)}}:
+            return finish[:40]
+    return "stop"
+
+
+def said(response: Response) -> str:
+    """Return the server's message."""
+    match json_or_none(response.content):
+        case {"error": {"message": str(text)}} | {"error": str(text)} | {"message": str(text)}:
+            return text
+    return response.content.decode(errors="replace") or response.headers.get("Location", "") or "no message"

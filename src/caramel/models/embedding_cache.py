@@ -1,0 +1,177 @@
+"""The vector store: what a model made of each distinct image and text, kept on disk.
+
+    <root>/<hash of identity and code>/identity.json      what determines the vectors
+                                          images/*.parquet  key, vector: one file per shard
+                                          texts/*.parquet
+                                          pairs/*.parquet   of matchers: the vector is one score
+
+An item is named by its content (images: bytes and box; texts: UTF-8), so a benchmark that shares images
+with another one shares the vectors too. Edited code never takes what other code made. A shard's file is
+checked before it is used: an interrupted run goes on with what is missing or broken. Vectors are handed out
+as a memory map, so that the main memory holds neither all images nor all embeddings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from caramel.errors import DataError
+from caramel.interfaces.model import Identity
+from caramel.runtime.ray import sharded_map
+from caramel.runtime.ray.sharded_map import Executor
+from caramel.io.files import check, kept, write_atomically
+from caramel.io.keys import KEY_BYTES
+
+KEY = pa.binary(KEY_BYTES)
+Vectors = npt.NDArray[Any]  # float32 embeddings or float64 scores, (n, d)
+
+
+class Stored(NamedTuple):
+    """Vectors of items, in the order in which they were asked for."""
+
+    vectors: Vectors  # (n, d), a read-only memory map
+    new: int  # how many of them had to be made
+
+
+class Store:
+    """The vectors of one model.
+
+    Args:
+        root: folder of all models.
+        identity: of the model; see ``kinds.model``.
+        code: hash of the code that makes its vectors, see ``closures.code_version``.
+    """
+
+    def __init__(self, root: str | Path, identity: Identity, code: str) -> None:
+        whole = {**identity, "code": code}
+        text = json.dumps(whole, sort_keys=True, indent=2, default=str) + "\n"
+        self.folder = Path(os.path.realpath(root)) / hashlib.sha256(text.encode()).hexdigest()[:32]
+        path = self.folder / "identity.json"
+        if not path.is_file() or path.read_bytes() != text.encode():
+            write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+    def vectors(
+        self,
+        kind: str,
+        keys: Sequence[bytes],
+        work: Callable[..., pa.Table],
+        shards: Callable[[list[int]], list[Any]],
+        *,
+        bring: Callable[[Any], Any] = lambda shard: shard,
+        settings: Mapping[str, Any],
+        executor: Executor,
+        title: str,
+        gpus: float = 0.0,
+    ) -> Stored:
+        """Return the vectors of distinct items; those that are not there yet are made first.
+
+        Args:
+            kind: images, texts or pairs.
+            keys: name of each item, ``KEY_BYTES`` long, all different.
+            work: top-level function ``work(shard, **settings)`` -> table of ``key`` and ``vector``.
+            shards: places of the items to be made -> JSON-like shards of them.
+            bring, settings: as in ``sharded_map``.
+            executor: ray or inline.
+            title: of the progress bar.
+            gpus: that one task needs.
+
+        Raises:
+            DataError: two files hold vectors of different sizes.
+        """
+        folder = self.folder / kind
+        wanted = pa.array(keys, KEY)
+        files = [*kept(folder, ".parquet").values()]
+        parts = [_read(path, "key") for path in files]
+        found = pa.concat_arrays(parts) if parts else pa.array([], KEY)
+        missing = pc.is_null(pc.index_in(wanted, value_set=found)) if len(found) else [True] * len(keys)
+        todo = np.flatnonzero(np.asarray(missing)).tolist()
+        if todo:
+            files += sharded_map.sharded_map(
+                work,
+                shards(todo),
+                settings=settings,
+                folder=folder,
+                executor=executor,
+                title=title,
+                gpus=gpus,
+                bring=bring,
+            )
+        return Stored(self._gathered(files, wanted), len(todo))
+
+    def _gathered(self, files: Sequence[Path], wanted: pa.Array) -> Vectors:
+        """Return the vectors of the wanted keys as a memory map of a file that is already unlinked."""
+        result: Vectors | None = None
+        filled = np.zeros(len(wanted), bool)
+        for path in files:
+            places = pc.index_in(wanted, value_set=_read(path, "key"))
+            here = np.asarray(places.is_valid()) & ~filled
+            if not here.any():
+                continue
+            rows = _vectors(_read(path, "vector"))
+            if result is None:
+                result = _scratch((len(wanted), rows.shape[1]), rows.dtype, path.parent)
+            elif result.shape[1] != rows.shape[1]:
+                raise DataError(
+                    f"{str(path)!r} holds vectors of {rows.shape[1]} dimensions, others of {result.shape[1]}. "
+                    f"Remove the folder {str(self.folder)!r}."
+                )
+            result[here] = rows[np.asarray(places.filter(pa.array(here)), np.int64)]
+            filled |= here
+        assert result is not None
+        assert filled.all()
+        result.flags.writeable = False
+        return result
+
+
+def check_stores(root: str | Path, codes: Collection[str] = ("",)) -> None:
+    """Remove what is broken of the stores of some code, else of all; say so, since nobody sees what a worker says."""
+    for path in sorted(Path(root).glob("*/identity.json")):
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if any(code in text for code in codes):
+            for kind in ("images", "pairs", "texts"):
+                check(path.parent / kind)
+
+
+def vector_table(keys: Sequence[bytes], vectors: Vectors) -> pa.Table:
+    """Return the table that ``work`` gives for one shard."""
+    flat = pa.array(vectors.reshape(-1))
+    column = pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+    return pa.table({"key": pa.array(keys, KEY), "vector": column})
+
+
+def _scratch(shape: tuple[int, int], dtype: np.dtype[Any], folder: Path) -> Vectors:
+    """Return a memory map whose file has no name any more: it goes with its last user.
+
+    Its room is taken at once: on a full volume a write to a map of a file with holes would end the process.
+
+    Raises:
+        OSError: there is no room for it.
+    """
+    with tempfile.TemporaryFile(dir=folder) as file:
+        if size := math.prod(shape) * dtype.itemsize:
+            os.posix_fallocate(file.fileno(), 0, size)
+        return np.memmap(file, dtype, "w+", shape=shape)
+
+
+def _vectors(array: pa.FixedSizeListArray) -> Vectors:
+    """Return fixed-size lists as (n, d)."""
+    values: Vectors = array.flatten().to_numpy(zero_copy_only=False)
+    return values.reshape(len(array), array.type.list_size)
+
+
+def _read(path: Path, column: Literal["key", "vector"]) -> pa.Array:
+    """Return one column of a file."""
+    return pq.read_table(path, columns=[column]).column(column).combine_chunks()

@@ -1,0 +1,185 @@
+"""Causal language models of transformers, from a folder, as models that write: in batches, in this process."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from caramel.errors import BackendError
+from caramel.interfaces.language_model import (
+    FAILED,
+    Heard,
+    Message,
+    Request,
+    Said,
+    Waiting,
+)
+from caramel.interfaces.model import Identity
+from caramel.models.devices import resolve_device
+from caramel.models.transformers.transformers_files import (
+    identity_of,
+    load_pretrained,
+    load_tokenizer,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+TURNS = {
+    "system": "{}",
+    "user": "Input:\n{}",
+    "assistant": "Output:\n{}",
+}  # of models without a chat template
+
+
+class CausalWriter:
+    """A ``LanguageModel`` over a causal model: float32 on a processor, bfloat16 on a GPU that has it.
+
+    Words are drawn by the Gumbel-max trick with a generator for each request, so that a draw depends on the request's seed
+    and not on what else stands in the batch.
+
+    Args:
+        model: in evaluation mode on its device.
+        tokenizer: of the model; a chat template that it has is applied.
+        at_once: requests in one batch.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, at_once: int) -> None:
+        from transformers import GenerationConfig
+
+        self._model, self._tokenizer, self._at_once = model, tokenizer, at_once
+        tokenizer.padding_side = "left"
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        ends = model.generation_config.eos_token_id
+        self._ends = tokenizer.eos_token_id if ends is None else ends
+        # What else the folder's generation_config.json asks for (beams, penalties …) is left out.
+        model.generation_config = GenerationConfig(
+            do_sample=False, num_beams=1, eos_token_id=self._ends, pad_token_id=tokenizer.pad_token_id
+        )
+
+    @property
+    def identity(self) -> Identity:
+        """What determines the replies: weights, tokenizer with its chat template, where answers end, and the software."""
+        precision = {"torch.float32": "fp32", "torch.bfloat16": "bf16"}[str(self._model.dtype)]
+        device = str(self._model.device)
+        return identity_of(
+            "local",
+            self._model,
+            [self._tokenizer],
+            precision=precision,
+            device=device,
+            template=self._tokenizer.chat_template or TURNS,
+            ends=self._ends,
+        )
+
+    def answer(self, waiting: Waiting, heard: Heard) -> None:
+        """Answer requests, a batch at a time; see ``kinds.language_model``."""
+        while batch := waiting(self._at_once):
+            for (name, _), said in zip(batch, self.said([request for _, request in batch]), strict=True):
+                heard(name, said)
+
+    def said(self, requests: Sequence[Request]) -> list[Said]:
+        """Return the replies to a batch; one that is too long for the model has none."""
+        prompts = [self._prompt(request.messages) for request in requests]
+        lengths = [len(ids) for ids in self._tokenizer(prompts, add_special_tokens=False)["input_ids"]]
+        most = getattr(self._model.config, "max_position_embeddings", None) or 2**31
+        fits = [i for i, n in enumerate(lengths) if n > 0 and n + requests[i].max_tokens <= most]
+        told = "the prompt has {} tokens, the answer may have {}, and the model takes {}"
+        found = [
+            Said(None, FAILED, problem=told.format(n, r.max_tokens, most))
+            for n, r in zip(lengths, requests, strict=True)
+        ]
+        if fits:
+            written = self._written([prompts[i] for i in fits], [requests[i] for i in fits])
+            for place, said in zip(fits, written, strict=True):
+                found[place] = said._replace(tokens_in=lengths[place])
+        return found
+
+    def _written(self, prompts: list[str], requests: list[Request]) -> list[Said]:
+        import torch
+
+        begun = time.monotonic()
+        inputs = self._tokenizer(prompts, return_tensors="pt", padding=True, add_special_tokens=False)
+        inputs = {name: inputs[name].to(self._model.device) for name in ("input_ids", "attention_mask")}
+        ends = self._ends
+        with torch.inference_mode():
+            output = self._model.generate(
+                **inputs,
+                max_new_tokens=max(r.max_tokens for r in requests),
+                logits_processor=[Draws(requests)],
+            )
+        seconds = round((time.monotonic() - begun) / len(requests), 3)
+        stops = {ends} if isinstance(ends, int) else {*(ends or ())}
+        found = []
+        for row, request in zip(output[:, inputs["input_ids"].shape[1] :].tolist(), requests, strict=True):
+            tokens = row[: request.max_tokens]
+            end = next((i for i, token in enumerate(tokens) if token in stops), None)
+            text = self._tokenizer.decode(tokens[:end], skip_special_tokens=True)
+            written = len(tokens) if end is None else end + 1
+            finish = "length" if end is None else "stop"
+            found.append(Said(text, finish, tokens_out=written, seconds=seconds))
+        return found
+
+    def _prompt(self, messages: tuple[Message, ...]) -> str:
+        """Return the messages as one text, by the tokenizer's chat template if it has one."""
+        if self._tokenizer.chat_template is None:
+            return "\n\n".join([*(TURNS[role].format(words) for role, words in messages), "Output:\n"])
+        from jinja2 import TemplateError
+
+        turns = [{"role": role, "content": words} for role, words in messages]
+        for tried in (turns, _without_system(turns)):  # some templates know no system role, and say so
+            try:
+                return str(
+                    self._tokenizer.apply_chat_template(tried, tokenize=False, add_generation_prompt=True)
+                )
+            except TemplateError as error:
+                problem = error
+        raise BackendError(f"The chat template of {self._model.name_or_path!r} cannot be used: {problem}.")
+
+
+class Draws:
+    """Logits of each request's next token -> logits whose largest is the token that is drawn at its temperature."""
+
+    def __init__(self, requests: Sequence[Request]) -> None:
+        import torch
+
+        self._temperatures = [request.temperature for request in requests]
+        self._generators = [torch.Generator().manual_seed(request.seed) for request in requests]
+
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the scores (n, tokens); input_ids (n, length) are not looked at."""
+        import torch
+
+        scores = scores.float()
+        for row, (temperature, generator) in enumerate(
+            zip(self._temperatures, self._generators, strict=True)
+        ):
+            if temperature:
+                uniform = torch.rand(scores.shape[1], generator=generator, dtype=torch.float64)
+                gumbel = -(-uniform.clamp_min(1e-300).log()).log()
+                scores[row] = scores[row] / temperature + gumbel.to(scores)
+        return scores
+
+
+def _without_system(turns: list[dict[str, str]]) -> list[dict[str, str]]:
+    """Return the turns with the system's words before the first user's."""
+    first, second, *rest = turns
+    return [{**second, "content": f"{first['content']}\n\n{second['content']}"}, *rest]
+
+
+def load_causal_writer(target: str, *, at_once: int) -> CausalWriter:
+    """Return the model of a folder: code of its own is never run.
+
+    Raises:
+        BackendError: it is missing, broken, or no causal language model.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    device = resolve_device("auto")
+    halves = device.startswith("cuda") and torch.cuda.is_bf16_supported(including_emulation=False)
+    dtype = torch.bfloat16 if halves else torch.float32
+    model = load_pretrained(AutoModelForCausalLM, target, device=device, dtype=dtype)
+    return CausalWriter(model, load_tokenizer(target), at_once)

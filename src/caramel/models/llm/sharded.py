@@ -1,0 +1,75 @@
+"""A causal language model of a folder on all GPUs of Ray's cluster: each worker has the model, and answers batches of requests."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+
+from caramel.interfaces.language_model import Heard, Request, Said, Waiting
+from caramel.interfaces.model import Identity
+from caramel.models.llm.causal import CausalWriter, load_causal_writer
+from caramel.runtime.last_result import keep_last, stamp_files
+from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.cluster import ray_session
+from caramel.runtime.ray.workers import workers
+
+
+class SpreadWriter:
+    """A ``LanguageModel`` that is loaded by workers on Ray, a GPU each where the cluster has some; errors are theirs.
+
+    Replies are those of ``CausalWriter``: they depend neither on the batch nor on the worker.
+
+    Args:
+        folder: of the model, on this machine.
+        at_once: requests in one batch.
+        number: of batches under way; no more workers than that are started, nor than there are GPUs, or processors.
+    """
+
+    def __init__(self, folder: str, at_once: int, number: int) -> None:
+        self._folder, self._at_once, self._number = folder, at_once, number
+
+    @functools.cached_property
+    def _gpus(self) -> float:
+        """How many GPUs a worker takes: one if any node has one when it is first asked, whatever this machine has."""
+        with ray_session():
+            import ray
+
+            return 1.0 if ray.cluster_resources().get("GPU") else 0.0
+
+    @functools.cached_property
+    def identity(self) -> Identity:
+        """What determines the replies, as a worker finds it: this machine may have another device."""
+        with ray_session(), workers(self._gpus) as (pool, look):
+            job = ("identity", lambda: (Local(self._folder), self._at_once))
+            ((_, found),) = pool.run(_identity, [job], {}, look)
+        identity: Mapping[str, object] = found
+        return identity
+
+    def answer(self, waiting: Waiting, heard: Heard) -> None:
+        """Answer requests, a batch for each worker at a time; see ``kinds.language_model``."""
+        with ray_session(), workers(self._gpus) as (pool, look):
+            while asked := waiting(self._at_once * self._number):
+                batches = {
+                    str(start): asked[start : start + self._at_once]
+                    for start in range(0, len(asked), self._at_once)
+                }
+                jobs = [(name, functools.partial(self._arguments, batch)) for name, batch in batches.items()]
+                for name, said in pool.run(_said, jobs, {}, look):
+                    for (request, _), one in zip(batches[name], said, strict=True):
+                        heard(request, one)
+
+    def _arguments(self, batch: Sequence[tuple[str, Request]]) -> tuple[Local, int, list[Request]]:
+        return Local(self._folder), self._at_once, [request for _, request in batch]
+
+
+@keep_last(lambda folder, at_once: stamp_files(folder))
+def _loaded(folder: str, at_once: int) -> CausalWriter:
+    return load_causal_writer(folder, at_once=at_once)
+
+
+def _identity(folder: str, at_once: int) -> Identity:
+    return _loaded(folder, at_once).identity
+
+
+def _said(folder: str, at_once: int, requests: Sequence[Request]) -> list[Said]:
+    return _loaded(folder, at_once).said(requests)

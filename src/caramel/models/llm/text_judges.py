@@ -1,0 +1,126 @@
+"""Classifiers of transformers that judge what a language model wrote: entailment of two texts, and grammar of one.
+
+The label that counts is known by its name in the model's config, whatever its place is: models of natural language
+inference have their three in different orders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from caramel.errors import BackendError
+from caramel.interfaces.model import Identity
+from caramel.interfaces.text_judge import TextJudgeKind
+from caramel.models.devices import resolve_device
+from caramel.models.transformers.transformers_files import (
+    identity_of,
+    load_pretrained,
+    load_tokenizer,
+    missing_transformers,
+    read_config,
+)
+
+# What is judged -> names of the label that says so, in lower case. Classifiers of CoLA that name no label, such as
+# textattack/distilbert-base-uncased-CoLA, have the second for acceptable sentences.
+LABELS = {"entailment": ("entailment",), "grammar": ("acceptable", "grammatical", "label_1")}
+EXAMPLES = {
+    "entailment": "FacebookAI/roberta-large-mnli",
+    "grammar": "textattack/distilbert-base-uncased-CoLA",
+}
+UNNAMED = {"0": "LABEL_0", "1": "LABEL_1"}  # what transformers calls labels of which a config says nothing
+BATCH = 64
+LENGTH = 512  # tokens at most
+
+
+class ClassifierJudge:
+    """A ``TextJudge`` over a sequence classifier, in single precision.
+
+    Args:
+        model: in evaluation mode on its device.
+        tokenizer: of the model.
+        label: place of the label whose probability is meant.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, label: int) -> None:
+        self._model, self._tokenizer, self._label = model, tokenizer, label
+        room = getattr(model.config, "max_position_embeddings", None) or LENGTH
+        self._length = min(LENGTH, room, tokenizer.model_max_length)
+
+    @property
+    def identity(self) -> Identity:
+        """What determines the probabilities: weights, tokenizer, label and the software."""
+        device = str(self._model.device)
+        further = {"label": self._label, "length": self._length}
+        return identity_of(
+            "classifier", self._model, [self._tokenizer], precision="fp32", device=device, **further
+        )
+
+    def probabilities(self, rows: Sequence[tuple[str, ...]]) -> list[float]:
+        """Return the softmax of the label's logit for each row; what is too long is cut."""
+        import torch
+
+        found: list[float] = []
+        for start in range(0, len(rows), BATCH):
+            texts = [list(side) for side in zip(*rows[start : start + BATCH], strict=True)]
+            cut = {"padding": True, "truncation": True, "max_length": self._length, "return_tensors": "pt"}
+            inputs = {
+                name: part.to(self._model.device) for name, part in self._tokenizer(*texts, **cut).items()
+            }
+            with torch.inference_mode():
+                found += self._model(**inputs).logits.float().softmax(-1)[:, self._label].tolist()
+        return found
+
+
+def _load(what: str, target: str) -> ClassifierJudge:
+    """Return the judge of a folder.
+
+    Raises:
+        BackendError: it is missing or broken, has no label of the name, or gives no numbers.
+    """
+    from transformers import AutoModelForSequenceClassification
+
+    label = _label(what, target)
+    model = load_pretrained(AutoModelForSequenceClassification, target, device=resolve_device("auto"))
+    judge = ClassifierJudge(model, load_tokenizer(target), label)
+    (tried,) = judge.probabilities([("A dog runs.",) * (2 if what == "entailment" else 1)])
+    if tried != tried:
+        raise BackendError(f"{target!r} gives no number (NaN) for a text: its weights are broken.")
+    return judge
+
+
+def _label(what: str, target: str) -> int:
+    """Return the place of the label that counts, by the config; errors as in ``_load``."""
+    stated = read_config(target).get("id2label") or UNNAMED
+    names = (
+        [str(stated.get(str(place))).lower() for place in range(len(stated))]
+        if isinstance(stated, dict)
+        else []
+    )
+    found = [place for place, name in enumerate(names) if name in LABELS[what]]
+    if len(found) != 1 or (names[found[0]] == "label_1" and len(names) != len(UNNAMED)):
+        raise BackendError(
+            f"{target!r} has the labels {names}, and a model that judges {what} has one that is called "
+            f"{LABELS[what][0]!r} ('id2label' in its config.json). Give one such as {EXAMPLES[what]}."
+        )
+    return int(found[0])
+
+
+def _missing(what: str, target: str) -> list[str]:
+    """Return what keeps the judge of a folder from being loaded, without reading its weights."""
+    lacking = missing_transformers(target, images=False)
+    if not lacking:
+        try:
+            _label(what, target)
+        except BackendError as error:
+            return [str(error)]
+    return lacking
+
+
+def _kind(what: str) -> TextJudgeKind:
+    return TextJudgeKind(what, partial(_load, what), partial(_missing, what))
+
+
+ENTAILMENT = _kind("entailment")
+GRAMMAR = _kind("grammar")

@@ -1,0 +1,182 @@
+"""``--model SPEC``: which model, and how it is loaded.
+
+A spec is ``FAMILY:TARGET``; the families are the names in ``FAMILIES``, and each says what its targets are. Targets
+of ``open_clip``:
+
+    NAME:TAG           open_clip's own name and tag, such as ViT-B-32-quickgelu:openai
+    NAME:FILE          a local .pt, .pth, .bin, .ckpt or .safetensors of that architecture
+    FOLDER             a folder with open_clip_config.json, such as caramel writes
+    hf-hub:OWNER/REPO  open_clip's format on the Hugging Face hub
+
+This family may be left out where the rest says it: NAME:TAG, hf-hub:…, a folder with open_clip_config.json.
+``name=SPEC`` gives the model a name for the tables; else it is the spec itself.
+
+A file of weights does not say which activation it was trained with, and the wrong one gives wrong figures
+without any error. So open_clip's NAME:FILE is loaded where it is established: by NAME, such as
+``ViT-B-32-quickgelu`` (OpenAI's weights and all that were fine-tuned from them, such as NegCLIP); by an
+open_clip_config.json beside the file; or by an ending of the spec:
+
+    ViT-B-32-quickgelu:negclip.pt             QuickGELU
+    ViT-B-32:mine.pt?quick_gelu=false         GELU, as LAION-2B's and DataComp's weights have it
+
+A folder or a hub repository whose config does not state it takes the same ending. The config beside a file
+also gives its preprocessing; without one it is what all published weights of NAME share, OpenAI's where there are none.
+Where they differ (ViT-L-14, ViT-H-14), the config must be there.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from caramel.errors import BackendError
+from caramel.interfaces.model import Family, Model
+from caramel.models.open_clip.activations import OPTION
+from caramel.registry import FAMILIES
+from caramel.runtime.last_result import keep_last, stamp_files
+from caramel.runtime.ray.file_transfer import Local
+from caramel.io.files import file_hash
+
+CONFIG = "open_clip_config.json"
+_NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """A parsed spec: its family (a name in ``FAMILIES``), what to load, and its name in tables."""
+
+    family: str
+    target: str
+    name: str
+
+
+def parse_spec(text: str) -> ModelSpec:
+    """Return the parsed spec.
+
+    Raises:
+        BackendError: it is empty, or its family cannot be told; the message lists the families.
+    """
+    named = None if _is_folder(text) else _NAMED.fullmatch(text)
+    name, rest = (named["name"].strip(), named["rest"]) if named else (text, text)
+    family, colon, target = rest.partition(":")
+    if colon and family in FAMILIES and target:
+        return ModelSpec(family, target, name)
+    if family == "hf-hub" or _is_folder(rest) or _is_named(family, target):
+        return ModelSpec("open_clip", rest, name)
+    raise BackendError(
+        f"Model {text!r}: its family cannot be told.{_near(family)} Write FAMILY:TARGET with one of "
+        f"{', '.join(FAMILIES)}; see `caramel eval --help`."
+    )
+
+
+def _is_folder(rest: str) -> bool:
+    """Return whether the spec is an open_clip folder."""
+    plain = OPTION.sub("", rest)
+    return bool(plain) and Path(plain, CONFIG).is_file()
+
+
+def _is_named(family: str, target: str) -> bool:
+    """Return whether the spec is NAME:TAG or NAME:FILE of open_clip."""
+    if not target:
+        return False
+    import open_clip
+
+    return family in open_clip.list_models()
+
+
+def _near(family: str) -> str:
+    """Return a hint at families and open_clip names that are written alike."""
+    import open_clip
+
+    near = difflib.get_close_matches(family, [*FAMILIES, *open_clip.list_models()], n=3)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _stamp_local_part(text: str, device: str, precision: str) -> str:
+    """Return what changes when the spec's files are written; of a name on a hub or a server, the name."""
+    target = parse_spec(text).target
+    part = _local_part(target)
+    return target if part is None else " ".join(map(stamp_files, _with_config(Path(part))))
+
+
+@keep_last(_stamp_local_part)
+def open_model(text: str, device: str, precision: str) -> Model:
+    """Return the model of a spec on its device; the last one is kept while its files are as they were.
+
+    Args:
+        text: the spec.
+        device: auto, cpu, cuda or cuda:N.
+        precision: fp32, bf16, fp16 or auto.
+
+    Raises:
+        BackendError: it is unknown, missing, broken, or not what the spec says.
+    """
+    from caramel.models.devices import resolve_device
+
+    spec = parse_spec(text)
+    load = FAMILIES[spec.family].load
+    return load(spec.target, device=resolve_device(device), precision=precision, name=spec.name)
+
+
+def family_of(text: str) -> Family:
+    """Return the family of a spec, without loading the model.
+
+    Raises:
+        BackendError: the family cannot be told.
+    """
+    return FAMILIES[parse_spec(text).family]
+
+
+def families_help() -> list[str]:
+    """Return a line of help for each family: its spec, and what belongs to it."""
+    families = [FAMILIES[name] for name in FAMILIES]
+    specs = [f"{family.name}:{family.target}" for family in families]
+    width = max(map(len, specs))
+    return [f"{spec:{width}}  {family.help}" for spec, family in zip(specs, families, strict=True)]
+
+
+def content_of(text: str) -> str:
+    """Return a hash of the spec's file or folder; of a name on a hub or a server, the name.
+
+    Of a file, the config beside it counts as well.
+    """
+    target = parse_spec(text).target
+    part = _local_part(target)
+    if part is None:
+        return target
+    return " ".join([target, *map(file_hash, _with_config(Path(part)))])
+
+
+def _with_config(path: Path) -> list[Path]:
+    """Return a file or folder of weights, and the config beside a file, if there is one."""
+    beside = path.with_name(CONFIG)
+    return [path, beside] if path.is_file() and beside.is_file() else [path]
+
+
+def _local_part(target: str) -> str | None:
+    """Return what of a target names a file or folder: the whole or what follows its first colon, without an option."""
+    plain = target if Path(target).exists() else target.partition("?")[0]
+    return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)
+
+
+def local(text: str) -> str | Local:
+    """Return the spec as work on any machine takes it: one that names a file or folder of this one says so."""
+    target = parse_spec(text).target
+    part = _local_part(target)
+    if part is None:
+        return text
+    start = len(text) - len(target) + target.index(part)
+    around = tuple(map(str, _with_config(Path(part))[1:]))
+    return Local(part, text[:start], text[start + len(part) :], around)
+
+
+def missing_of(text: str) -> list[str]:
+    """Return what keeps the model from being loaded, without loading it: nothing if it is there.
+
+    Raises:
+        BackendError: the family cannot be told.
+    """
+    spec = parse_spec(text)
+    return FAMILIES[spec.family].missing(spec.target)

@@ -1,0 +1,160 @@
+"""open_clip models as dual encoders: batches in, unit vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.interfaces.model import Embeddings, Identity
+from caramel.models.batching import in_batches, in_batches_by_length
+from caramel.models.open_clip.last_layer import image_vectors
+from caramel.models.open_clip.text_padding import text_lengths, text_vectors
+from caramel.models.devices import autocast, resolve_precision
+from caramel.models.identity import versions, weights_hash
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.io.image_codec import open_picture
+
+if TYPE_CHECKING:
+    import torch
+
+    from caramel.models.open_clip.config import Clip
+
+
+def decode(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
+    """Return pixels, shape (n, 3, size, size), resized and cropped as the model wants them.
+
+    Raises:
+        DataError: a picture does not decode; the message gives its place in the sequence.
+    """
+
+    def one(index: int) -> npt.NDArray[np.uint8]:
+        return np.asarray(clip.to_pixels(open_picture(images[index], f"number {index}")), np.uint8)
+
+    return np.stack(threaded(one, range(len(images)))).transpose(0, 3, 1, 2)
+
+
+def normalised(clip: Clip, pixels: torch.Tensor) -> torch.Tensor:
+    """Return pixels (n, 3, size, size) in the model's own range, where they are."""
+    import torch
+
+    # A copy that blocks would wait for all that the GPU has to do.
+    mean, std = (
+        torch.tensor(v).view(1, 3, 1, 1).to(pixels.device, non_blocking=True) for v in (clip.mean, clip.std)
+    )
+    return (pixels.float() / 255 - mean) / std
+
+
+def picture_vectors(clip: Clip, stack: torch.Tensor) -> torch.Tensor:
+    """Return unit vectors (n, d) of pixels (n, 3, size, size), or of what has been encoded already, (n, d)."""
+    return stack if stack.ndim == 2 else image_vectors(clip.model, normalised(clip, stack))
+
+
+def encode_text(clip: Clip, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+    """Return unit vectors (n, d) of tokens (n, context); padding is computed on only where it matters.
+
+    ``columns`` is what ``needed_columns`` says of the tokens, where that is known already.
+    """
+    return text_vectors(clip.model, tokens, columns)
+
+
+class ClipEncoder:
+    """A ``DualEncoder`` over an open_clip model; the score of a pair is the cosine of its vectors.
+
+    SigLIP's own score is the sigmoid of scale · cosine + bias, one scale and one bias for all pairs, which
+    orders pairs as the cosine does. CoCa is scored by its contrastive vectors, not by its decoder.
+
+    Args:
+        clip: the model with its tokenizer and preprocessing.
+        device: cpu, cuda or cuda:N.
+        precision: fp32, bf16 or fp16, or ``auto``.
+        name: what tables call the model.
+    """
+
+    def __init__(self, clip: Clip, device: str, precision: str, name: str) -> None:
+        self.name = name
+        self._clip, self._device = clip, device
+        self._precision = resolve_precision(precision, device)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the embeddings."""
+        return {
+            "family": "open_clip",
+            "versions": versions("open_clip_torch", "timm", "torchvision", "transformers"),
+            "weights": weights_hash(self._clip.model),
+            "config": dict(self._clip.config),  # architecture, activation and preprocessing
+            "vocabulary": self._clip.vocabulary,
+            "precision": self._precision,
+            "device": self._device.partition(":")[0],
+        }
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), for encoded image files; n may be 0."""
+        if not len(images):
+            return self._nothing()
+        return in_batches(
+            images,
+            lambda files: decode(self._clip, files),
+            self._embed_pixels,
+            batch=batch,
+            device=self._device,
+            fill=True,
+        )
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), n may be 0; captions share batches with those of their length.
+
+        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        """
+        import torch
+
+        if not len(texts):
+            return self._nothing()
+        tokens, place = np.unique(tokenize(self._clip, texts), axis=0, return_inverse=True)
+        rows = in_batches_by_length(
+            range(len(tokens)),
+            text_lengths(self._clip.model, torch.from_numpy(tokens)).tolist(),
+            lambda places: tokens[list(places)],
+            self._embed_tokens,
+            batch=batch,
+            device=self._device,
+            name=self.name,
+        )
+        return rows[place.reshape(-1)]
+
+    def _nothing(self) -> Embeddings:
+        return np.zeros((0, self._clip.config["model_cfg"]["embed_dim"]), np.float32)
+
+    def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
+        with self._inference():
+            ready = normalised(self._clip, self._moved(pixels))
+            vectors: torch.Tensor = image_vectors(self._clip.model, ready)
+            return vectors
+
+    def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
+        with self._inference():
+            return encode_text(self._clip, self._moved(tokens))
+
+    def _moved(self, batch: npt.NDArray[Any]) -> torch.Tensor:
+        import torch
+
+        return torch.from_numpy(batch).to(self._device)
+
+    @contextmanager
+    def _inference(self) -> Iterator[None]:
+        import torch
+
+        # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
+        with torch.no_grad(), autocast(self._device, self._precision):
+            yield
+
+
+def tokenize(clip: Clip, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the tokens (n, context) of the texts, n at least 1."""
+    tokens: npt.NDArray[np.int64] = clip.tokenize(list(texts)).numpy()
+    return tokens

@@ -1,0 +1,151 @@
+"""open_clip's names: ``NAME:TAG`` and ``NAME:FILE`` -> config, activation, and where the weights lie."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from caramel.errors import BackendError, shown
+from caramel.models.open_clip import activations
+from caramel.models.open_clip.activations import QUICK, agreed, choice, quick_gelu_option
+from caramel.models.open_clip.checkpoints import CONFIG, read_config
+from caramel.models.loading.state_dicts import ENDINGS
+
+
+class Named(NamedTuple):
+    """A model that is built from open_clip's config of a name."""
+
+    config: dict[str, Any]
+    repo: str | None  # hub repository of a tag's weights, None for a local file
+    files: tuple[str, ...]  # names that they may have there, or the local file
+
+
+def named(target: str) -> Named:
+    """Return the model of ``NAME:TAG`` or ``NAME:FILE``; nothing is read or fetched but the config beside a
+    file.
+
+    Raises:
+        BackendError: the name or the tag is unknown, there is no such file, or the activation is not
+            established.
+    """
+    import open_clip
+
+    plain, quick = quick_gelu_option(target)
+    name, colon, rest = plain.partition(":")
+    model_cfg = open_clip.get_model_config(name) if colon and rest else None
+    if model_cfg is None:
+        raise BackendError(_unknown(plain, name, bool(colon and rest)))
+    if open_clip.get_pretrained_cfg(name, rest):
+        return _tagged(name, rest, model_cfg, quick)
+    if rest.endswith(ENDINGS) or "/" in rest or Path(rest).exists():
+        return _filed(name, rest, model_cfg, quick)
+    tags = open_clip.list_pretrained_tags_by_model(name)
+    others = open_clip.list_pretrained_models_by_tag(rest)
+    raise BackendError(
+        f"Unknown tag {rest!r} of open_clip model {name!r}.{_near(rest, tags)} Tags of {name!r}: "
+        f"{', '.join(tags) or 'none'}."
+        + (f" Models with that tag: {', '.join(others)}." if others else "")
+        + f" A file of weights ends in one of {', '.join(ENDINGS)}."
+    )
+
+
+def _unknown(plain: str, name: str, complete: bool) -> str:
+    """Return the message about a target of which the model is not known."""
+    import open_clip
+
+    if not complete:
+        return (
+            f"There is no folder {plain!r}. Expected NAME:TAG, NAME:FILE, a folder with {CONFIG}, or "
+            f"hf-hub:OWNER/REPO."
+        )
+    return (
+        f"Unknown open_clip model {name!r} in {plain!r}.{_near(name, open_clip.list_models())} "
+        f"open_clip.list_models() lists all of them."
+    )
+
+
+def _near(word: str, choices: Sequence[str]) -> str:
+    near = difflib.get_close_matches(word, choices, n=3)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def _tagged(name: str, tag: str, model_cfg: dict[str, Any], quick: bool | None) -> Named:
+    """Return open_clip's own weights under a tag, with the preprocessing that they were trained with."""
+    import open_clip
+    from open_clip.constants import HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME
+
+    known = activations.of_tag(name, tag, model_cfg)
+    cure = f"Leave {option_text(quick)!r} out."
+    agreed(f"'{name}:{tag}'", {"open_clip": known, option_text(quick): quick}, cure)
+    published = open_clip.get_pretrained_cfg(name, tag)
+    repo, _, file = published["hf_hub"].rpartition("/")
+    files = (f"{Path(file).stem}.safetensors", file) if file else (HF_SAFE_WEIGHTS_NAME, HF_WEIGHTS_NAME)
+    config = {"model_cfg": {**model_cfg, "quick_gelu": known}, "preprocess_cfg": published}
+    return Named(config, repo, files)
+
+
+def _filed(name: str, file: str, model_cfg: dict[str, Any], quick: bool | None) -> Named:
+    """Return a local file of weights with the config of a name.
+
+    The preprocessing is that of the config beside the file, else the one that all published weights of
+    the name share, such as SigLIP's, else, where none are published, open_clip's for files: OpenAI's.
+    """
+    import open_clip
+
+    path = Path(file)
+    if path.is_dir():
+        raise BackendError(
+            f"{file!r} is a folder. Name it alone where it holds {CONFIG}, else name a file in it."
+        )
+    if not path.is_file():
+        raise BackendError(f"'{name}:{file}': there is no file {file!r}.")
+    beside = path.with_name(CONFIG)
+    given = read_config(beside) if beside.is_file() else {"model_cfg": {}, "preprocess_cfg": {}}
+    base = name.removesuffix(QUICK)
+    twin = base + QUICK if base + QUICK in open_clip.list_models() else None
+    says = {
+        f"the config of {name!r}": activations.of_name(name, model_cfg),
+        f"{CONFIG} beside it": given["model_cfg"].get("quick_gelu"),
+        option_text(quick): quick,
+    }
+    cure = choice(
+        f"{twin}:{file}" if twin else f"{name}:{file}?quick_gelu=true", f"{base}:{file}?quick_gelu=false"
+    )
+    activation = agreed(f"'{name}:{file}'", says, cure)
+    preprocess = given["preprocess_cfg"] or _shared_preprocessing(name, file)
+    config = {"model_cfg": {**model_cfg, "quick_gelu": activation}, "preprocess_cfg": preprocess}
+    return Named(config, None, (file,))
+
+
+def _shared_preprocessing(name: str, file: str) -> dict[str, Any]:
+    """Return the preprocessing of all published weights of a name, nothing where none are published.
+
+    Raises:
+        BackendError: they differ, so that the name does not say it.
+    """
+    import open_clip
+
+    keys = ("mean", "std", "interpolation", "resize_mode")
+    tags: dict[tuple[Any, ...], list[str]] = {}
+    for tag in open_clip.list_pretrained_tags_by_model(name):
+        published = open_clip.get_pretrained_cfg(name, tag)
+        tags.setdefault(tuple(published[key] for key in keys), []).append(tag)
+    if len(tags) < 2:
+        return dict(zip(keys, next(iter(tags)), strict=True)) if tags else {}
+    ways = [
+        f"{json.dumps(dict(zip(keys, values, strict=True)))} of {', '.join(of)}"
+        for values, of in tags.items()
+    ]
+    raise BackendError(
+        f"'{name}:{file}': published weights of {name!r} were trained with images that were prepared in different ways, "
+        f"and nothing says which way this file's were:\n{shown(ways)}\nWrite {str(Path(file).with_name(CONFIG))!r}: one of "
+        f"these as 'preprocess_cfg', and what open_clip.get_model_config({name!r}) gives as 'model_cfg'."
+    )
+
+
+def option_text(quick: bool | None) -> str:
+    """Return the option of the spec as it was written."""
+    return f"?quick_gelu={str(quick).lower()}"

@@ -1,0 +1,158 @@
+"""open_clip's text towers without the columns of padding that cannot matter.
+
+Captions fill a fifth of their columns on average. Which columns a text's vector can depend on is a matter of
+the tower:
+
+    causal, pooled at the end token       what stands after the end token cannot be looked at: the batch is
+    (CLIP, CustomTextCLIP)                cut after its last end token
+    causal, class token at the end        padding is masked, with the mask one column late, and the class
+    (CoCa)                                token keeps its own position: the columns in between are left out
+    all others                            every column counts: SigLIP, CLIPA and MobileCLIP look at padding,
+                                          and Hugging Face's towers see to it themselves
+
+The result is that of ``model.encode_text`` on all columns, up to the order in which sums are taken. The
+module is not changed meanwhile, so threads may share it, and gradients flow as usual.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from caramel.models.open_clip.last_layer import pooled
+
+if TYPE_CHECKING:
+    import torch
+
+
+def text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
+    """Return unit vectors (n, d) of tokens (n, context), n at least 1.
+
+    Args:
+        model: of open_clip.
+        tokens: on its device.
+        columns: what ``needed_columns`` says of them, where that is known already: asked of tokens on a GPU, it waits
+            for all that the GPU has to do.
+    """
+    import torch
+    from torch.nn.functional import normalize
+
+    tower = _causal_tower(model)
+    if tower is None:
+        whole: torch.Tensor = model.encode_text(tokens, normalize=True)
+        return whole
+    if getattr(tower, "cls_emb", None) is not None:
+        x, mask = _without_padding(tower, tokens)
+        place = torch.full((len(tokens),), x.shape[1] - 1, device=tokens.device)
+    else:
+        place = _end(tower, tokens)
+        x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
+    return normalize(_projected(tower, pooled(tower.transformer, x, place, mask)), dim=-1)
+
+
+def text_parts(
+    model: Any, tokens: torch.Tensor, columns: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return what ``text_vectors`` does, the words (n, columns, d) as they are projected, and which columns are words
+    (n, columns).
+
+    Neither the start token nor padding is one; the end token is. The model's tower pools there (``parts.without_parts``).
+    """
+    import torch
+    from torch.nn.functional import normalize
+
+    tower = _causal_tower(model)
+    place = _end(tower, tokens)
+    x, mask = _until(tower, tokens, columns or int(place.max()) + 1)
+    words = _projected(tower, tower.transformer(x, attn_mask=mask))
+    column = torch.arange(x.shape[1], device=x.device)
+    is_word = (column > 0) & (column <= place[:, None])
+    return normalize(words[torch.arange(len(x), device=x.device), place], dim=-1), words, is_word
+
+
+def pools_at_the_end(model: Any) -> bool:
+    """Return whether the text tower is causal, and a text's vector that of its end token."""
+    tower = _causal_tower(model)
+    return tower is not None and getattr(tower, "cls_emb", None) is None
+
+
+def _projected(tower: Any, x: torch.Tensor) -> torch.Tensor:
+    """Return columns (…, width) after the last norm and the projection, (…, d)."""
+    import torch
+
+    x = tower.ln_final(x)
+    projection = tower.text_projection
+    if isinstance(projection, torch.nn.Linear):
+        x = projection(x)
+    elif projection is not None:
+        x = x @ projection
+    return x
+
+
+def needed_columns(model: Any, tokens: torch.Tensor) -> int | None:
+    """Return after how many columns the batch is cut; None where the end tokens do not say it."""
+    return int(text_lengths(model, tokens).max()) if pools_at_the_end(model) else None
+
+
+def text_lengths(model: Any, tokens: torch.Tensor) -> torch.Tensor:
+    """Return how many columns of each text count (n,), at most all; a batch is cut after those of its longest text."""
+    import torch
+
+    tower = _causal_tower(model)
+    if tower is None:
+        return torch.full((len(tokens),), tokens.shape[1])
+    if getattr(tower, "cls_emb", None) is None:
+        return _end(tower, tokens) + 1
+    columns = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
+    lengths: torch.Tensor = ((tokens != tower.pad_id) * columns).amax(1)
+    return lengths
+
+
+def _causal_tower(model: Any) -> Any:
+    """Return what holds the text tower's layers, where leaving columns out is exact, else None."""
+    from open_clip.coca_model import CoCa
+    from open_clip.model import CLIP, CustomTextCLIP
+    from open_clip.transformer import TextTransformer
+
+    # Exact types: a subclass may encode in another way.
+    if type(model) is CLIP:
+        tower = model
+    elif type(model) in (CustomTextCLIP, CoCa) and type(model.text) is TextTransformer:
+        tower = model.text
+    else:
+        return None
+    if tower.attn_mask is None:
+        return None
+    return tower if getattr(tower, "cls_emb", None) is not None or _pool(tower) in ("argmax", "eos") else None
+
+
+def _pool(tower: Any) -> str:
+    """Return how the tower pools; ``CLIP`` carries its text tower's settings under names of its own."""
+    name: str = tower.text_pool_type if hasattr(tower, "text_pool_type") else tower.pool_type
+    return name
+
+
+def _end(tower: Any, tokens: torch.Tensor) -> torch.Tensor:
+    """Return the column (n,) at which each text is pooled."""
+    if _pool(tower) == "argmax":  # the end token has the highest id
+        return tokens.argmax(1)
+    end: int = tower.text_eos_id if hasattr(tower, "text_eos_id") else tower.eos_id
+    return tokens.eq(end).int().argmax(1)
+
+
+def _until(tower: Any, tokens: torch.Tensor, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the input (n, length, width) and the mask (length, length) of the first columns."""
+    kind = tower.transformer.get_cast_dtype()
+    x = tower.token_embedding(tokens[:, :length]).to(kind) + tower.positional_embedding[:length].to(kind)
+    return x, tower.attn_mask[:length, :length]
+
+
+def _without_padding(tower: Any, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the input (n, columns, width) and the mask (n · heads, columns, columns) that CoCa needs."""
+    import torch
+
+    x, mask = tower._embeds(tokens)  # the class token is the last column
+    real = (tokens != tower.pad_id).any(0).nonzero()
+    # Whether the mask is one column late (released weights) or not, nothing after this one is looked at.
+    length = min(int(real.max()) + 2, tokens.shape[1]) if len(real) else 1
+    columns = torch.tensor([*range(length), tokens.shape[1]], device=tokens.device)
+    return x[:, columns], mask[:, columns][:, :, columns]

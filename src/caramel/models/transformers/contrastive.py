@@ -1,0 +1,259 @@
+"""BLIP and BLIP-2 by their image-text contrastive (ITC) projections: a cosine, without the matching head.
+
+So SugarCrepe++ scores them (github.com/Sri-Harsha/scpp, VLMs/test_BLIP.py and test_BLIP2.py, on LAVIS's feature
+extractors): the class place of BLIP's image, and of BLIP-2's 32 queries **the first**, each with the class place of the
+text. That is one vector for an image and one for a text, a dual encoder. BLIP-2's own ITC (Li et al. 2023, 3.1; LAVIS's
+``match_head="itc"``) takes the best of the queries: ``itc_max``, which has no one vector for an image.
+
+Captions are brought to what both were trained on (``text_cleaning``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from caramel.interfaces.model import Embeddings, Family, Floats, Identity, Index
+from caramel.models.batching import in_batches
+from caramel.models.devices import autocast, resolve_precision
+from caramel.models.transformers.matching_architectures import ARCHITECTURES, text_config
+from caramel.models.transformers.text_normalization import BLIP, MOST_WORDS, clean_texts
+from caramel.models.transformers.transformers_dual import (
+    distinct_rows,
+    padded,
+    processed,
+    tokens,
+    with_processors,
+)
+from caramel.models.transformers.transformers_files import (
+    MODEL_TYPES,
+    check_type,
+    identity_of,
+    missing_transformers,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Projections:
+    """Both are not brought to unit length.
+
+    Attributes:
+        image: (model, pixel_values) -> (n, places, d): a class place, or a place for each query.
+        text: (model, input_ids and attention_mask) -> (n, d).
+    """
+
+    image: Callable[[Any, Any], torch.Tensor]
+    text: Callable[[Any, Inputs], torch.Tensor]
+
+
+def _blip_image(model: Any, pixels: Any) -> Any:
+    return model.vision_proj(ARCHITECTURES["blip"].places(model, pixels)[:, :1])
+
+
+def _blip_text(model: Any, inputs: Inputs) -> Any:
+    return model.text_proj(model.text_encoder(**inputs).last_hidden_state[:, 0])
+
+
+def _blip2_image(model: Any, pixels: Any) -> Any:
+    import torch
+
+    places = ARCHITECTURES["blip-2"].places(model, pixels)
+    hidden = model.qformer(
+        query_embeds=model.query_tokens.expand(len(places), -1, -1),
+        encoder_hidden_states=places,
+        encoder_attention_mask=torch.ones(places.shape[:2], dtype=torch.int64, device=places.device),
+    ).last_hidden_state
+    return model.vision_projection(hidden)
+
+
+def _blip2_text(model: Any, inputs: Inputs) -> Any:
+    hidden = model.qformer(
+        query_embeds=model.embeddings(input_ids=inputs["input_ids"]),
+        query_length=0,
+        attention_mask=inputs["attention_mask"],
+    ).last_hidden_state
+    return model.text_projection(hidden[:, 0])
+
+
+PROJECTIONS: Mapping[str, _Projections] = {
+    "blip": _Projections(_blip_image, _blip_text),
+    "blip-2": _Projections(_blip2_image, _blip2_text),
+}
+
+
+class ContrastiveProjections:
+    """Unit vectors of a model of transformers with contrastive projections.
+
+    Args:
+        model: of a type in ``PROJECTIONS``.
+        tokenizer: the checkpoint's.
+        image_processor: the checkpoint's.
+        device: cpu, cuda or cuda:N.
+        precision: fp32, bf16 or fp16, or ``auto``.
+        name: what tables call the model.
+        family: as in a spec.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        image_processor: Any,
+        device: str,
+        precision: str,
+        name: str,
+        *,
+        family: str,
+    ) -> None:
+        self.name = name
+        self._model, self._tokenizer, self._image_processor = model, tokenizer, image_processor
+        self._device, self._precision = device, resolve_precision(precision, device)
+        self._family, self._parts = family, PROJECTIONS[model.config.model_type]
+        self._length = min(tokenizer.model_max_length, text_config(model).max_position_embeddings)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the vectors, and which of them are compared."""
+        return identity_of(
+            self._family,
+            self._model,
+            [self._tokenizer, self._image_processor],
+            precision=self._precision,
+            device=self._device,
+            length=self._length,
+            words=MOST_WORDS,
+        )
+
+    def places(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors (n, places, d) for encoded image files.
+
+        Raises:
+            DataError: a picture does not decode; the message gives its place in its batch.
+        """
+        return in_batches(
+            images,
+            lambda files: processed(self._image_processor, files),
+            lambda inputs: self._unit(self._parts.image, inputs["pixel_values"].to(self._device)),
+            batch=batch,
+            device=self._device,
+        )
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors (n, d); texts that are equal to the tokenizer have equal ones, bit for bit."""
+        return distinct_rows(
+            tokens(self._tokenizer, clean_texts(texts, BLIP), self._length),
+            lambda rows: padded(rows, self._tokenizer.pad_token_id),
+            lambda inputs: self._unit(self._parts.text, {k: v.to(self._device) for k, v in inputs.items()}),
+            batch=batch,
+            device=self._device,
+            name=self.name,
+        )
+
+    def _unit(self, project: Any, inputs: Any) -> torch.Tensor:
+        import torch
+
+        with torch.inference_mode(), autocast(self._device, self._precision):
+            found = project(self._model, inputs)
+        return torch.nn.functional.normalize(found.float(), dim=-1)
+
+
+class FirstPlace:
+    """A ``DualEncoder``: the cosine of an image's first place with the text."""
+
+    def __init__(self, projections: ContrastiveProjections) -> None:
+        self.name, self._projections = projections.name, projections
+        self.encode_texts = projections.encode_texts
+
+    @property
+    def identity(self) -> Identity:
+        """What determines the vectors."""
+        return self._projections.identity
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors (n, d) for encoded image files; errors as in ``ContrastiveProjections``."""
+        return np.ascontiguousarray(self._projections.places(images, batch)[:, 0])
+
+
+class BestPlace:
+    """A ``Matcher``: the greatest cosine of any of an image's places with the text."""
+
+    def __init__(self, projections: ContrastiveProjections) -> None:
+        self.name, self._projections = projections.name, projections
+
+    @property
+    def identity(self) -> Identity:
+        """What determines the scores."""
+        return self._projections.identity
+
+    def match(
+        self,
+        images: Sequence[bytes],
+        texts: Sequence[str],
+        image_of: Index,
+        text_of: Index,
+        batch: int | None,
+    ) -> Floats:
+        """Return the score of each pair (n,), in [-1, 1]; arguments as in ``kinds.model.Matcher``.
+
+        Each image and each text is encoded once, and every sum taken in the same order: equal texts tie.
+        """
+        places = self._projections.places(images, batch).astype(np.float64)
+        vectors = self._projections.encode_texts(texts, batch)
+        pairs = zip(image_of.tolist(), text_of.tolist(), strict=True)
+        return np.array([(places[i] * vectors[t]).sum(axis=1).max() for i, t in pairs], np.float64)
+
+
+def _load(
+    form: Callable[[ContrastiveProjections], Any],
+    family: str,
+    target: str,
+    *,
+    device: str,
+    precision: str,
+    name: str,
+) -> Any:
+    """Return the model of a folder or of OWNER/REPO.
+
+    Raises:
+        BackendError: it is missing, broken, of another family, or has no projections.
+    """
+    import transformers
+
+    kind = getattr(transformers, ARCHITECTURES[check_type(target, MODEL_TYPES[family])].model)
+
+    def made(*parts: Any) -> Any:
+        return form(ContrastiveProjections(*parts, family=family))
+
+    return with_processors(made, kind, target, device=device, precision=precision, name=name)
+
+
+def _missing(family: str, target: str) -> list[str]:
+    """Return what keeps the model from being loaded, without loading it."""
+    return missing_transformers(target, types=MODEL_TYPES[family])
+
+
+ITC = Family(
+    "itc",
+    "dual",
+    "FOLDER",
+    "contrastive heads: BLIP, BLIP-2 (first query)",
+    load=partial(_load, FirstPlace, "itc"),
+    missing=partial(_missing, "itc"),
+)
+ITC_MAX = Family(
+    "itc_max",
+    "matcher",
+    "FOLDER",
+    "BLIP-2's contrastive head, best query",
+    load=partial(_load, BestPlace, "itc_max"),
+    missing=partial(_missing, "itc_max"),
+)

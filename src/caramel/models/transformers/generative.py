@@ -1,0 +1,248 @@
+"""Generative vision-language models as matchers: how likely a reply is, given the image.
+
+    vqascore:         log P(Yes | image, 'Does this figure show "caption"? Please answer yes or no.')
+                      (Lin et al., ECCV 2024: Evaluating text-to-visual generation with image-to-text
+                      generation). InstructBLIP is asked 'Question: …' and for ``yes``, as they do.
+    vgptscore:        mean log P(token | image, tokens before it) over the caption and the token that ends it:
+                      VisualGPTScore (Lin et al., ICML 2024: Revisiting the role of language priors in
+                      vision-language models). The user's turn holds the image and no words.
+    vgptscore_blind:  vgptscore corrected for the caption's own likelihood: log P(t | i) − α log P(t) with
+                      α = 1, the pointwise mutual information. P(t) is the mean of P(t | n) over images n
+                      of Gaussian noise.
+    vgptscore_noise:  log P(t) alone, without any image: the row "VGPTScore Blind" of SugarCrepe++
+                      (Dumpala et al. 2024, Table 19).
+
+Scores are logarithms of what the papers define: in the same order, and computed in double precision, so
+that captions of which a model is almost sure are still told apart. Where ``Yes`` is several tokens, its
+probability is the product of theirs. The token that ends the reply is no part of it, as in the paper; the
+authors' tool t2v_metrics counts it for LLaVA and InstructBLIP. P(t | i) is the geometric mean per token, as
+in that tool; the paper's formula is the product, which favours short captions.
+
+Not fixed by the papers, and part of the ``identity``: the noise (``NOISE_…``), and the chat template of the
+checkpoint. The image is prepared as the checkpoint's own processor does.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from caramel.errors import BackendError
+from caramel.interfaces.model import Family, Floats, Identity, Index
+from caramel.models.batching import in_batches
+from caramel.models.devices import resolve_device, resolve_precision, whole_fp32
+from caramel.models.transformers.generative_inputs import Batch, answered, continued, prompt_of
+from caramel.models.transformers.transformers_files import (
+    MODEL_TYPES,
+    check_type,
+    identity_of,
+    load_pretrained,
+    load_processor,
+    missing_transformers,
+)
+from caramel.models.loading.files import tried
+from caramel.io.image_codec import open_picture
+
+if TYPE_CHECKING:
+    import torch
+
+QUESTION = 'Does this figure show "{}"? Please answer yes or no.'
+ALPHA = 1.0
+NOISE_IMAGES, NOISE_SEED = 3, 0
+NOISE_MEAN, NOISE_SD = 0.5, 0.25  # of a channel that reaches from 0 to 1; values are cut off there
+NOISE_SIZE = 336  # pixels, of models that take images of any size
+BATCH = {"cuda": 32, "cpu": 8}  # pairs to start with: each carries hundreds of image tokens
+
+
+class GenerativeMatcher:
+    """A ``Matcher`` over a generative model of transformers.
+
+    Args:
+        family: vqascore, vgptscore, vgptscore_blind or vgptscore_noise.
+        model: the model, in evaluation mode on its device.
+        processor: its tokenizer and image processor.
+        device: cpu, cuda or cuda:N.
+        precision: of the model's weights: fp32, bf16 or fp16.
+        name: what tables call the model.
+    """
+
+    def __init__(
+        self, family: str, model: Any, processor: Any, *, device: str, precision: str, name: str
+    ) -> None:
+        self.name = name
+        self._family, self._model, self._processor = family, model, processor
+        self._device, self._precision = device, precision
+        self._type: str = model.config.model_type
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the scores."""
+        parts = ("tokenizer", "image_processor", "qformer_tokenizer")
+        noise = [ALPHA, NOISE_IMAGES, NOISE_SEED, NOISE_MEAN, NOISE_SD, self._noise_size]
+        question, reply = self._asked("{}")
+        return identity_of(
+            self._family,
+            self._model,
+            [getattr(self._processor, part) for part in parts if hasattr(self._processor, part)],
+            precision=self._precision,
+            device=self._device,
+            prompt=prompt_of(self._processor, self._type, question),
+            reply=reply,
+            noise=noise if self._family in ("vgptscore_blind", "vgptscore_noise") else None,
+        )
+
+    def match(
+        self,
+        images: Sequence[bytes],
+        texts: Sequence[str],
+        image_of: Index,
+        text_of: Index,
+        batch: int | None,
+    ) -> Floats:
+        """Return the score of each pair (n,), at most 0 but for ``vgptscore_blind``; see the module."""
+        if not len(image_of):
+            return np.zeros(0)
+        if self._family == "vgptscore_noise":
+            return self._prior(texts, text_of, batch)
+        scores = self._likelihoods(images, texts, image_of, text_of, batch)
+        if self._family != "vgptscore_blind":
+            return scores
+        return scores - ALPHA * self._prior(texts, text_of, batch)
+
+    @property
+    def _noise_size(self) -> int:
+        size = getattr(self._model.config.vision_config, "image_size", None)
+        return size if isinstance(size, int) else NOISE_SIZE
+
+    def _prior(self, texts: Sequence[str], text_of: Index, batch: int | None) -> Floats:
+        """Return the log-likelihood of each pair's text without its image (n,).
+
+        Where that alone is the score, each forward pass is over one pair: in a larger batch a text's
+        score would depend, in its last digits, on the others, and so would ties between two images.
+        """
+        used, place = np.unique(text_of, return_inverse=True)
+        noise = noise_images(self._noise_size)
+        grid = np.meshgrid(np.arange(len(noise)), used, indexing="ij")
+        size = 1 if self._family == "vgptscore_noise" else batch
+        each = self._likelihoods(noise, texts, grid[0].reshape(-1), grid[1].reshape(-1), size)
+        means: Floats = np.logaddexp.reduce(each.reshape(grid[0].shape), axis=0) - np.log(len(noise))
+        return means[place.reshape(-1)]
+
+    def _likelihoods(
+        self,
+        images: Sequence[bytes],
+        texts: Sequence[str],
+        image_of: Index,
+        text_of: Index,
+        batch: int | None,
+    ) -> Floats:
+        """Return the log-likelihood of the reply to each pair (n,)."""
+
+        def prepare(pairs: Sequence[tuple[int, int]]) -> Batch:
+            opened = {i: open_picture(images[i], f"number {i}") for i in dict.fromkeys(i for i, _ in pairs)}
+            asked = [self._asked(texts[t]) for _, t in pairs]
+            prompts = [prompt_of(self._processor, self._type, question) for question, _ in asked]
+            build = answered if self._model.config.text_config.is_encoder_decoder else continued
+            pictures, replies = [opened[i] for i, _ in pairs], [reply for _, reply in asked]
+            return build(self._processor, pictures, prompts, replies, end=self._family != "vqascore")
+
+        rows = in_batches(
+            list(zip(image_of.tolist(), text_of.tolist(), strict=True)),
+            prepare,
+            self._forward,
+            batch=batch or BATCH.get(self._device.partition(":")[0], BATCH["cpu"]),
+            device=self._device,
+            name=self.name,
+        )
+        return rows.astype(np.float64)
+
+    def _asked(self, text: str) -> tuple[str, str]:
+        """Return the question about a caption, and the reply that is scored."""
+        if self._family != "vqascore":
+            return "", text
+        question = QUESTION.format(text)
+        return (f"Question: {question}", "yes") if self._type == "instructblip" else (question, "Yes")
+
+    def _forward(self, batch: Batch) -> torch.Tensor:
+        """Return the log-likelihood of each reply: of ``vqascore`` their sum over tokens, else the mean."""
+        import torch
+
+        inputs = {name: self._moved(value) for name, value in batch.inputs.items()}
+        with torch.inference_mode(), whole_fp32():
+            logits = self._model(**inputs, use_cache=False).logits
+        rows, columns, tokens = (x.to(logits.device) for x in (batch.rows, batch.columns, batch.tokens))
+        chosen = logits[rows, columns].double()
+        # Summed on the processor: a GPU adds in any order, and what is equal would not tie.
+        each = (chosen.gather(1, tokens[:, None])[:, 0] - chosen.logsumexp(1)).cpu()
+        sums: torch.Tensor = each.new_zeros(len(logits)).index_add(0, batch.rows, each)
+        return sums if self._family == "vqascore" else sums / batch.rows.bincount(minlength=len(logits))
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+        return value.to(self._device, self._model.dtype if value.is_floating_point() else None)
+
+
+def noise_images(size: int) -> list[bytes]:
+    """Return the images of Gaussian noise, encoded, always the same for one size."""
+    from PIL import Image
+
+    rng = np.random.default_rng(NOISE_SEED)
+    found = []
+    for _ in range(NOISE_IMAGES):
+        values = rng.normal(NOISE_MEAN, NOISE_SD, (size, size, 3)).clip(0, 1)
+        encoded = io.BytesIO()
+        Image.fromarray((values * 255).round().astype(np.uint8)).save(encoded, "PPM")
+        found.append(encoded.getvalue())
+    return found
+
+
+def missing_generative(target: str) -> list[str]:
+    """Return what keeps a generative model from being loaded, without reading its weights."""
+    return missing_transformers(target, types=MODEL_TYPES["vqascore"])
+
+
+def _load(family: str, target: str, device: str, precision: str, name: str) -> GenerativeMatcher:
+    """Return a matcher over a checkpoint: a folder, or OWNER/REPO on the hub.
+
+    Raises:
+        BackendError: it is missing, broken, of an outdated format, or no generative model.
+    """
+    import torch
+    from transformers import AutoModelForImageTextToText
+
+    check_type(target, MODEL_TYPES["vqascore"])
+    processor = load_processor(target)
+    device = resolve_device(device)
+    precision = resolve_precision(precision, device)
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    model = load_pretrained(AutoModelForImageTextToText, target, device=device, dtype=dtype)
+    stated = {"patch_size": processor, "num_query_tokens": processor, "image_token_id": model.config}
+    unstated = [key for key, where in stated.items() if getattr(where, key, 0) is None]
+    if unstated:
+        raise BackendError(
+            f"{target!r} was saved by an old transformers, which did not write {', '.join(unstated)}. Fetch "
+            f"its present version."
+        )
+    matcher = GenerativeMatcher(family, model, processor, device=device, precision=precision, name=name)
+    return tried(matcher, target)
+
+
+def _family(name: str, help: str) -> Family:
+    """Return the family whose matchers go by the rule of that name."""
+    return Family(
+        name,
+        "matcher",
+        "FOLDER",
+        help,
+        load=partial(_load, name),
+        missing=missing_generative,
+    )
+
+
+VQASCORE = _family("vqascore", "generative: LLaVA, InstructBLIP, Qwen-VL; P(Yes)")
+VGPTSCORE = _family("vgptscore", "the same; P(caption)")
+VGPTSCORE_BLIND = _family("vgptscore_blind", "the same, less P(caption) given noise")
+VGPTSCORE_NOISE = _family("vgptscore_noise", "P(caption) given noise alone")

@@ -1,0 +1,237 @@
+"""What a folder of sentence-transformers says, checked before that package makes anything of it.
+
+    modules.json                       a Transformer, a Pooling, and perhaps Dense and Normalize modules
+    sentence_bert_config.json          max_seq_length, do_lower_case
+    config_sentence_transformers.json  prompts and default_prompt_name
+    1_Pooling/config.json              how the vectors of a text's tokens become one
+    2_Dense/                           a linear layer with its activation
+
+Transformers' own folders have none of these: their pooling is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from caramel.errors import BackendError
+from caramel.models.transformers.transformers_files import find_file, read_config, read_json
+from caramel.models.loading.state_dicts import read_state
+
+if TYPE_CHECKING:
+    import torch
+
+POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
+# Keys of older folders, in the order in which several are joined.
+_OLDER = {name: f"pooling_mode_{name}" for name in ("mean_sqrt_len_tokens", "lasttoken")} | {
+    "cls": "pooling_mode_cls_token",
+    "max": "pooling_mode_max_tokens",
+    "mean": "pooling_mode_mean_tokens",
+    "weightedmean": "pooling_mode_weightedmean_tokens",
+}
+_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How texts become vectors.
+
+    Attributes:
+        transformer: folder of the model and its tokenizer, or OWNER/REPO.
+        pooling: of ``POOLINGS``; several are joined; none: nothing says it.
+        include_prompt: the prefix's tokens are pooled, too.
+        then: (Dense or Normalize, folder in the target) of each further module, in their order.
+        length: tokens of a text at most, as far as the folder says.
+        lower_case: texts are lower-cased.
+        prefix: stands before every text.
+    """
+
+    transformer: str
+    pooling: tuple[str, ...] = ()
+    include_prompt: bool = True
+    then: tuple[tuple[str, str], ...] = ()
+    length: int | None = None
+    lower_case: bool = False
+    prefix: str = ""
+
+
+def layout_of(target: str) -> Layout:
+    """Return the layout that a folder or OWNER/REPO states; without modules.json it has no pooling.
+
+    Raises:
+        BackendError: a file is broken, or it has a module that is not one of the four.
+    """
+    path = find_file(target, "modules.json")
+    if path is None:
+        return Layout(target, prefix=_default_prompt(target))
+    modules = [(m["type"].rpartition(".")[2], m["path"]) for m in _modules(target)]
+    kinds = [kind for kind, _ in modules]
+    if kinds[:2] != ["Transformer", "Pooling"] or not set(kinds[2:]) <= {"Dense", "Normalize"}:
+        raise BackendError(
+            f"{target!r} consists of {', '.join(kinds)}. text: takes a Transformer and a Pooling, followed "
+            f"by Dense and Normalize; models of images and texts are another family, such as dual:."
+        )
+    pooling = read_config(target, f"{modules[1][1]}/config.json")
+    inner = _inside(target, modules[0][1])
+    settings = find_file(inner, "sentence_bert_config.json")
+    stated = read_config(inner, "sentence_bert_config.json") if settings else {}
+    length = stated.get("max_seq_length")
+    if length is not None and (type(length) is not int or length < 1):
+        raise _wrong(target, "max_seq_length", length, "a whole number above 0")
+    return Layout(
+        transformer=inner,
+        pooling=_poolings(pooling, target),
+        include_prompt=_flag(target, pooling, "include_prompt", True),
+        then=tuple(modules[2:]),
+        length=length,
+        lower_case=_flag(target, stated, "do_lower_case", False),
+        prefix=_default_prompt(target),
+    )
+
+
+def _flag(target: str, config: Mapping[str, Any], key: str, default: bool) -> bool:
+    """Return a setting that is true, false, or not stated (null)."""
+    value = config.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise _wrong(target, key, value, "true or false")
+    return default if value is None else value
+
+
+def _wrong(target: str, key: str, value: Any, must: str) -> BackendError:
+    """Return the error about a setting that is none."""
+    return BackendError(f"{target!r} is broken: {key!r} is {value!r}, and must be {must}. Fetch it again.")
+
+
+def _modules(target: str) -> list[dict[str, Any]]:
+    """Return the list in modules.json, each of which has a type and a folder within the target."""
+    found = read_json(target, "modules.json")
+    if not isinstance(found, list) or not all(isinstance(module, dict) for module in found):
+        raise BackendError(f"modules.json of {target!r} is broken: it must be a list of objects.")
+    for module in found:
+        kind, path = module.get("type"), module.get("path")
+        if not isinstance(kind, str):
+            raise _wrong(target, "type", kind, "the name of a module")
+        if not isinstance(path, str) or path.startswith("/") or ".." in path.split("/") or "\0" in path:
+            raise _wrong(target, "path", path, "a folder within it")
+    return found
+
+
+def _inside(target: str, folder: str) -> str:
+    """Return the folder in the target.
+
+    Raises:
+        BackendError: the target is a repository, whose folders cannot be named.
+    """
+    if not folder:
+        return target
+    if not Path(target).is_dir():
+        raise BackendError(
+            f"{target!r} keeps its model in its folder {folder!r}: download the repository, and give its folder."
+        )
+    return str(Path(target) / folder)
+
+
+def _poolings(config: dict[str, Any], target: str) -> tuple[str, ...]:
+    """Return the poolings of a config.json of the present or the older form."""
+    stated = config.get("pooling_mode")
+    if stated is None:
+        stated = [name for name in POOLINGS if _flag(target, config, _OLDER[name], False)] or ["mean"]
+    names = [stated] if isinstance(stated, str) else stated
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise _wrong(target, "pooling_mode", stated, "a name or a list of names")
+    return checked_poolings(tuple(names), target)
+
+
+def checked_poolings(names: tuple[str, ...], target: str) -> tuple[str, ...]:
+    """Return the names if all are in ``POOLINGS``.
+
+    Raises:
+        BackendError: one is not.
+    """
+    unknown = [name for name in names if name not in POOLINGS]
+    if unknown:
+        raise BackendError(f"{target!r}: unknown pooling {unknown[0]!r}. Choices: {', '.join(POOLINGS)}.")
+    return names
+
+
+def require_pooling(target: str, layout: Layout, default: tuple[str, ...]) -> Layout:
+    """Return the layout with a pooling: the default where neither files nor settings say it.
+
+    Raises:
+        BackendError: there is no default either.
+    """
+    if layout.pooling or default:
+        return replace(layout, pooling=layout.pooling or default)
+    raise BackendError(
+        f"{target!r} has no modules.json, and nothing says how the vectors of a text's tokens become one. Write "
+        f"'{target}?pooling=mean' (most encoders), '?pooling=cls' (such as SimCSE) or '?pooling=lasttoken' (decoders), as the "
+        f"model's card says. A wrong pooling gives wrong figures without any error."
+    )
+
+
+def _default_prompt(target: str) -> str:
+    """Return the prompt that is put before texts where no other is asked for."""
+    name = "config_sentence_transformers.json"
+    config = read_config(target, name) if find_file(target, name) else {}
+    default = config.get("default_prompt_name")
+    prompts = config.get("prompts") or {}
+    if default is None:
+        return ""
+    if not isinstance(prompts, dict) or not isinstance(default, str) or default not in prompts:
+        raise BackendError(f"{name} of {target!r}: 'default_prompt_name' {default!r} is none of 'prompts'.")
+    if not isinstance(prompts[default] or "", str):
+        raise _wrong(target, default, prompts[default], "the text of a prompt")
+    return prompts[default] or ""
+
+
+def modules_of(target: str, layout: Layout) -> torch.nn.Sequential:
+    """Return the modules after the Transformer, as sentence-transformers runs them, on the processor.
+
+    They take features, a dict with ``token_embeddings`` (n, tokens, d), ``attention_mask`` (n, tokens) and
+    ``prompt_length``, and return it with ``sentence_embedding`` (n, width).
+
+    Raises:
+        BackendError: a Dense module is broken, or of a kind that is not known.
+    """
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling
+
+    # Of a width it is only told for those who ask it: that of its input is what counts.
+    pooling = Pooling(0, layout.pooling, include_prompt=layout.include_prompt)
+    then = [_dense(target, folder) if kind == "Dense" else Normalize() for kind, folder in layout.then]
+    return torch.nn.Sequential(pooling, *then).eval()
+
+
+def _dense(target: str, folder: str) -> torch.nn.Module:
+    """Return a linear layer with its activation; its file is read here, where its size is compared first."""
+    import torch
+    from sentence_transformers.sentence_transformer.modules import Dense
+
+    where = f"{target!r}, module {folder!r}"
+    config = read_config(target, f"{folder}/config.json")
+    weights = find_file(target, f"{folder}/model.safetensors") or find_file(
+        target, f"{folder}/pytorch_model.bin"
+    )
+    activation = str(config.get("activation_function", "")).rpartition(".")[2]
+    plain = config.get("module_input_name", "sentence_embedding") == "sentence_embedding"
+    if weights is None or activation not in _ACTIVATIONS or not plain or config.get("use_residual"):
+        raise BackendError(
+            f"{where}: a Dense module must have weights, an activation of {', '.join(_ACTIVATIONS)} "
+            f"(this one: {activation!r}) and one input, the pooled vector, without a residual."
+        )
+    state = {key.removeprefix("linear."): value for key, value in read_state(weights).items()}
+    ins, outs = config.get("in_features"), config.get("out_features")
+    shapes = {"weight": (outs, ins)} | ({"bias": (outs,)} if _flag(target, config, "bias", True) else {})
+    found = {key: tuple(value.shape) for key, value in state.items()}
+    if found != shapes:
+        raise BackendError(f"{where}: its weights, {found}, do not fit its config, {shapes}. Fetch it again.")
+    layer: torch.nn.Module = Dense(
+        *reversed(found["weight"]),
+        bias="bias" in found,
+        activation_function=getattr(torch.nn, activation)(),
+        init_weight=state["weight"].float(),
+        init_bias=state["bias"].float() if "bias" in state else None,
+    )
+    return layer

@@ -1,0 +1,261 @@
+"""Text encoders: folders of sentence-transformers, and any encoder of transformers.
+
+    text:FOLDER                 or OWNER/REPO on the hub
+    text:FOLDER?prefix=query: &pooling=cls     with settings, written as in a web address (%26 is &, %2B is +)
+
+    prefix           stands before every text; else it is the default prompt of the folder, or for E5, which
+                     was trained with it, ``query: `` (Wang et al. 2022)
+    pooling          mean, cls, max, mean_sqrt_len_tokens, weightedmean or lasttoken; else as the folder says
+    include_prompt   false: the prefix's tokens are not pooled; this is so for INSTRUCTOR (Su et al. 2023)
+
+A folder without modules.json says nothing of pooling, and a wrong one gives wrong figures without any error: it is
+refused until the spec states it, but for E5, whose name says it. The model's card has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from caramel.errors import BackendError
+from caramel.interfaces.model import Embeddings, Family, Identity
+from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.transformers.sentence_modules import (
+    Layout,
+    checked_poolings,
+    layout_of,
+    modules_of,
+    require_pooling,
+)
+from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
+from caramel.models.transformers.transformers_files import (
+    MODEL_TYPES,
+    identity_of,
+    load_pretrained,
+    load_tokenizer,
+    missing_transformers,
+    model_type,
+)
+from caramel.models.identity import versions, weights_hash
+from caramel.models.loading.files import explained, tried
+
+if TYPE_CHECKING:
+    import torch
+
+SETTINGS = ("prefix", "pooling", "include_prompt")
+# Only the encoder half of these is wanted.
+T5 = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
+# By the last part of a folder's or repository's name: models whose files do not say it themselves.
+E5 = re.compile(r"(multilingual-)?e5-(small|base|large)(-v2)?")
+INSTRUCTOR = re.compile(r"instructor-(base|large|xl)")
+Inputs = Mapping[str, Any]
+
+
+class SentenceEncoder:
+    """A ``TextEncoder`` over a model of transformers.
+
+    Args:
+        model: gives ``last_hidden_state``.
+        tokenizer: the checkpoint's.
+        layout: how texts become vectors.
+        modules: the pooling and what follows it.
+        device: cpu, cuda or cuda:N.
+        precision: fp32, bf16 or fp16, or ``auto``.
+        name: what tables call the model.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        layout: Layout,
+        modules: torch.nn.Sequential,
+        device: str,
+        precision: str,
+        name: str,
+    ) -> None:
+        self.name = name
+        self._model, self._tokenizer, self._layout, self._modules = model, tokenizer, layout, modules
+        self._device, self._precision = device, resolve_precision(precision, device)
+        self._length = _length(model.config, tokenizer, layout)
+        self._skip = 0 if layout.include_prompt else _prefix_tokens(tokenizer, layout.prefix)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the embeddings."""
+        layout = {key: value for key, value in asdict(self._layout).items() if key != "transformer"}
+        return identity_of(
+            "text",
+            self._model,
+            [self._tokenizer],
+            precision=self._precision,
+            device=self._device,
+            layout=layout,
+            length=self._length,
+            modules=[repr(self._modules), weights_hash(self._modules)],
+            versions=versions("transformers", "tokenizers", "sentence-transformers"),
+        )
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d); texts share batches with those of one length.
+
+        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        """
+        ready = [self._layout.prefix + text for text in texts]
+        if self._layout.lower_case:
+            ready = [text.lower() for text in ready]
+        return distinct_rows(
+            tokens(self._tokenizer, ready, self._length),
+            lambda rows: padded(rows, self._tokenizer.pad_token_id),
+            self._embed,
+            batch=batch,
+            device=self._device,
+            name=self.name,
+        )
+
+    def _embed(self, inputs: Inputs) -> torch.Tensor:
+        import torch
+
+        inputs = {k: v.to(self._device) for k, v in inputs.items()}
+        with torch.inference_mode():
+            with autocast(self._device, self._precision):
+                hidden = self._model(**inputs).last_hidden_state
+            features = {
+                "token_embeddings": hidden.float(),
+                "attention_mask": inputs["attention_mask"],
+                "prompt_length": self._skip,
+            }
+            return torch.nn.functional.normalize(self._modules(features)["sentence_embedding"], dim=-1)
+
+
+def _length(config: Any, tokenizer: Any, layout: Layout) -> int | None:
+    """Return how many tokens a text has at most, None if nothing says so."""
+    places = getattr(config, "max_position_embeddings", None)
+    if places and re.search("roberta|camembert|mpnet", config.model_type):
+        places -= config.pad_token_id + 1  # their positions start there
+    known = [n for n in (layout.length, tokenizer.model_max_length, places) if n and n < 2**31]
+    return min(known, default=None)
+
+
+def _prefix_tokens(tokenizer: Any, prefix: str) -> int:
+    """Return how many tokens a prefix is at the beginning of a text, with the special ones there."""
+    if not prefix:
+        return 0
+    (row,) = tokens(tokenizer, [prefix], None)
+    return len(row) - (row[-1] in tokenizer.all_special_ids)
+
+
+def parse_target(target: str) -> tuple[str, dict[str, str]]:
+    """Return folder or OWNER/REPO, and the settings after ``?``.
+
+    Raises:
+        BackendError: a setting is unknown or has no value.
+    """
+    place, _, query = target.partition("?")
+    try:
+        settings = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+    except ValueError as error:
+        raise BackendError(f"text:{target}: {error}. Write ?KEY=VALUE&KEY=VALUE.") from error
+    unknown = [key for key in settings if key not in SETTINGS]
+    if unknown:
+        raise BackendError(f"text:{target}: unknown setting {unknown[0]!r}. Choices: {', '.join(SETTINGS)}.")
+    if settings.get("include_prompt", "true") not in ("true", "false"):
+        raise BackendError(
+            f"text:{target}: include_prompt must be true or false, not {settings['include_prompt']!r}."
+        )
+    return place, settings
+
+
+def layout_with(place: str, settings: Mapping[str, str]) -> Layout:
+    """Return the layout that files and settings state; the latter have the last word. It may have no pooling.
+
+    Raises:
+        BackendError: a file is broken, or a pooling unknown.
+    """
+    layout, last = layout_of(place), Path(place).name
+    if E5.fullmatch(last):
+        layout = replace(layout, prefix=layout.prefix or "query: ", pooling=layout.pooling or ("mean",))
+    if INSTRUCTOR.fullmatch(last):
+        layout = replace(layout, include_prompt=False)
+    if "prefix" in settings:
+        layout = replace(layout, prefix=settings["prefix"])
+    if "pooling" in settings:
+        layout = replace(layout, pooling=checked_poolings((settings["pooling"],), place))
+    if "include_prompt" in settings:
+        layout = replace(layout, include_prompt=settings["include_prompt"] == "true")
+    return layout
+
+
+def load_text(
+    target: str, *, device: str, precision: str, name: str, default_pooling: tuple[str, ...] = ()
+) -> SentenceEncoder:
+    """Return the text encoder of a target; see the module's docstring.
+
+    Args:
+        target, device, precision, name: as of a ``Loader``.
+        default_pooling: where nothing says it; none: that is refused.
+
+    Raises:
+        BackendError: it is missing, broken or of another family, or a setting is wrong or not stated.
+    """
+    import transformers
+
+    place, settings = parse_target(target)
+    layout = layout_with(place, settings)
+    kind = _kind(layout.transformer)
+    layout = require_pooling(place, layout, default_pooling)
+    device = resolve_device(device)
+    model = load_pretrained(
+        getattr(transformers, T5.get(kind, "AutoModel")),
+        layout.transformer,
+        device=device,
+        unneeded=("pooler.",),
+    )
+    modules = modules_of(place, layout).to(device)
+    with explained(place):
+        parts = (model, load_tokenizer(layout.transformer), layout, modules)
+        return tried(SentenceEncoder(*parts, device, precision, name), place)
+
+
+def missing_text(target: str, *, default_pooling: tuple[str, ...] = ()) -> list[str]:
+    """Return what keeps the model from being loaded, without loading it; arguments as of ``load_text``."""
+    try:
+        place, settings = parse_target(target)
+        layout = layout_with(place, settings)
+        found = missing_transformers(layout.transformer, images=False)
+        if not found and Path(layout.transformer).is_dir():
+            _kind(layout.transformer)
+            require_pooling(place, layout, default_pooling)
+    except BackendError as error:
+        return [str(error)]
+    return found
+
+
+def _kind(target: str) -> str:
+    """Return ``model_type`` of the encoder.
+
+    Raises:
+        BackendError: config.json is broken, or the model takes images as well.
+    """
+    kind = model_type(target)
+    others = [family for family, types in MODEL_TYPES.items() if kind in types]
+    if others:
+        raise BackendError(
+            f"{target!r} is a model of type {kind!r}, which takes images as well. Write {others[0]}:{target}."
+        )
+    return kind
+
+
+TEXT_ENCODER = Family(
+    "text",
+    "text",
+    "FOLDER",
+    "text encoders: the text-only score of SugarCrepe++",
+    load=load_text,
+    missing=missing_text,
+)

@@ -1,0 +1,250 @@
+"""Dual encoders of transformers: CLIP, SigLIP, SigLIP 2, ALIGN, AltCLIP and FLAVA.
+
+Images go through the checkpoint's own image processor, texts through its tokenizer, after what ``text_cleaning``
+does to them, which a checkpoint does not say. CLIP is pooled and cropped as in ``clip_conventions``. SigLIP's text towers
+see padding (they attend to it and read the last place), so that texts are padded to the length they were
+trained with. CLIP's are causal and read the end token, the others attend to what the mask shows: there
+padding cannot matter, and a batch is padded to its longest text only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from caramel.interfaces.model import Embeddings, Identity
+from caramel.models.batching import in_batches, in_batches_by_length
+from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.transformers.clip_conventions import crop_as_clip, find_end_token, pool_at_end
+from caramel.models.transformers.text_normalization import clean_texts, cleaning_of
+from caramel.models.transformers.transformers_files import (
+    identity_of,
+    load_image_processor,
+    load_pretrained,
+    load_tokenizer,
+)
+from caramel.models.loading.files import explained, tried
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.io.image_codec import open_picture
+
+if TYPE_CHECKING:
+    import torch
+
+SEES_PADDING = ("siglip", "siglip2")
+# Tokens of a text in training, where the text tower has room for more.
+TRAINED_LENGTH = {"align": 64, "altclip": 77, "flava": 77}
+Inputs = Mapping[str, Any]
+Loaded = TypeVar("Loaded")
+
+
+class TransformersDual:
+    """A ``DualEncoder`` over a model of transformers.
+
+    Args:
+        model: with ``get_image_features`` and ``get_text_features``.
+        tokenizer: the checkpoint's.
+        image_processor: the checkpoint's.
+        device: cpu, cuda or cuda:N.
+        precision: fp32, bf16 or fp16, or ``auto``.
+        name: what tables call the model.
+
+    Raises:
+        BackendError: of a CLIP, config and tokenizer do not say at which token a text is pooled.
+    """
+
+    def __init__(
+        self, model: Any, tokenizer: Any, image_processor: Any, device: str, precision: str, name: str
+    ) -> None:
+        self.name = name
+        self._model, self._tokenizer, self._image_processor = model, tokenizer, image_processor
+        self._device, self._precision = device, resolve_precision(precision, device)
+        self._kind = model.config.model_type
+        is_clip = self._kind == "clip"
+        self._end = find_end_token(model.config, tokenizer, name) if is_clip else None
+        self._prepare = crop_as_clip(image_processor) if is_clip else image_processor
+        self._length = min(
+            TRAINED_LENGTH.get(self._kind, tokenizer.model_max_length),
+            tokenizer.model_max_length,
+            model.config.text_config.max_position_embeddings,
+        )
+        self._cleaning = cleaning_of(self._kind, tokenizer)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What determines the embeddings."""
+        return identity_of(
+            "dual",
+            self._model,
+            [self._tokenizer, self._image_processor],
+            precision=self._precision,
+            device=self._device,
+            length=self._length,
+            cleaning=self._cleaning,
+            end=self._end,
+        )
+
+    def encode_images(self, images: Sequence[bytes], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d), for encoded image files.
+
+        Raises:
+            DataError: a picture does not decode; the message gives its place in its batch.
+        """
+        return in_batches(
+            images,
+            lambda files: processed(self._prepare, files),
+            self._embed_images,
+            batch=batch,
+            device=self._device,
+            fill=True,
+        )
+
+    def encode_texts(self, texts: Sequence[str], batch: int | None) -> Embeddings:
+        """Return unit vectors, shape (n, d); captions share batches with those of their length.
+
+        Texts that are equal to the tokenizer have equal vectors, bit for bit, so that they tie.
+        """
+        sees = self._kind in SEES_PADDING
+        width, left = (self._length, self._tokenizer.padding_side == "left") if sees else (None, False)
+        return distinct_rows(
+            tokens(self._tokenizer, clean_texts(texts, self._cleaning), self._length),
+            lambda rows: padded(rows, self._tokenizer.pad_token_id, width=width, left=left),
+            self._embed_texts,
+            batch=batch,
+            device=self._device,
+            name=self.name,
+        )
+
+    def _embed_images(self, inputs: Inputs) -> torch.Tensor:
+        return self._unit(lambda moved: self._model.get_image_features(**moved).pooler_output, inputs)
+
+    def _embed_texts(self, inputs: Inputs) -> torch.Tensor:
+        if self._kind in SEES_PADDING:
+            inputs = {"input_ids": inputs["input_ids"]}
+        return self._unit(self._text_features, inputs)
+
+    def _text_features(self, inputs: Inputs) -> torch.Tensor:
+        if self._end is not None:
+            return pool_at_end(self._model, inputs, self._end)
+        features: torch.Tensor = self._model.get_text_features(**inputs).pooler_output
+        return features
+
+    def _unit(self, features: Callable[[Inputs], torch.Tensor], inputs: Inputs) -> torch.Tensor:
+        """Return unit vectors (n, d)."""
+        import torch
+
+        # Not inference_mode: a model that is still trained may keep a tensor of this pass, and learn through it later.
+        with torch.no_grad(), autocast(self._device, self._precision):
+            found = features({k: v.to(self._device) for k, v in inputs.items()})
+        if self._kind == "flava":
+            found = found[:, 0]  # it projects every place; its contrastive loss is on the first
+        return torch.nn.functional.normalize(found.float(), dim=-1)
+
+
+def processed(image_processor: Any, files: Sequence[bytes]) -> dict[str, torch.Tensor]:
+    """Return what a model takes for encoded image files: ``pixel_values`` (n, …), and perhaps more.
+
+    Raises:
+        DataError: a picture does not decode; the message gives its place in the sequence.
+    """
+    import torch
+
+    def one(numbered: tuple[int, bytes]) -> Inputs:
+        picture = open_picture(numbered[1], f"number {numbered[0]}")
+        ready: Inputs = image_processor(picture, return_tensors="pt")
+        return ready
+
+    rows = threaded(one, list(enumerate(files)))
+    return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
+
+
+def tokens(tokenizer: Any, texts: Sequence[str], length: int | None) -> list[tuple[int, ...]]:
+    """Return the tokens of each text with the special ones, without padding; at most ``length``, if given.
+
+    Raises:
+        BackendError: the tokenizer has none for a word, not even the one of unknown words.
+    """
+    cut = {"truncation": True, "max_length": length} if length else {}
+    with explained(str(tokenizer.name_or_path)):
+        found = tokenizer(list(texts), return_attention_mask=False, **cut)
+    return [tuple(row) for row in found["input_ids"]]
+
+
+def padded(
+    rows: Sequence[tuple[int, ...]], pad: int | None, *, width: int | None = None, left: bool = False
+) -> dict[str, torch.Tensor]:
+    """Return ``input_ids`` and ``attention_mask``, both (n, width).
+
+    Args:
+        rows: tokens of each text.
+        pad: token that fills; None: any, since it is masked.
+        width: None: the length of the longest.
+        left: fill before the text, not after it.
+    """
+    import torch
+
+    width = width or max(map(len, rows))
+    ids = torch.full((len(rows), width), pad or 0, dtype=torch.int64)
+    mask = torch.zeros_like(ids)
+    for place, row in enumerate(rows):
+        start = width - len(row) if left else 0
+        ids[place, start : start + len(row)] = torch.tensor(row)
+        mask[place, start : start + len(row)] = 1
+    return {"input_ids": ids, "attention_mask": mask}
+
+
+def distinct_rows(
+    rows: Sequence[tuple[int, ...]],
+    prepare: Any,
+    forward: Any,
+    *,
+    batch: int | None,
+    device: str,
+    name: str,
+) -> Embeddings:
+    """Return what ``forward`` gives for each row of tokens, computed once for rows that are equal.
+
+    Batches hold rows of one length. Arguments as of ``in_batches``.
+    """
+    distinct = sorted(set(rows), key=lambda row: (len(row), row))
+    place = {row: i for i, row in enumerate(distinct)}
+    found = in_batches_by_length(
+        distinct, [*map(len, distinct)], prepare, forward, batch=batch, device=device, name=name
+    )
+    return found[np.array([place[row] for row in rows], np.int64)]
+
+
+def load_towers(target: str, *, device: str, precision: str, name: str) -> TransformersDual:
+    """Return the dual encoder of a folder or of OWNER/REPO, whose type is one of ``MODEL_TYPES["dual"]``.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    from transformers import AutoModel
+
+    return with_processors(TransformersDual, AutoModel, target, device=device, precision=precision, name=name)
+
+
+def with_processors(
+    form: Callable[[Any, Any, Any, str, str, str], Loaded],
+    kind: Any,
+    target: str,
+    *,
+    device: str,
+    precision: str,
+    name: str,
+) -> Loaded:
+    """Return a model over a checkpoint's weights, tokenizer and image processor, tried once.
+
+    Args:
+        form: makes it of these, device, precision and name.
+        kind: class of transformers, as of ``load_pretrained``.
+        target, device, precision, name: as of a ``Loader``, with its errors.
+    """
+    device = resolve_device(device)
+    with explained(target):
+        weights = load_pretrained(kind, target, device=device)
+        parts = load_tokenizer(target), load_image_processor(target)
+        return tried(form(weights, *parts, device, precision, name), target)

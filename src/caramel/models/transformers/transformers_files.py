@@ -1,0 +1,374 @@
+"""Checkpoints of transformers: a folder in its format, or OWNER/REPO on the Hugging Face hub.
+
+Weights are read from safetensors, or from pickles that hold nothing but tensors; code that a repository
+brings along is never run. A checkpoint that lacks a weight of the model is refused: transformers itself
+would fill it with random numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from caramel.errors import BackendError, shown
+from caramel.interfaces.model import Identity
+from caramel.models.open_clip.config import LARGEST_SIDE
+from caramel.models.devices import on_device
+from caramel.models.loading.hub import offline
+from caramel.models.identity import settings_hash, settings_of, versions, weights_hash
+from caramel.models.loading.files import bounded, explained, read_text_as_json
+from caramel.models.loading.state_dicts import ENDINGS
+
+if TYPE_CHECKING:
+    import torch
+
+# Family of models -> values of ``model_type`` in config.json that it takes.
+MODEL_TYPES = {
+    "dual": ("clip", "siglip", "siglip2", "align", "altclip", "flava"),
+    "itm": ("blip", "blip-2", "vilt"),
+    "itc": ("blip", "blip-2"),
+    "itc_max": ("blip-2",),
+    "vqascore": ("llava", "llava_next", "llava_onevision", "instructblip", "qwen2_vl", "qwen2_5_vl"),
+}
+WEIGHTS = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+TOKENIZERS = (
+    "tokenizer.json",
+    "vocab.txt",
+    "vocab.json",
+    "spiece.model",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+)
+MOST_LABELS = 2**20  # of a classifier; transformers makes up a name for each
+PREPROCESSORS = ("preprocessor_config.json", "processor_config.json")
+
+
+def model_type(target: str) -> str:
+    """Return ``model_type`` of the checkpoint's config.json.
+
+    Raises:
+        BackendError: there is no such checkpoint, or its config.json is broken or does not say.
+    """
+    found = read_config(target).get("model_type")
+    if not isinstance(found, str):
+        raise BackendError(
+            f"config.json of {target!r} states no 'model_type': it is no checkpoint of transformers."
+        )
+    return found
+
+
+def check_type(target: str, types: Sequence[str]) -> str:
+    """Return the checkpoint's ``model_type`` if it is one of ``types``.
+
+    Raises:
+        BackendError: it is another one; the message names the family that takes it, if one does.
+    """
+    found = model_type(target)
+    if found in types:
+        return found
+    others = [name for name, known in MODEL_TYPES.items() if found in known]
+    cure = f"Write {others[0]}:{target}" if others else f"This family takes {', '.join(types)}"
+    raise BackendError(f"{target!r} is a model of type {found!r}. {cure}.")
+
+
+def read_config(target: str, name: str = "config.json") -> dict[str, Any]:
+    """Return a JSON object among the checkpoint's files; errors as in ``read_json``."""
+    data = read_json(target, name)
+    if not isinstance(data, dict):
+        raise BackendError(f"{name} of {target!r} is broken: it must be an object. Fetch it again.")
+    return data
+
+
+def read_json(target: str, name: str) -> Any:
+    """Return a JSON file of the checkpoint, fetched from the hub if need be.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    path = find_file(target, name)
+    if path is None:
+        raise BackendError(_absent(target, name))
+    return read_text_as_json(path)
+
+
+def _absent(target: str, name: str) -> str:
+    """Return what to say of a checkpoint without a file."""
+    if not Path(target).is_dir():
+        return f"{target!r} is no folder, and the repository {target!r} on the hub has no {name}."
+    other = find_file(target, "open_clip_config.json")
+    cure = f"It is open_clip's: write open_clip:{target}" if other else "Save it with save_pretrained()"
+    return f"{target!r} is no checkpoint of transformers: {name} is missing. {cure}."
+
+
+def find_file(target: str, name: str) -> Path | None:
+    """Return a file of the checkpoint, fetched from the hub if need be; None if it has none of that name.
+
+    Raises:
+        BackendError: there is neither such a folder nor, within reach, such a repository.
+    """
+    if Path(target).is_dir():
+        path = Path(target) / name
+        return path if path.is_file() else None
+    _check_repository(target)
+    from huggingface_hub import constants, hf_hub_download
+    from huggingface_hub.errors import LocalEntryNotFoundError, RemoteEntryNotFoundError
+
+    with explained(target):
+        try:
+            return Path(hf_hub_download(target, name))
+        except RemoteEntryNotFoundError:
+            return None
+        except LocalEntryNotFoundError as error:
+            if _known_to_lack(target, name):
+                return None
+            why = "HF_HUB_OFFLINE is set" if offline() else "the hub cannot be reached"
+            raise BackendError(
+                f"{target!r} is no folder. {name} of the repository {target!r} is not in the hub's cache "
+                f"({constants.HF_HUB_CACHE}), and {why}. Fetch it before, or give the folder of a whole copy."
+            ) from error
+
+
+def load_pretrained(
+    kind: Any, target: str, *, device: str, dtype: torch.dtype | None = None, unneeded: tuple[str, ...] = ()
+) -> Any:
+    """Return the checkpoint's model on its device, in evaluation mode.
+
+    Args:
+        kind: class of transformers with ``from_pretrained``: an Auto class or a model's own.
+        target: folder or OWNER/REPO.
+        device: cpu, cuda or cuda:N.
+        dtype: of the weights; None: float32, whatever the checkpoint says.
+        unneeded: how names of weights begin that the caller does not use, and that may be missing.
+
+    Raises:
+        BackendError: it is missing or broken, it lacks weights of the model, or the device cannot be used.
+        ResourceError: it does not fit into memory.
+    """
+    import torch
+
+    _check_labels(target, read_config(target))
+    local = Path(target).is_dir()
+    files = [path for path in Path(target).iterdir() if path.suffix in ENDINGS] if local else []
+    if local:
+        _missing_shards(Path(target))  # raises where the index is broken
+    # Of a repository, the sizes are not known before all of it has been fetched.
+    within = bounded(files, repr(target)) if local else nullcontext()
+    with explained(target), _quiet(bars=not local), within:
+        model, info = kind.from_pretrained(
+            target,
+            dtype=dtype or torch.float32,
+            trust_remote_code=False,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,  # they are named here
+        )
+        wrong = sorted(key for key in info["missing_keys"] if not key.startswith(unneeded))
+        shapes = [(key, tuple(ours), tuple(its)) for key, its, ours in info["mismatched_keys"]]
+        wrong += [f"{key}: {its} in the file, {ours} in the model" for key, ours, its in sorted(shapes)]
+        if wrong:
+            raise BackendError(
+                f"{target!r} is not a whole {type(model).__name__}: {len(wrong)} of its weights are missing "
+                f"or of another shape:\n{shown(wrong)}\nGive a checkpoint that was trained for this."
+            )
+    return on_device(model, device)
+
+
+def _check_labels(target: str, config: Any) -> None:
+    """Raise a BackendError if a config, or one within it, asks for so many labels that their names fill the memory."""
+    labels = config.get("num_labels")
+    if isinstance(labels, int) and labels > MOST_LABELS:
+        raise BackendError(f"config.json of {target!r} is broken: 'num_labels' is {labels}. Fetch it again.")
+    for part in config.values():
+        if isinstance(part, dict):
+            _check_labels(target, part)
+
+
+def load_tokenizer(target: str) -> Any:
+    """Return the checkpoint's tokenizer.
+
+    Raises:
+        BackendError: it is missing, broken, or needs a package that is not there.
+    """
+    from transformers import AutoTokenizer
+
+    _check_files(target, TOKENIZERS, "tokenizer")
+    with explained(target):
+        return AutoTokenizer.from_pretrained(target, trust_remote_code=False)
+
+
+def load_processor(target: str) -> Any:
+    """Return the checkpoint's processor: tokenizer and image processor, and how they go together.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    from transformers import AutoProcessor
+
+    _check_files(target, TOKENIZERS, "tokenizer")
+    image_processor = load_image_processor(target)
+    with explained(target):
+        processor = AutoProcessor.from_pretrained(target, trust_remote_code=False)
+    processor.image_processor = image_processor  # AutoProcessor itself would take the one with torchvision
+    return processor
+
+
+def load_image_processor(target: str) -> Any:
+    """Return the checkpoint's image processor, the one that computes with Pillow.
+
+    Pillow resizes as the models' authors did; the other one, with torchvision, differs in the last bit
+    of many pixels.
+
+    Raises:
+        BackendError: it is missing or broken.
+    """
+    from transformers import AutoImageProcessor
+
+    _check_files(target, PREPROCESSORS, "image processor")
+    with explained(target):
+        found = AutoImageProcessor.from_pretrained(target, trust_remote_code=False, backend="pil")
+        for name in ("size", "crop_size", "pad_size"):
+            _check_sides(target, name, getattr(found, name, None), type(found).__name__)
+        return found
+
+
+def _check_sides(target: str, name: str, sides: Any, kind: str) -> None:
+    """Raise a BackendError if the sides to which pictures are brought are none, or would fill the memory.
+
+    By ``shortest_edge``, the processor of Qwen2-VL means a number of pixels.
+    """
+    most = LARGEST_SIDE**2 if kind.startswith("Qwen2VL") else LARGEST_SIDE
+    for side in ("height", "width", "shortest_edge"):
+        number = sides.get(side) if isinstance(sides, Mapping) else getattr(sides, side, None)
+        if number is not None and not (isinstance(number, int) and 1 <= number <= most):
+            raise BackendError(
+                f"The image processor of {target!r} is broken: {side!r} of {name!r} is {number!r}, and must be a "
+                f"whole number from 1 to {most}."
+            )
+
+
+def missing_transformers(target: str, *, types: Sequence[str] = (), images: bool = True) -> list[str]:
+    """Return what keeps a checkpoint from being loaded, without reading weights; nothing if it is there.
+
+    Args:
+        target: folder or OWNER/REPO; of the latter it is looked at what was fetched before.
+        types: values of ``model_type`` that will do; none: any.
+        images: the model takes images, so that there must be an image processor.
+    """
+    wanted = {"config.json": ("config.json",), "weights": WEIGHTS, "tokenizer": TOKENIZERS}
+    wanted |= {"image processor": PREPROCESSORS} if images else {}
+    try:
+        if Path(target).is_dir():
+            lacking = [what for what, names in wanted.items() if not _any(Path(target), names)]
+            found = [f"no {what} in {target!r}" for what in lacking] + _missing_shards(Path(target))
+            if types and "config.json" not in lacking:
+                check_type(target, types)
+            return found
+        _check_repository(target)
+    except BackendError as error:
+        return [str(error)]
+    if not offline():
+        return []  # it can be fetched
+    lacking = [what for what, names in wanted.items() if not any(_cached(target, name) for name in names)]
+    return [f"{target!r}: no {what} in the hub's cache, and HF_HUB_OFFLINE is set" for what in lacking]
+
+
+def identity_of(
+    family: str, model: Any, parts: Sequence[Any], *, precision: str, device: str, **further: Any
+) -> Identity:
+    """Return what determines a model's scores.
+
+    Args:
+        family: as in a spec.
+        model: the loaded model.
+        parts: its tokenizer and image processor, as far as it has them.
+        precision: fp32, bf16 or fp16.
+        device: cpu, cuda or cuda:N.
+        further: all else that matters, such as the scoring rule.
+    """
+    return {
+        "family": family,
+        "versions": versions("transformers", "tokenizers"),
+        "class": type(model).__name__,
+        "weights": weights_hash(model),
+        "config": settings_hash(model.config.to_dict()),
+        "processor": [settings_hash(settings_of(part)) for part in parts],
+        "precision": precision,
+        "device": device.partition(":")[0],
+        **further,
+    }
+
+
+@contextmanager
+def _quiet(*, bars: bool) -> Iterator[None]:
+    """Let transformers say only errors, and draw progress bars only if asked: what matters is raised here."""
+    from transformers.utils import logging
+
+    level, drawn = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    if not bars:
+        logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if drawn:
+            logging.enable_progress_bar()
+
+
+def _check_repository(target: str) -> None:
+    """Raise a BackendError if the target can be no repository of the hub, so that a folder was meant."""
+    if not re.fullmatch(r"\w[\w.-]*(/\w[\w.-]*)?", target):
+        raise BackendError(
+            f"There is no folder {target!r}. Give a checkpoint's folder, or OWNER/REPO on the hub."
+        )
+
+
+def _check_files(target: str, names: Sequence[str], what: str) -> None:
+    """Raise a BackendError if a folder has none of the files: transformers would say something else."""
+    if Path(target).is_dir() and not _any(Path(target), names):
+        raise BackendError(
+            f"{target!r} has no {what}: none of {', '.join(names)}. Save it there, too, with save_pretrained()."
+        )
+
+
+def _any(folder: Path, names: Sequence[str]) -> bool:
+    return any((folder / name).is_file() for name in names)
+
+
+def _missing_shards(folder: Path) -> list[str]:
+    """Return the weight files that an index names and the folder lacks."""
+    index = next((folder / name for name in WEIGHTS if name.endswith(".json") and _any(folder, [name])), None)
+    if index is None or _any(folder, ["model.safetensors"]):
+        return []
+    files = read_config(str(folder), index.name).get("weight_map")
+    names: list[Any] = list(files.values()) if isinstance(files, dict) else [None]
+    if not all(isinstance(name, str) and Path(name).name == name for name in names):
+        raise BackendError(
+            f"{index.name} of {str(folder)!r} is broken: its 'weight_map' must give a file of the folder for each "
+            f"weight. Fetch it again."
+        )
+    return [f"no {name} in {str(folder)!r}" for name in sorted(set(names)) if not (folder / name).is_file()]
+
+
+def _known_to_lack(target: str, name: str) -> bool:
+    """Return whether the cache says that a repository has no such file: its absence alone does not.
+
+    It may not have been fetched yet. A whole copy has all files, of which ``.gitattributes`` is one that is
+    never fetched alone.
+    """
+    from huggingface_hub import _CACHED_NO_EXIST, try_to_load_from_cache
+
+    return try_to_load_from_cache(target, name) is _CACHED_NO_EXIST or _cached(target, ".gitattributes")
+
+
+def _cached(target: str, name: str) -> bool:
+    from huggingface_hub import try_to_load_from_cache
+
+    return isinstance(try_to_load_from_cache(target, name), str)

@@ -1,0 +1,76 @@
+"""``caramel new``: a project of one's own, a git repository that uses caramel as an installed package."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.project.project_files import contents
+from caramel.runtime.git import run_git
+from caramel.runtime.code_manifest import CODE, as_sums, listed, stages
+from caramel.io.files import write_atomically
+
+SUMS = f"{CODE}/project.sums"  # what caramel wrote of what it will bring up to date
+INPUTS = "inputs/"
+OWN = ("params.yaml", "README.md", ".gitignore", ".dvc/", INPUTS, "mlruns/")  # the user's from then on
+
+
+def new(folder: Path) -> None:
+    """Make a project in a folder that is new or empty, as a git repository without a commit yet.
+
+    Raises:
+        ConfigError: the folder holds something, or is a file.
+        ResourceError: git is missing or fails, or the disk is full; nothing stays.
+        OSError: the folder cannot be written.
+    """
+    lacking = [path for path in (folder, *folder.parents) if not path.exists()]
+    if not lacking and (not folder.is_dir() or any(folder.iterdir())):
+        what = "holds files" if folder.is_dir() else "is a file"
+        raise ConfigError(
+            f"{str(folder)!r} {what}: a project is made in a new or an empty folder. Give another one."
+        )
+    if shutil.which("git") is None:
+        raise ResourceError("git is not installed, and a project is a git repository. Install git first.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        made = contents()
+        write(made, folder)
+        for stage in stages(folder):
+            sums = listed(folder / "pipelines" / f"{stage}.py")
+            write({f"{CODE}/{stage}.txt": as_sums(sums).encode()}, folder)
+        write({SUMS: as_sums(sums_of(made)).encode()}, folder)
+        done = run_git("init", "--quiet", folder=folder)
+        if done.returncode:
+            message = done.stderr.decode(errors="replace").strip()[:300]
+            raise ResourceError(f"`git init` failed in {str(folder)!r}: {message}")
+    except BaseException:
+        _clear(folder, lacking)
+        raise
+
+
+def write(files: Mapping[str, bytes], folder: Path) -> None:
+    """Write files into a folder, each whole or not at all."""
+    for name, content in files.items():
+        write_atomically(folder / name, lambda temporary, content=content: temporary.write_bytes(content))  # type: ignore[misc]
+
+
+def sums_of(files: Mapping[str, bytes]) -> dict[str, str]:
+    """Return path -> SHA-256 of those files that an upgrade brings up to date."""
+    return {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in files.items()
+        if not name.startswith(OWN)
+    }
+
+
+def _clear(folder: Path, made: Iterable[Path]) -> None:
+    """Remove what was made in a folder that was empty before, then folders that were not there, the innermost first."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in made:
+        with suppress(OSError):  # it was not made yet, or holds something of others by now
+            path.rmdir()

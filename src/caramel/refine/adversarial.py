@@ -1,0 +1,231 @@
+"""Refinement: captions in one format, no duplicates, and an even grid over blind scorers.
+
+Adversarial refinement is SugarCrepe's (Hsieh et al. 2023, D.3): where a scorer prefers the true
+caption of one pair, it prefers the negative of another by about as much. The grid is in ``balance.py``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.utils.arrays import Bools, Ints, numbered, places_among
+from caramel.blind.scores import require_pairs, score_pairs
+from caramel.sources.captions.formatting import format_caption
+from caramel.errors import ConfigError
+from caramel.refine.mirrored_grid import UNIT, balanced
+from caramel.utils.text import same_words
+
+STAGE = "refine"
+
+Within = Literal["subtype", "all"]  # a grid per subtype, or one over all rows as published
+NO_WORDS = "no word in the caption"
+NO_PAIR = "its pair was rejected"
+SAME_AS_CAPTION = "same words in the same order as the caption"
+SAME_AS_PARAPHRASE = "same words in the same order as the paraphrase"
+DUPLICATE = "caption and negative stand elsewhere already"
+UNBALANCED = "no mirror image in the grid of blind scores"
+
+
+TEXTS = ("caption", "negative_caption", "caption2")  # of pairs, negatives and paraphrases
+
+WORDLESS, MISSING = 0, -1  # numbers of texts without a word, and where there is no text
+Reasons = npt.NDArray[np.object_]
+Faults = tuple[Reasons, Reasons, Reasons]
+Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+
+
+class Refined(NamedTuple):
+    """What is kept, formatted, and what is not, with the reason; each keeps its contract."""
+
+    pairs: pd.DataFrame
+    negatives: pd.DataFrame
+    paraphrases: pd.DataFrame
+    rejects: pd.DataFrame
+
+
+def refine(
+    pairs: pd.DataFrame,
+    negatives: pd.DataFrame,
+    paraphrases: pd.DataFrame,
+    scores: pd.DataFrame,
+    *,
+    scorers: Sequence[str],
+    cell: float,
+    within: Within,
+    exempt: Sequence[str],
+    folds: int,
+    seed: int,
+) -> Refined:
+    """Return formatted captions without duplicates, on which no scorer tells right from wrong.
+
+    A pair that loses all its negatives is kept: it is still an image with its true caption.
+
+    Args:
+        pairs: table ``pairs``.
+        negatives: table ``negatives``.
+        paraphrases: table ``paraphrases``.
+        scores: table ``scores`` of the captions as they came. It is used where it holds all scorers
+            and formatting changed no text; else the formatted captions are scored anew.
+        scorers: the scorers of the grid; two as published, or any number.
+        cell: side of a grid cell.
+        within: whether each subtype has a grid of its own.
+        exempt: types that the grid leaves as they are.
+        folds: of the cross-validation, where captions are scored anew.
+        seed: of the draw and of the folds.
+
+    The order of the rows changes nothing but the order of the rows.
+
+    Raises:
+        ConfigError: there is no scorer or one stands twice, or ``cell`` is not in [1e-6, 1].
+    """
+    check_grid(scorers, cell)
+    found = _formatted(pairs, negatives, paraphrases)
+    reasons = find_faults(*found)
+    usable = reasons[1] == ""
+    rows = found[1].loc[usable, ["negative_id", "type", "subtype"]]
+    gaps = (
+        score_gaps(scores, rows["negative_id"], scorers) if _same_texts(found, (pairs, negatives)) else None
+    )
+    if gaps is None:
+        scores = score_pairs(found[0], found[1][usable], scorers=scorers, folds=folds, seed=seed)
+        gaps = score_gaps(scores, rows["negative_id"], scorers)
+    assert gaps is not None
+    kept = balanced(gaps, rows["negative_id"].tolist(), strata(rows, within), cell=cell, seed=seed)
+    kept |= rows["type"].isin(exempt).to_numpy()
+    reasons[1][np.flatnonzero(usable)[~kept]] = UNBALANCED
+    return _split(found, reasons)
+
+
+def unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives that the grid left out, as they were formatted.
+
+    Args:
+        negatives: that were refined.
+        rejects: of ``refine``.
+    """
+    left_out = rejects[rejects["reason"] == UNBALANCED]
+    at = places_among(negatives["negative_id"], left_out["id"])
+    found = negatives[at >= 0].reset_index(drop=True)
+    return found.assign(negative_caption=left_out["text"].array[at[at >= 0]])
+
+
+def check_grid(scorers: Sequence[str], cell: float) -> None:
+    """Raise a ConfigError where there is no scorer, one stands twice, or ``cell`` is not in [1e-6, 1]."""
+    if not scorers or len(set(scorers)) < len(scorers) or not 1 / UNIT <= cell <= 1:
+        raise ConfigError(
+            f"The grid's scorers are {list(scorers)!r} and its cell is {cell!r}: give one or more different "
+            f"scorers, and a cell in [{1 / UNIT}, 1]."
+        )
+
+
+def strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
+    """Return the part of each row that has a grid of its own; None where one grid holds all."""
+    if within == "all":
+        return None
+    number, names = pd.factorize(rows["subtype"])
+    parts: list[str] = np.asarray(names, dtype=object)[number].tolist()  # of equal names one is in memory
+    return parts
+
+
+def _formatted(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
+    """Return the tables with their texts formatted and rows numbered anew."""
+    first, second, third = (
+        rows.assign(**{text: rows[text].map(format_caption)}).reset_index(drop=True)
+        for rows, text in zip((pairs, negatives, paraphrases), TEXTS, strict=True)
+    )
+    return first, second, third
+
+
+def _same_texts(found: Sequence[pd.DataFrame], came: Sequence[pd.DataFrame]) -> bool:
+    """Return whether formatting changed no caption and no negative."""
+    return all(
+        bool(np.all(new[text].array == old[text].array))
+        for new, old, text in zip(found, came, TEXTS, strict=False)
+    )
+
+
+def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Faults:
+    """Return for each row of each table why it is of no use, or the empty text. (n,) each.
+
+    Texts are compared by their words in order: case, space and punctuation do not count. Of equal
+    pairs of caption and negative, on whatever images, that of the smallest negative_id is good.
+
+    Raises:
+        DataError: a negative's pair is missing.
+    """
+    require_pairs(pairs, negatives)
+    of_pairs, said, said2 = _words(pairs["caption"], negatives["negative_caption"], paraphrases["caption2"])
+    caption = of_pairs[places_among(negatives["pair_id"], pairs["pair_id"])]
+    place, place2 = (
+        places_among(rows["pair_id"], others["pair_id"])
+        for rows, others in ((paraphrases, pairs), (negatives, paraphrases))
+    )
+    first, second = np.append(of_pairs, WORDLESS)[place], np.append(said2, MISSING)[place2]
+    of_negatives = _first_that_holds(
+        {
+            NO_PAIR: caption == WORDLESS,
+            NO_WORDS: said == WORDLESS,
+            SAME_AS_CAPTION: said == caption,
+            SAME_AS_PARAPHRASE: said == second,
+            DUPLICATE: _stands_elsewhere(negatives["negative_id"], caption, said),
+        }
+    )
+    of_paraphrases = _first_that_holds(
+        {NO_PAIR: first == WORDLESS, NO_WORDS: said2 == WORDLESS, SAME_AS_CAPTION: said2 == first}
+    )
+    return _first_that_holds({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
+
+
+def _words(*texts: pd.Series[str]) -> list[Ints]:
+    """Return a number for each text, equal for equal words in their order; that of no word is ``WORDLESS``. (n,) each."""
+    ends = np.cumsum([len(column) for column in texts])
+    found = numbered(itertools.chain([""], *(map(same_words, column) for column in texts)))
+    return np.split(found[1:], ends[:-1])
+
+
+def _first_that_holds(faults: Mapping[str, Bools]) -> Reasons:
+    """Return the name of the first condition that holds in each row, or the empty text. (n,)."""
+    number = np.select(list(faults.values()), list(range(1, len(faults) + 1)), default=0)
+    reasons: Reasons = np.array(["", *faults], dtype=object)[number]
+    return reasons
+
+
+def _stands_elsewhere(names: pd.Series[str], caption: Ints, negative: Ints) -> Bools:
+    """Return which rows hold the texts of another row with a smaller name. (n,)."""
+    order = names.argsort().to_numpy()
+    found = np.zeros(len(names), dtype=np.bool_)
+    found[order] = pd.DataFrame({"caption": caption[order], "negative": negative[order]}).duplicated()
+    return found
+
+
+def score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
+    """Return the gaps under all scorers in units of 1e-6, (n, k); None if one is missing or NaN."""
+    columns = []
+    for scorer in scorers:
+        mine = scores[scores["scorer"] == scorer]
+        at = places_among(names, mine["negative_id"])
+        gap = (mine["positive_score"] - mine["negative_score"]).to_numpy(np.float64) * UNIT
+        columns.append(np.append(gap, np.nan)[at])
+    gaps = np.stack(columns, axis=1)
+    return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
+
+
+def _split(found: Tables, reasons: Faults) -> Refined:
+    """Return the rows without a reason, and the others as rejects."""
+    names = (("pair_id", ""), ("negative_id", ""), ("pair_id", ":paraphrase"))
+    kept, rejects = [], []
+    for rows, reason, (name, ending), text in zip(found, reasons, names, TEXTS, strict=True):
+        bad = reason != ""
+        kept.append(rows[~bad].reset_index(drop=True))
+        dropped = rows[bad]
+        columns = {"id": dropped[name] + ending, "stage": STAGE, "reason": reason[bad], "text": dropped[text]}
+        rejects.append(pd.DataFrame(columns, index=dropped.index))
+    refined = Refined(kept[0], kept[1], kept[2], pd.concat(rejects, ignore_index=True))
+    assert sum(map(len, refined)) == sum(map(len, found))
+    return refined

@@ -1,0 +1,146 @@
+"""The mirrored grid of adversarial refinement, in any number of dimensions.
+
+Hsieh et al. (2023, D.3) put each pair in a grid over its gaps under two blind scorers, positive less
+negative score, and keep the same number of pairs from each cell and from its mirror image through the
+origin. Where one gap is zero they balance the sign of the other in ten bins per side; where both are zero
+the pair is kept. Here the same holds for k scorers: see ``balanced``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.utils.arrays import Ints
+from caramel.blind.scorers import DECIMALS
+from caramel.utils.hashing import stable_keys
+
+UNIT = 10**DECIMALS  # gaps are whole multiples of 1 / UNIT, so that a gap and its mirror are exactly opposite
+ZERO_BINS = 10  # bins per side of the other gaps, where some gap is zero
+
+Kept = npt.NDArray[np.bool_]
+
+
+def balanced(
+    gaps: Ints, names: Sequence[str], strata: Sequence[str] | None, *, cell: float, seed: int
+) -> Kept:
+    """Return which pairs to keep so that each of k scorers is right as often as it is wrong. (n,).
+
+    The scorers whose gap is not zero span a grid of their own: 2 ** k - 1 grids in all, and the origin.
+
+    - No gap is zero: a grid of k dimensions with cells of side ``cell``.
+    - Some are: a grid over the others, with ``ZERO_BINS`` bins per side.
+    - All are: kept.
+
+    Of each cell and its mirror image through the origin the same number is kept: all of the smaller and a
+    random part of the larger. No cell reaches over an axis, so that every scorer prefers the positive in one
+    of the two cells exactly as often as the negative in the other. With k = 2 this is the published method.
+
+    Args:
+        gaps: (n, k) in units of 1 / UNIT.
+        names: n unique names; with the seed they decide the draw, whatever the order of the rows.
+        strata: n names of parts, each with grids of its own; None is one part, as published.
+        cell: side of a cell of the full grid, in [1 / UNIT, 1]; 1 leaves the signs alone.
+        seed: of the draw.
+    """
+    return mirrored(grid_cells(gaps, cell=cell), names, strata, seed=seed)
+
+
+def grid_cells(gaps: Ints, *, cell: float) -> Ints:
+    """Return the coordinates of each pair's cell, as in ``balanced``: 0 where a gap is zero. (n, k)."""
+    full = (gaps != 0).all(axis=1)
+    step = np.where(full, round(cell * UNIT), UNIT // ZERO_BINS)[:, None]
+    cells: Ints = np.sign(gaps) * ((np.abs(gaps) - 1) // step + 1)
+    return cells
+
+
+def mirrored(cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, seed: int) -> Kept:
+    """Return which rows to keep so that each cell has as many as its mirror image. (n,).
+
+    Args:
+        cells: (n, k) whole coordinates; the mirror image has all of them negated. The origin is its own.
+        names: n unique names, for the draw.
+        strata: n names of parts that are balanced one by one; None is one part.
+        seed: of the draw.
+    """
+    side = _first_sign(cells)
+    place = _places(cells * side[:, None], strata)
+    ahead = (side > 0).astype(np.int64)
+    sizes = np.bincount(2 * place + ahead, minlength=2 * (int(place.max(initial=-1)) + 1)).reshape(-1, 2)
+    quota = sizes.min(axis=1)[place]
+    kept: Kept = (side == 0) | (quota > 0)
+    # Only where a part is left out is there anything to draw.
+    drawn = np.flatnonzero(kept & (side != 0) & (sizes[place, ahead] > quota))
+    keys = stable_keys([names[i] for i in drawn.tolist()], seed)
+    kept[drawn] = _rank_within(place[drawn], keys) < quota[drawn]
+    return kept
+
+
+def thinned(
+    kept: Kept, cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, rows: int, seed: int
+) -> Kept:
+    """Return ``rows`` of the rows that ``mirrored`` kept, or one fewer, as evenly balanced as they were. (n,).
+
+    Rows of mirrored cells leave in random couples, one of each cell; rows of the origin leave alone.
+
+    Args:
+        kept: what ``mirrored`` returned for the cells, names and strata.
+        cells: (n, k) as there.
+        names: n unique names, for the draw.
+        strata: as there.
+        rows: number to keep; where fewer are kept already, they are returned.
+        seed: of the draw.
+    """
+    here = np.flatnonzero(kept)
+    side = _first_sign(cells[here])
+    place = _places(
+        cells[here] * side[:, None], None if strata is None else [strata[i] for i in here.tolist()]
+    )
+    keys = stable_keys([names[i] for i in here.tolist()], seed)
+    rank = _rank_within(2 * place + (side > 0), keys)
+    couple = pd.factorize(place * (len(here) + 1) + rank)[0]
+    # A couple is drawn by the key of its row on the positive side.
+    lead = side >= 0
+    key = np.empty(int(couple.max(initial=-1)) + 1, dtype=np.uint64)
+    key[couple[lead]] = keys[lead]
+    order = np.argsort(key, kind="stable")
+    fits = np.cumsum(np.bincount(couple)[order]) <= rows
+    chosen = np.zeros(len(key), dtype=np.bool_)
+    chosen[order[fits]] = True
+    result: Kept = np.zeros(len(kept), dtype=np.bool_)
+    result[here[chosen[couple]]] = True
+    return result
+
+
+def _first_sign(cells: Ints) -> Ints:
+    """Return the sign of the first coordinate that is not zero; 0 at the origin. (n, k) -> (n,)."""
+    side = np.zeros(len(cells), dtype=np.int64)
+    for column in cells.T:
+        np.copyto(side, np.sign(column), where=side == 0)
+    return side
+
+
+def _places(cells: Ints, strata: Sequence[str] | None) -> Ints:
+    """Return one number per distinct stratum and cell, from 0. (n, k) -> (n,)."""
+    place = np.zeros(len(cells), dtype=np.int64)
+    if strata is not None:
+        place = pd.factorize(np.asarray(strata, dtype=object))[0].astype(np.int64)
+    for column in cells.T:
+        low = int(column.min(initial=0))
+        # Numbers stay below n times the coordinates' range: 64 bits hold them, whatever k.
+        place = place * (int(column.max(initial=0)) - low + 1) + (column - low)
+        place = pd.factorize(place)[0].astype(np.int64)
+    return place
+
+
+def _rank_within(groups: Ints, keys: npt.NDArray[np.uint64]) -> Ints:
+    """Return each row's rank by its key among the rows of its group, from 0. (n,)."""
+    order = np.lexsort((keys, groups))
+    ordered, at = groups[order], np.arange(len(groups))
+    starts = np.r_[True, ordered[1:] != ordered[:-1]][: len(groups)]
+    rank = np.empty(len(groups), dtype=np.int64)
+    rank[order] = at - np.maximum.accumulate(np.where(starts, at, 0))
+    return rank

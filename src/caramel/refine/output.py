@@ -1,0 +1,109 @@
+"""Files of refined rows: SugarCrepe's own JSON, Parquet, rejects, and the trade-off curve."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.refine.tradeoff import METHODS, NONE
+from caramel.io.files import write_atomically, write_csv, write_text
+from caramel.io.portable_names import is_portable_start
+from caramel.io.output_paths import remove_file
+
+REFINED, REJECTS, CURVE, PLOT, REPORT = (
+    "refined.parquet",
+    "rejects.parquet",
+    "curve.csv",
+    "curve.png",
+    "refine.json",
+)
+SELECTION = "selection.json"
+
+
+def files(out: Path, subtypes: Iterable[object]) -> list[Path]:
+    """Return all files that are written into ``out``, for rows of these subtypes."""
+    return [
+        *(_file(name, out) for name in subtypes),
+        *(out / n for n in (REFINED, REJECTS, CURVE, PLOT, REPORT, SELECTION)),
+    ]
+
+
+def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes: Iterable[str]) -> None:
+    """Write refined audit rows into the folder ``out``; ``subtypes`` are those that there were before.
+
+    ``<subtype>.json`` is in the format of SugarCrepe, or of SugarCrepe++ where the subtype's rows have
+    paraphrases; rows are numbered anew, and signs that a file's name cannot hold are percent-encoded, as is the
+    first of a name that a report has (``refine``, ``selection``), or that is hidden, an option or a device of Windows.
+    ``refined.parquet`` has the rows with their pair_id, ``rejects.parquet`` the others with the reasons.
+    """
+    for gone in set(subtypes) - set(rows["subtype"]):
+        remove_file(_file(gone, out))  # of an earlier run
+    for subtype, part in rows.groupby("subtype", sort=True):
+        _write_json(_public(part), _file(subtype, out))
+    texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
+    write_atomically(out / REFINED, lambda path: texts.to_parquet(path, index=False))
+    tables.write(tables.REJECTS, rejects, out / REJECTS)
+
+
+def write_selection(report: dict[str, Any], out: Path) -> None:
+    """Write ``selection.json``: settings of the selection, and how many rows each of its reasons left out."""
+    _write_json(report, out / SELECTION)
+
+
+def _file(subtype: object, out: Path) -> Path:
+    name = quote(str(subtype), safe=" +") or "%"
+    taken = f"{name}.json".lower() in (REPORT, SELECTION)  # some systems take capital letters for small ones
+    free = not taken and is_portable_start(name)
+    return out / f"{name if free else f'%{ord(name[0]):02X}{name[1:]}'}.json"
+
+
+def _public(rows: pd.DataFrame) -> Any:
+    """Return the rows of a subtype as the JSON value of its file."""
+    fields = rows.rename(columns={"image_id": "filename"})[
+        ["filename", "caption", "caption2", "negative_caption"]
+    ]
+    if fields["caption2"].notna().all():
+        return [{"id": i, **row} for i, row in enumerate(fields.to_dict("records"))]
+    plain = fields.drop(columns="caption2").to_dict("records")
+    return {str(i): row for i, row in enumerate(plain)}
+
+
+def _write_json(value: Any, path: Path) -> None:
+    text = json.dumps(value, indent=4, ensure_ascii=False) + "\n"
+    write_text(path, text)
+
+
+def write_curve(curve: pd.DataFrame, out: Path) -> None:
+    """Write the trade-off curve as ``curve.csv`` and ``curve.png``."""
+    write_csv(out / CURVE, curve)
+    write_atomically(out / PLOT, lambda path: _draw(curve, path))
+
+
+def write_report(report: dict[str, Any], out: Path) -> None:
+    """Write settings and figures as ``refine.json``."""
+    _write_json(report, out / REPORT)
+
+
+def _draw(curve: pd.DataFrame, path: Path) -> None:
+    """Draw accuracy, with its interval, against rows kept, a line per method."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.5, 4.0), layout="constrained")
+    axes = figure.add_subplot()
+    for method in (NONE, *METHODS):
+        part = curve[(curve["method"] == method) & curve["accuracy"].notna()].sort_values("rows")
+        if len(part):
+            bars = [part["accuracy"] - part["ci_low"], part["ci_high"] - part["accuracy"]]
+            axes.errorbar(part["rows"], part["accuracy"], bars, marker="o", capsize=2, label=method)
+    axes.axhline(0.5, color="0.6", linewidth=1, zorder=0)
+    axes.set(xlabel="rows kept", ylabel="accuracy of the blind attacker (chance 0.5)")
+    axes.set_xlim(left=0)
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+    figure.savefig(path, format="png", dpi=150)

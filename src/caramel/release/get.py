@@ -1,0 +1,352 @@
+"""Get a pinned version back, without its project: what is fetched is checked, and appears when all of it is right.
+
+All is fetched into ``OUT/.caramel-get`` first. A file is there only if its MD5 is the one that the pin names; then tables
+are compared with the pin's SHA-256 of their rows, and images with that of their index. Only then are they put into their
+places, each by a rename. What was killed goes on with what is whole.
+
+Neither the version nor the folder is trusted: the version holds files of data below ``data/`` alone (``version_paths``), and no
+link in the folder is followed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from filelock import FileLock, Timeout
+from tqdm import tqdm
+
+from caramel.schemas import tables
+from caramel.schemas.contracts import check
+from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
+from caramel.release.resolve import listed_shard
+from caramel.release.source import Origin, opened
+from caramel.release.pin import table_version
+from caramel.release.pin_file import Pin, pin_path
+from caramel.release.version_paths import list_bad_files
+from caramel.runtime.dvc.remote import listing, md5_of
+from caramel.io.files import keep_inputs, write_atomically
+from caramel.io.image_store import Pictures
+from caramel.io.readers import parquet
+
+STAGING = ".caramel-get"  # in the folder that is filled; gone when it is
+AT_ONCE = 8  # objects that are fetched at the same time
+
+
+class Got(NamedTuple):
+    """What was got: the version, and the paths in the folder of all files, of tables among them."""
+
+    pinned: Pin
+    files: list[str]
+    tables: list[str]
+
+
+def get(
+    source: str,
+    paths: Sequence[str] = (),
+    *,
+    out: Path,
+    split: str | None = None,
+    credentials: Sequence[str] = (),
+) -> Got:
+    """Put the files of a pinned version into a folder, all or some of them; see the module.
+
+    Args:
+        source: ``SOURCE[@PIN]``: a git URL or a folder, and the name of a pin.
+        paths: folders and files of the version, or the ends of the paths of tables, ``instances``; none: all.
+            The images of an index come with it.
+        out: the folder. What lies there already and is right stays; nothing is written over.
+        split: only rows of train, val or test in tables that have a split, and the shards of those images.
+        credentials: addresses of remotes, such as ``https://s3.example.org`` or ``s3://BUCKET``, that may get a login of
+            this user; all others are opened with what the version's own settings hold.
+
+    Raises:
+        ConfigError: several pins and none named, the folder is the source, or a remote's settings are wrong.
+        DataError: there is no such repository, pin or path, an object is missing, damaged or another one, or
+            something else lies in the folder, or a file is none that a version may have.
+        ResourceError: a remote cannot be reached, the disk is full, or another get fills the folder.
+    """
+    with opened(source, credentials) as origin, _staging(out, origin) as staging:
+        pin = {f"pins/{origin.pinned.name}.json": staging / "pin.json"}
+        text = pin_path(origin.pinned.name, origin.root).read_bytes()
+        write_atomically(staging / "pin.json", lambda temporary: temporary.write_bytes(text))
+        _check_free(pin, out)
+        files = _files(origin, staging)
+        wanted = _chosen(paths, files, origin.pinned)
+        stage = _Stage(origin, files, staging / "files", out)
+        stage.fetch([path for path in wanted if not (split and listed_shard(path, files))])
+        split_rows = {} if split is None else _split_rows(stage, wanted, split, staging / "split")
+        shards = _shards(stage, split_rows)
+        stage.fetch(shards)
+        _check(stage, split_rows)
+        got = sorted(stage.paths)
+        _appear({path: split_rows.get(path, stage.folder / path) for path in got} | pin, out)
+        return Got(origin.pinned, got, [path for path in got if path in origin.pinned.tables])
+
+
+@contextmanager
+def _staging(out: Path, origin: Origin) -> Iterator[Path]:
+    """Give the folder that is fetched into, to one get at a time; it is gone at the end, and stays after an error."""
+    keep_inputs([out], [origin.root])
+    folder = out / STAGING
+    # What is there was perhaps not left by a get: whoever filled the folder may have put it there.
+    for path in (folder, *folder.rglob("*")):
+        if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
+            what = "a link" if path.is_symlink() else "a device, a FIFO or a socket"
+            raise DataError(
+                f"{str(path)!r} is {what}. Remove {str(folder)!r}: only files are fetched into, and nothing outside of {str(out)!r}."
+            )
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / "lock", timeout=0):
+            yield folder
+            shutil.rmtree(folder)
+    except Timeout as error:
+        raise ResourceError(
+            f"Another `caramel get` is filling {str(out)!r}. Wait for it, or give another --out."
+        ) from error
+
+
+def _files(origin: Origin, staging: Path) -> dict[str, str]:
+    """Return path -> object of all files of the version.
+
+    Raises:
+        DataError: a list of files is missing or broken, or is not of the tables that the pin names, or names a file that no
+            version may have.
+    """
+    found: dict[str, str] = {}
+    for out, oid in origin.pinned.outs.items():
+        if not oid.endswith(".dir"):
+            files = {out: oid}
+        else:
+            to = staging / "lists" / oid
+            if not (to.is_file() and md5_of(to) == oid.removesuffix(".dir")):
+                origin.fetch(oid, out, to)
+            files = {f"{out}/{name}": digest for name, digest in listing(to, oid).items()}
+        if twice := sorted(files.keys() & found.keys()):
+            raise DataError(f"Pin {origin.pinned.name!r} has files in two of its outputs:\n{shown(twice)}")
+        found |= files
+    if bad := list_bad_files(found):
+        raise DataError(
+            f"Version {origin.pinned.name!r} of {shown_address(origin.source)!r} names {len(bad)} files that are no data, and "
+            f"might be run on this machine. Nothing was written:\n{shown(bad)}"
+        )
+    unlike = [path for path, version in origin.pinned.tables.items() if found.get(path) != version.md5]
+    if unlike:
+        raise DataError(
+            f"Pin {origin.pinned.name!r} names tables that its outputs do not hold:\n{shown(unlike)}"
+        )
+    return found
+
+
+def _chosen(paths: Sequence[str], files: Mapping[str, str], pinned: Pin) -> list[str]:
+    """Return the files that are asked for: by their path or that of a folder, or by the end of an output's or table's.
+
+    Raises:
+        DataError: nothing is called so, or several are.
+    """
+    if not paths:
+        return list(files)
+    found: list[str] = []
+    for asked in paths:
+        plain = asked.removesuffix("/").removesuffix(".parquet")
+        if not (inside := _below(plain, files)):
+            parts = PurePosixPath(plain).parts
+            names = dict.fromkeys(p.removesuffix(".parquet") for p in (*pinned.outs, *pinned.tables))
+            ends = [name for name in names if parts and PurePosixPath(name).parts[-len(parts) :] == parts]
+            if len(ends) != 1:
+                what = f"several tables {asked!r}" if ends else f"nothing that is called {asked!r}"
+                raise DataError(
+                    f"Pin {pinned.name!r} has {what}. Name one of:\n{shown(ends or [*names], 100)}"
+                )
+            inside = _below(ends[0], files)
+        found += inside
+    return list(dict.fromkeys(found))
+
+
+def _below(plain: str, files: Iterable[str]) -> list[str]:
+    """Return a file, with or without its suffix, or the files of a folder."""
+    return [path for path in files if path in (plain, f"{plain}.parquet") or path.startswith(f"{plain}/")]
+
+
+class _Stage:
+    """Files of a version that were fetched, each whole."""
+
+    def __init__(self, origin: Origin, files: Mapping[str, str], folder: Path, out: Path) -> None:
+        self.origin, self.files, self.folder, self._out = origin, files, folder, out
+        self.paths: list[str] = []
+
+    def fetch(self, paths: Sequence[str]) -> None:
+        """Fetch what is not here yet, several at a time; all errors are told together.
+
+        Raises:
+            CaramelError: of the first kind of error that there was.
+        """
+        new = [path for path in dict.fromkeys(paths) if path not in self.paths]
+        _refuse_links(new, self._out)
+        errors: list[CaramelError] = []
+        with (
+            ThreadPoolExecutor(AT_ONCE) as pool,
+            tqdm(total=len(new), desc="get", unit="file", disable=None) as bar,
+        ):
+            for error in pool.map(self._one, new):
+                errors += [error] if error else []
+                bar.update()
+        if errors:
+            lines = list(dict.fromkeys(str(error) for error in errors))
+            raise type(errors[0])(
+                f"{len(errors)} of {len(new)} files could not be got:\n{shown(lines)}\nNothing was put into "
+                f"{str(self._out)!r}. What is whole is kept in {STAGING} there: the same command goes on with it."
+            )
+        self.paths += new
+
+    def _one(self, path: str) -> CaramelError | None:
+        oid, to = self.files[path], self.folder / path
+        try:
+            for old in (to, self._out / path):
+                if old.is_file() and not old.is_symlink() and md5_of(old) == oid:
+                    if old != to and not _linked(old, to):
+                        break
+                    return None
+            self.origin.fetch(oid, path, to)
+        except CaramelError as error:
+            return error
+        return None
+
+    def index(self, path: str) -> pd.DataFrame | None:
+        """Return the rows of a table ``images``, None of any other file.
+
+        Raises:
+            ContractError: it has the columns of such a table, and does not keep its contract.
+        """
+        if path not in self.origin.pinned.tables:
+            return None
+        with parquet(self.folder / path) as file:
+            if file.schema_arrow.names != list(tables.IMAGES.columns):
+                return None
+            rows: pd.DataFrame = file.read().to_pandas()
+        check(tables.IMAGES, rows, f"{path} of version {self.origin.pinned.name!r}")
+        return rows
+
+
+def _split_rows(stage: _Stage, wanted: Sequence[str], split: str, folder: Path) -> dict[str, Path]:
+    """Write the rows of one split of each table that has splits; return the files by path."""
+    found: dict[str, Path] = {}
+    for path in (path for path in wanted if path in stage.origin.pinned.tables):
+        with parquet(stage.folder / path) as file:
+            if "split" not in file.schema_arrow.names:
+                continue
+            rows = file.read()
+        if not pa.types.is_string(kind := rows.schema.field("split").type):
+            raise DataError(f"{path}: column 'split' is of type {kind}, and must be text.")
+        kept = rows.filter(pc.equal(rows["split"], split))
+        found[path] = folder / path
+        write_atomically(found[path], partial(pq.write_table, kept, compression="zstd"))
+    return found
+
+
+def _shards(stage: _Stage, split_rows: Mapping[str, Path]) -> list[str]:
+    """Return the shards of all images of the indices that were fetched.
+
+    Raises:
+        DataError: an index names a shard that the version does not have.
+    """
+    found: list[str] = []
+    for path in stage.paths:
+        if (rows := stage.index(path)) is None:
+            continue
+        if path in split_rows:
+            rows = pd.read_parquet(split_rows[path].absolute())
+        folder = PurePosixPath(path).parent
+        named = {shard: os.path.normpath(folder / shard) for shard in rows["shard"].unique()}
+        if lacking := [shard for shard, place in named.items() if place not in stage.files]:
+            raise DataError(f"{path} names shards that the version does not have:\n{shown(lacking)}")
+        found += named.values()
+    return found
+
+
+def _check(stage: _Stage, split_rows: Mapping[str, Path]) -> None:
+    """Raise a DataError unless tables hold the rows of the pin, and images are what their index says.
+
+    MD5 tells damage, and would not tell what was made to have the same one.
+    """
+    for path in stage.paths:
+        version = stage.origin.pinned.tables.get(path)
+        if version is not None and table_version(stage.folder / path) != version:
+            raise DataError(f"{path} does not hold the rows that pin {stage.origin.pinned.name!r} names.")
+        if (rows := stage.index(path)) is not None:
+            if path in split_rows:
+                rows = pd.read_parquet(split_rows[path].absolute())
+            pictures = Pictures(stage.folder / path, rows)
+            for image_id in pictures:
+                pictures.checked(image_id)
+
+
+def _appear(files: Mapping[str, Path], out: Path) -> None:
+    """Move files into their places below the folder.
+
+    Raises:
+        DataError: as in ``_check_free``; then none is moved.
+    """
+    _check_free(files, out)
+    for path, new in files.items():
+        place = out / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(new, place)
+
+
+def _check_free(files: Mapping[str, Path], out: Path) -> None:
+    """Raise a DataError if something else lies at the place of a file, or a link on the way there."""
+    _refuse_links(files, out)
+    taken = [
+        path for path, new in files.items() if os.path.lexists(out / path) and not _same(out / path, new)
+    ]
+    if taken:
+        raise DataError(
+            f"{len(taken)} files of the version are already with other content in {str(out)!r}; nothing is written "
+            f"over:\n{shown(taken)}\nGive another --out."
+        )
+
+
+def _refuse_links(paths: Iterable[str], out: Path) -> None:
+    """Raise a DataError if a folder that a file would lie in is a link, wherever it leads, or no folder."""
+    folders = {folder for path in paths for folder in PurePosixPath(path).parents if folder.parts}
+    blocked = [str(f) for f in sorted(folders) if (out / f).is_symlink() or _is_other(out / f)]
+    if blocked:
+        raise DataError(
+            f"{len(blocked)} folders of the version are links or files in {str(out)!r}; nothing is written through a link, "
+            f"which may lead out of it:\n{shown(blocked)}\nGive another --out."
+        )
+
+
+def _is_other(folder: Path) -> bool:
+    """Return whether something that is no folder lies at a place."""
+    return folder.exists() and not folder.is_dir()
+
+
+def _linked(old: Path, to: Path) -> bool:
+    """Give a file a second name; return whether the file system can."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.unlink(missing_ok=True)
+    try:
+        os.link(old, to)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
+            raise
+        return False
+    return True
+
+
+def _same(old: Path, new: Path) -> bool:
+    return old.is_file() and not old.is_symlink() and md5_of(old) == md5_of(new)

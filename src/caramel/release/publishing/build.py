@@ -1,0 +1,220 @@
+"""Release a pinned version: a folder that can be uploaded as it is.
+
+All is made in a folder inside of the one that is filled, and put into its places at the end: what was cut off leaves nothing
+that looks finished. Equal pins, answers and versions of caramel give equal bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+from filelock import FileLock, Timeout
+
+from caramel.schemas import tables
+from caramel.errors import ConfigError, DataError, ResourceError, shown
+from caramel.release.pin_file import pin_path, read_pin
+from caramel.release.publishing.metadata import About, open_points, plain_source, read_about
+from caramel.release.publishing.card import Facts, Part, write_card
+from caramel.release.publishing.changelog import write_changes
+from caramel.release.publishing.citation import bibtex, write_citations
+from caramel.release.publishing.contents import Contents, shown_images
+from caramel.release.publishing.croissant import write_croissant
+from caramel.release.publishing.datasheet import answer, unanswered, write_datasheet
+from caramel.release.publishing.datasheet_answers import known
+from caramel.release.publishing.image_parquet import write_pictured
+from caramel.release.publishing.public_formats import write_formats
+from caramel.release.publishing.questions import QUESTIONS
+from caramel.release.publishing.webdataset import write_webdataset
+from caramel.io.files import empty_folder, file_hash, keep_inputs
+from caramel.io.image_store import Pictures
+from caramel.io.output_paths import measure_fresh_mode
+
+STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
+SUMS = "SHA256SUMS"
+RELEASED = {  # name in the release -> contract and path of the table
+    "instances": (tables.INSTANCES, "data/assemble/instances.parquet"),
+    "instances_source": (tables.INSTANCES, "data/assemble/instances_source.parquet"),
+    "training": (tables.TRAINING, "data/assemble/training.parquet"),
+}
+COPIED = ("data/evaluate/metrics.parquet",)  # as they are: small tables beside the data
+
+
+class Released(NamedTuple):
+    """What was released: the paths in the folder, and what it still lacks."""
+
+    files: list[str]
+    bytes: int
+    open: list[str]
+
+
+def release(
+    name: str,
+    root: Path,
+    *,
+    out: Path,
+    about: Path | None = None,
+    strict: bool = False,
+    since: str | None = None,
+    add: Callable[[pd.DataFrame, Path], None] | None = None,
+) -> Released:
+    """Write the release of a pinned version to a folder; see docs/release.md for what is in it.
+
+    Args:
+        name: of the pin.
+        root: the project's folder, or one that ``caramel get`` filled.
+        out: the folder; there is none yet, or it is empty.
+        about: what people say of it; None: ``release.yaml`` of the project, where there is one.
+        strict: whether what is missing or contradicts itself is an error.
+        since: an earlier pin of the project, from which the changes are told; None: none are.
+        add: writes more: given the instances of the test split and the folder that holds the release so far.
+
+    Raises:
+        ConfigError: the folder is not empty, is a link, or is the project; what people say is not in the right form.
+        ContractError: a table does not keep its contract.
+        DataError: there is no such pin, it is broken, its data is not at hand, or with ``strict`` something is open.
+    """
+    place = about or (root / "release.yaml")
+    said = read_about(place) if about or place.exists() else About()
+    contents = Contents(name, root)
+    if since is not None:
+        read_pin(since, root)  # before hours of work
+    index = contents.index()
+    frames = {
+        key: rows
+        for key, (table, path) in RELEASED.items()
+        if (rows := contents.table(table, path)) is not None
+    }
+    source = frames.get("instances_source")
+    if source is not None and "instances" in frames and source.equals(frames["instances"]):
+        del frames["instances_source"]
+    if not frames:
+        raise DataError(
+            f"Version {name!r} has none of the tables {', '.join(p for _, p in RELEASED.values())}."
+        )
+    names = {image for rows in frames.values() for image in shown_images(rows)}
+    index = index[index["image_id"].isin(names)]
+    if lacking := sorted(names - set(index["image_id"])):
+        raise DataError(
+            f"{len(lacking)} images that rows show are not in the table of images:\n{shown(lacking)}"
+        )
+    sources = sorted({plain_source(source) for source in index["source"]})
+    parts = [_part(key, rows) for key, rows in frames.items()]
+    facts = Facts(contents.pinned, said, parts, sources, frames.get("instances"), index)
+    answers = known(facts, contents)
+    lacks = [*open_points(said, sources), *unanswered(said, answers)]
+    if strict and lacks:
+        raise DataError(
+            f"Version {name!r} is not ready to be released, {len(lacks)} points are open:\n{shown(lacks, 100)}\n"
+            f"Say it in {str(place)!r}; docs/release.md has all fields."
+        )
+    with staging(out, contents.root) as folder:
+        _write_data(frames, contents.pictures(index), index, folder)
+        _copy(contents, folder)
+        if since is not None:
+            write_changes(since, name, root, folder)
+        tested = facts.instances[facts.instances["split"] == "test"] if facts.instances is not None else None
+        if add is not None and tested is not None and len(tested):
+            add(tested, folder)
+        write_croissant(  # of the files above
+            facts,
+            {q.number: text for q in QUESTIONS if (text := answer(q, said, answers))},
+            bibtex(facts),
+            folder,
+        )
+        write_datasheet(said, answers, facts.title, folder)
+        write_citations(facts, folder)
+        write_card(facts, lacks, folder)
+        files = write_sums(folder)
+        total = sum((folder / file).stat().st_size for file in files)
+    return Released(files, total, lacks)
+
+
+def write_sums(folder: Path) -> list[str]:
+    """Write the SHA-256 of every file of a folder into it; return the paths of all, this one last."""
+    files = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    lines = [f"{file_hash(folder / file)}  {file}\n" for file in files]
+    (folder / SUMS).write_text("".join(lines), encoding="utf-8")
+    return [*files, SUMS]
+
+
+def _part(key: str, rows: pd.DataFrame) -> Part:
+    counts = rows["split"].value_counts(sort=False)
+    return Part(key, RELEASED[key][0], {str(split): int(count) for split, count in counts.items()})
+
+
+def _write_data(
+    frames: Mapping[str, pd.DataFrame], pictures: Pictures, index: pd.DataFrame, folder: Path
+) -> None:
+    """Write the tables with their pictures, the public formats, and WebDataset."""
+    size = dict(zip(index["image_id"], index["length"], strict=True)).__getitem__
+    for key, rows in frames.items():
+        write_pictured(RELEASED[key][0], rows, pictures, size, folder / "data" / key)
+    if "instances" in frames:
+        sides = zip(index["width"].tolist(), index["height"].tolist(), strict=True)
+        sizes = dict(zip(index["image_id"], sides, strict=True))
+        trained = frames["training"] if "training" in frames else tables.frame(tables.TRAINING, [])
+        captions = [*trained["caption"], *trained["caption2"].dropna()]
+        write_formats(frames["instances"], captions, pictures, sizes, folder / "formats")
+    if "training" in frames:
+        write_webdataset(frames["training"], pictures, folder / "webdataset")
+
+
+def _copy(contents: Contents, folder: Path) -> None:
+    """Copy the pin, and small tables as they were pinned."""
+    name = contents.pinned.name
+    shutil.copyfile(pin_path(name, contents.root), folder / "pin.json")
+    for path in COPIED:
+        if (rows := contents.table(tables.METRICS, path)) is not None:
+            tables.write(tables.METRICS, rows, folder / "tables" / Path(path).name)
+
+
+@contextmanager
+def staging(out: Path, root: Path) -> Iterator[Path]:
+    """Give the folder in which the release is made; at the end it is in its place, after an error it is gone."""
+    if out.is_symlink():
+        raise ConfigError(
+            f"{str(out)!r} is a link. Give a folder with --out: nothing is written outside of it."
+        )
+    new = not out.exists()
+    there = [] if new else sorted(path.name for path in out.iterdir() if path.name != STAGING)
+    if there:
+        raise ConfigError(
+            f"{str(out)!r} is not empty: it holds {shown(there)}\nGive a new folder with --out: a release is whole, "
+            f"and nothing is written over."
+        )
+    keep_inputs([out], [root / "data", root / "pins"])
+    holder = out / STAGING
+    if holder.is_symlink():
+        raise ConfigError(
+            f"{str(holder)!r} is a link. Remove it: nothing is written outside of {str(out)!r}."
+        )
+    holder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(holder / "lock", timeout=0):
+            folder = empty_folder((holder / "files").absolute())  # pyarrow takes a:b/c for a URL
+            try:
+                yield folder
+                _appear(folder, out)
+            finally:
+                shutil.rmtree(holder)
+                if new and not any(out.iterdir()):
+                    out.rmdir()
+    except Timeout as error:
+        raise ResourceError(
+            f"Another release is being written to {str(out)!r}. Wait for it, or give another --out."
+        ) from error
+
+
+def _appear(folder: Path, out: Path) -> None:
+    """Move all of a folder into another one, what says that it is whole at last."""
+    mode = measure_fresh_mode(folder / ".mode")
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        path.chmod(mode)  # some libraries write for one user alone
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == "README.md"):
+        os.replace(path, out / path.name)

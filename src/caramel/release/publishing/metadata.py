@@ -1,0 +1,113 @@
+"""What only people can say of a release: who made it, under which licence, and answers to the datasheet's questions.
+
+They say it in a YAML file, ``release.yaml`` beside ``dvc.yaml`` or another that is named. What is missing is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from caramel.errors import ConfigError, shown, without_logins
+from caramel.release.pin_file import wrong_fields
+from caramel.release.publishing.licences import LICENCES, conflicts, unknown
+from caramel.io.safe_yaml import flat, read_yaml
+
+Text = Annotated[str, Field(min_length=1, max_length=20_000)]
+
+
+class Author(BaseModel):
+    """One who is cited."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    given: Text
+    family: Text
+    orcid: str | None = Field(None, pattern=r"^\d{4}-\d{4}-\d{4}-\d{3}[\dX]$")
+    affiliation: Text | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the whole name."""
+        return f"{self.given} {self.family}"
+
+
+class Source(BaseModel):
+    """Where images or captions come from, as the column ``source`` calls it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    licence: Text | None = None
+    url: Text | None = None
+    note: Text | None = None
+
+
+class About(BaseModel):
+    """All that people said; what they did not is None or empty."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    title: Text | None = None
+    description: Text | None = None
+    licence: Text | None = None
+    authors: list[Author] = []
+    url: str | None = Field(None, max_length=2000, pattern=r"^[^\s{}]+$")  # a brace ends a field of BibTeX
+    doi: str | None = Field(None, pattern=r"^10\.\d{4,9}/[^\s{}]+$")
+    contact: Text | None = None
+    languages: list[Text] = ["en"]
+    keywords: list[Text] = []
+    people: bool | None = None  # whether it relates to people
+    sources: dict[str, Source] = {}
+    answers: dict[str, Text] = {}
+
+
+def read_about(path: Path) -> About:
+    """Return what a file says.
+
+    Raises:
+        ConfigError: there is no such file, it is no YAML, a field is unknown or of another form, or an address holds a password.
+    """
+    raw = read_yaml(path, "docs/release.md shows one.")
+    # A key in an address may be a part of it that every reader needs; a password never is.
+    if logins := [key for key, value in flat(raw).items() if without_logins(str(value)) != str(value)]:
+        raise ConfigError(
+            f"{path}: the address in {', '.join(logins)} holds a name or password, which a release would publish. Take it out."
+        )
+    try:
+        return About.model_validate({} if raw is None else raw)
+    except ValidationError as error:
+        raise ConfigError(
+            f"{path} does not say what a release needs in the right form:\n{shown(wrong_fields(error))}\n"
+            f"docs/release.md has all fields."
+        ) from error
+
+
+def plain_source(source: str) -> str:
+    """Return a source without the settings in brackets behind its name: ``synthetic (steps=6)`` is ``synthetic``."""
+    return source.partition(" (")[0]
+
+
+def open_points(about: About, sources: Iterable[str]) -> list[str]:
+    """Return what a release still lacks, or what of its licences cannot be, one line each."""
+    found = [
+        f"{name}: not said" for name in ("title", "licence", "authors", "contact") if not getattr(about, name)
+    ]
+    released = LICENCES.get(about.licence or "")
+    if about.licence and released is None:
+        found.append(f"licence: {unknown(about.licence)}")
+    known = list(sources)
+    for name in known:
+        said = about.sources.get(name, Source()).licence
+        if said is None:
+            found.append(f"sources.{name}.licence: not said")
+        elif said not in LICENCES:
+            found.append(f"sources.{name}.licence: {unknown(said)}")
+        elif released is not None:
+            found += [f"licence: {why}" for why in conflicts(released, f"source {name!r}", LICENCES[said])]
+    others = [name for name in about.sources if name not in known]
+    return found + [
+        f"sources.{name}: no source of this version, which has {', '.join(known)}" for name in others
+    ]

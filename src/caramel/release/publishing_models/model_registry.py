@@ -1,0 +1,192 @@
+"""A run's model in MLflow's registry: ``caramel register``, and ``models:/…`` as the spec of a model.
+
+The registered model is the checkpoint as an artifact of the run that trained it, loaded by ``as_mlflow``. Its
+source is said by the run's id, so that a store that is moved finds it.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from caramel.errors import BackendError, ConfigError, shown_address
+from caramel.models.open_clip.checkpoints import WEIGHTS
+from caramel.release.pin_file import Pin
+from caramel.release.publishing_models import mlflow_format
+from caramel.release.publishing_models.model_release import checkpoint_of, pin_of
+from caramel.release.publishing_models.trained_run import training_run
+from caramel.runtime.installation import requirement
+from caramel.runtime.mlflow.tracking import opened_store
+from caramel.runtime.mlflow.artifacts import explain_foreign
+from caramel.runtime.mlflow.retry import clearly
+from caramel.runtime.mlflow.store import held, open_client, store_root, tracking_uri
+from caramel.runtime.paths import WORK
+from caramel.io.validators import brief
+from caramel.io.files import empty_folder, file_hash
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+REGISTERED = "models:/"
+ARTIFACT = "model"  # folder of the run
+CONTENT = "caramel.checkpoint"  # tag of a version: SHA-256 of the folder's files and their names
+_NAME = re.compile(r"[\w.-]{1,200}")
+_PARTS = re.compile(r"([/@])")
+_LABELLED = re.compile(rf"(?:(?P<label>[\w.+ -]+)=)?{REGISTERED}(?P<rest>[\w.-]+[/@][\w-]+)")
+
+
+class Registered(NamedTuple):
+    """A version in the registry."""
+
+    name: str
+    version: str
+    alias: str  # that of its pin
+    run: str  # id of the tracked run
+
+
+def register(run: str, root: Path, *, name: str, pin: str | None = None) -> Registered:
+    """Register a run's model, with the pin of its data as an alias; what is registered already keeps its version.
+
+    Args:
+        run: name of the model, as in the tables of results (``trohn_img-11``, ``base``).
+        root: the project's folder.
+        name: of the model in the registry: letters, digits, ``._-``.
+        pin: version of the data; None: the one pin that names this model.
+
+    Raises:
+        ConfigError: there is no such run, or the name will not do.
+        DataError: no pin names this model, or several do and none is given; or no tracked run made it, or several can have.
+        ResourceError: the store or server cannot be reached.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f"--name {name!r}: a registered model is named by letters, digits and . _ - alone.")
+    folder, output = checkpoint_of(run, root)
+    pinned = pin_of(output, pin, root)
+    run_id = training_run(run, output, pinned, root)
+    content, alias = file_hash(folder), alias_of(pinned)
+    with opened_store(root) as (client, _):
+        version = _version(client, name, content) or _made(client, name, run_id, folder)
+        told = {CONTENT: content, "caramel.model": run, "pin": pinned.name, "data": pinned.data[:16]}
+        for key, value in told.items():
+            client.set_model_version_tag(name, version, key, value)
+        client.set_registered_model_alias(name, alias, version)
+    return Registered(name, version, alias, run_id)
+
+
+def alias_of(pinned: Pin) -> str:
+    """Return the alias of a pin's model: MLflow allows letters, digits, dashes and underscores."""
+    return re.sub(r"[^\w-]", "_", f"pin-{pinned.name}")
+
+
+def _version(client: MlflowClient, name: str, content: str) -> str | None:
+    """Return the version of this checkpoint, if there is one."""
+    found = client.search_model_versions(f"name = '{name}'")
+    return next((str(each.version) for each in found if each.tags.get(CONTENT) == content), None)
+
+
+def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
+    """Log the checkpoint to its run, and make a version of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of its own classes, when it is imported
+        from mlflow.pyfunc import save_model
+
+    logging.getLogger("mlflow.models.model").setLevel(logging.ERROR)  # that there is no signature
+    with TemporaryDirectory() as scratch:
+        model = Path(scratch, ARTIFACT)
+        needed = [requirement()]
+        save_model(model, loader_module=mlflow_format.__name__, data_path=str(folder), pip_requirements=needed)
+        client.log_artifacts(run_id, str(model), ARTIFACT)
+    if not client.search_registered_models(f"name = '{name}'"):
+        client.create_registered_model(name)
+    return str(client.create_model_version(name, f"runs:/{run_id}/{ARTIFACT}", run_id).version)
+
+
+def resolved(spec: str) -> str:
+    """Return the spec of a model with the folder of a checkpoint in place of ``models:/NAME/VERSION`` or ``models:/NAME@ALIAS``.
+
+    Other specs stay as they are. Without a label, the model's name in tables is what stands after ``models:/``.
+
+    Raises:
+        BackendError: there is no such version, or none that `caramel register` made.
+        ConfigError, DataError, ResourceError: the store or server cannot be read.
+    """
+    named = _LABELLED.fullmatch(spec)
+    if named is None:
+        return spec
+    root = store_root()
+    uri, (name, mark, which) = tracking_uri(root), _PARTS.split(named["rest"])
+    import mlflow
+
+    def meant(error: Exception) -> BackendError:
+        return BackendError(f"Model {spec!r} cannot be had from the registry: {str(error)[:300]}")
+
+    try:
+        with clearly(meant):
+            client = open_client(uri)
+            version = (
+                client.get_model_version_by_alias(name, which)
+                if mark == "@"
+                else client.get_model_version(name, which)
+            )
+            if not str(version.version).isdecimal():  # it becomes the name of a folder that may be replaced
+                raise BackendError(
+                    f"Model {spec!r}: its server says that it is version {brief(version.version)}, which is none."
+                )
+            # At a place of its own: what was scored before is found again.
+            place = root / WORK / "registered" / f"{name}-{version.version}"
+            folder = _whole(place, version.tags)
+            if folder is None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with TemporaryDirectory(dir=place.parent) as scratch:
+                    made = empty_folder(Path(scratch, ARTIFACT))
+                    mlflow.artifacts.download_artifacts(
+                        _find_files(client, name, version.version), dst_path=str(made), tracking_uri=uri
+                    )
+                    folder = _put(made, place, version.tags)
+    except OSError as error:
+        raise meant(error) from error
+    if folder is None:
+        raise BackendError(
+            f"Model {spec!r} holds no checkpoint as `caramel register` put it there: its files are missing or others."
+        )
+    return f"{named['label'] or f'{name} {which}'}=open_clip:{folder}"
+
+
+def _find_files(client: MlflowClient, name: str, version: str) -> str:
+    """Return the URI of a version's files.
+
+    Raises:
+        BackendError: its server names files of this machine, of another server, or of another run or model.
+    """
+    from mlflow.store.artifact.runs_artifact_repo import RunsArtifactRepository
+    from mlflow.utils.uri import append_to_uri_path
+
+    uri, path = str(client.get_model_version_download_uri(name, version)), ""
+    if uri.startswith("runs:/"):
+        run_id, path = RunsArtifactRepository.parse_runs_uri(uri)
+        uri = str(client.get_run(run_id).info.artifact_uri)
+    if reason := explain_foreign(uri, client.tracking_uri):
+        raise BackendError(
+            f"Model '{REGISTERED}{name}/{version}': what its server says that its files are, {brief(shown_address(uri))}, {reason}."
+        )
+    return str(append_to_uri_path(uri, path)) if path else uri
+
+
+def _put(made: Path, place: Path, tags: Mapping[str, str]) -> Path | None:
+    """Move what was fetched to its place, unless it is broken or another process did so before; return the checkpoint there."""
+    with held(place.with_name(f"{place.name}.lock")):
+        if _whole(made, tags) and not _whole(place, tags):
+            made.rename(empty_folder(place))
+    return _whole(place, tags)
+
+
+def _whole(place: Path, tags: Mapping[str, str]) -> Path | None:
+    """Return the folder of the one checkpoint below a place whose files are those that were registered."""
+    folders = [path.parent for path in sorted(place.rglob(WEIGHTS))]
+    found = [folder for folder in folders if file_hash(folder) == tags.get(CONTENT)]
+    return found[0] if len(found) == 1 else None

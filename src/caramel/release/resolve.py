@@ -1,0 +1,150 @@
+"""Versions by name, and their files: a pin, a git revision whose ``dvc.lock`` says what was made, or ``.``, the data on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+from collections.abc import Container
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from caramel.schemas import tables
+from caramel.schemas.contracts import check
+from caramel.errors import DataError
+from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table_version
+from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
+from caramel.release.pinned_tables import at_hand, rows_of
+from caramel.runtime.dvc.cache import OBJECTS
+from caramel.runtime.dvc.remote import listing
+from caramel.runtime.git import query_git, read_git_file
+from caramel.runtime.mlflow.tracking import git_commit
+from caramel.io.safe_yaml import parse_yaml
+
+HERE = "."
+
+
+def version_of(name: str, root: Path) -> Pin:
+    """Return a version as a pin would hold it.
+
+    Args:
+        name: of a pin; or a git revision, such as ``HEAD~1``; or ``.``. A pin comes first where a branch is called like it.
+        root: the project's folder.
+
+    Raises:
+        DataError: there is none of that name, or its tables are neither on disk nor in DVC's cache.
+        ResourceError: git fails, which does not say that there is none.
+    """
+    if NAME.fullmatch(name) and pin_path(name, root).exists():
+        return read_pin(name, root)
+    if name == HERE:
+        outs = {out: dvc_hash(root / out) for out in locked_outs(root) if (root / out).exists()}
+        return _version(name, git_commit(root), outs, params_in(root), root)
+    command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    commit = (query_git(*command, folder=root) or b"").decode().strip()
+    outs = outs_at(commit, root) if commit else {}
+    if not outs:
+        names = sorted(p.stem for p in (root / "pins").glob("*.json"))
+        what = "is a git revision without outputs in dvc.lock" if commit else "is no pin and no git revision"
+        raise DataError(f"{name!r} {what}. Pins: {', '.join(names) or 'none'}; '.' is the data on disk.")
+    where = f"params.yaml of {name}"
+    text = (read_git_file(commit, "params.yaml", root) or b"").decode(errors="replace")
+    params = json.loads(json.dumps(parse_yaml(text, where) or {}))
+    return _version(name, commit, outs, params, root)
+
+
+class PicturesOf:
+    """The encoded files of an index ``images`` of a version, by their place in it.
+
+    Args:
+        pinned: the version.
+        index: path of the table in it.
+        root: the project's folder.
+    """
+
+    def __init__(self, pinned: Pin, index: str, root: Path) -> None:
+        rows = rows_of(pinned, index, root)
+        check(tables.IMAGES, rows, f"{index} of version {pinned.name!r}")
+        self.rows = rows.set_index("image_id")
+        self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
+        self._pinned, self._index, self._root = pinned, index, root
+        self._shards: dict[str, Path] = {}  # as the index names them
+
+    def __getitem__(self, image_id: str) -> bytes:
+        """Return a picture's encoded file.
+
+        Raises:
+            DataError: its shard is not at hand, or does not hold it.
+        """
+        row = self._places[image_id]
+        named = str(row["shard"])
+        if named not in self._shards:
+            self._shards[named] = self._shard(named)
+        file = self._shards[named]
+        with file.open("rb") as stream:
+            stream.seek(int(row["offset"]))
+            found = stream.read(int(row["length"]))
+        if hashlib.sha256(found).hexdigest() != row["sha256"]:
+            raise DataError(
+                f"Image {image_id!r} in {str(file)!r} is not what its SHA-256 says. Run `caramel doctor --fix`."
+            )
+        return found
+
+    def _shard(self, named: str) -> Path:
+        """Return a file that holds a shard."""
+        name = self._pinned.name
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(self._index), named))
+        for out, digest in self._pinned.outs.items():
+            if path.startswith(f"{out}/") and path in (files := files_of(out, digest, name, self._root)):
+                return _file(path, files[path], name, self._root)
+        raise DataError(f"{self._index!r} names the shard {path!r}, which version {name!r} lacks.")
+
+
+def files_of(out: str, digest: str, name: str, root: Path) -> dict[str, str]:
+    """Return path -> MD5 of the files of an output with this hash, by DVC's listing of it, or those on disk.
+
+    Raises:
+        DataError: neither is at hand, or the listing is broken.
+    """
+    if not digest.endswith(".dir"):
+        return {out: digest}
+    kept = root / OBJECTS / digest[:2] / digest[2:]
+    if kept.is_file():
+        return {f"{out}/{path}": md5 for path, md5 in listing(kept, digest).items()}
+    if (root / out).is_dir() and dvc_hash(root / out) == digest:
+        return {p.relative_to(root).as_posix(): dvc_hash(p) for p in (root / out).rglob("*") if p.is_file()}
+    raise _away(out, name)
+
+
+def listed_shard(path: str, files: Container[str]) -> bool:
+    """Return whether one of a version's files is a shard of images: the index of its folder's name is another."""
+    return path.endswith(".parquet") and f"{PurePosixPath(path).parent}.parquet" in files
+
+
+def _file(path: str, md5: str, name: str, root: Path) -> Path:
+    """Return a file with this content; a DataError where there is none."""
+    if found := at_hand(path, md5, root):
+        return found
+    raise _away(path, name)
+
+
+def _away(path: str, name: str) -> DataError:
+    return DataError(
+        f"{path!r} of version {name!r} is neither on disk nor in DVC's cache. Run `dvc fetch --all-commits`, where there is a "
+        f"remote, or `dvc repro` at that version."
+    )
+
+
+def _version(name: str, commit: str, outs: dict[str, str], params: dict[str, Any], root: Path) -> Pin:
+    """Return a version of these outputs, whose tables are read for their content."""
+    found: dict[str, TableVersion] = {}
+    for out, digest in outs.items():
+        files = files_of(out, digest, name, root)
+        for path, md5 in files.items():
+            if path.endswith(".parquet") and not listed_shard(path, files):
+                found[path] = table_version(_file(path, md5, name, root))
+    return Pin(
+        name=name, created=datetime.now(UTC).date().isoformat(), commit=commit, data=combined_hash(outs, found),
+        params=params, outs=outs, tables=found,
+    )  # fmt: skip

@@ -1,0 +1,221 @@
+"""Where a version is got from: a git repository or a folder, its pins, and the stores that its objects lie in."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
+from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
+from caramel.runtime.dvc.credentials import used_settings, user_logins
+from caramel.runtime.dvc.remote import Store, cache, remote
+from caramel.runtime.dvc.settings import FOLDER, remotes, settings
+from caramel.runtime.git import PROTOCOLS, run_git
+from caramel.io.validators import is_plain_path
+
+GIT_FOLDER = "git"  # the clone, in a temporary folder
+
+
+class Origin:
+    """One pinned version where it is kept; a remote is looked for when something is not in a cache at hand."""
+
+    def __init__(
+        self, source: str, root: Path, pinned: Pin, *, at_hand: bool, credentials: Sequence[str] = ()
+    ) -> None:
+        self.source, self.root, self.pinned = source, root, pinned
+        self._at_hand, self._credentials = at_hand, credentials
+
+    def _stores(self) -> Iterator[Store]:
+        if self._at_hand:
+            yield cache(self.root)
+        yield from self._remotes
+
+    @cached_property
+    def _remote_settings(self) -> Mapping[str, Any]:
+        config = settings(self.root, FOLDER, called=shown_address(self.source))
+        return {"remote": {name: used_settings(options) for name, options in remotes(config).items()}}
+
+    @cached_property
+    def _remotes(self) -> list[Store]:
+        """The remotes that can be opened, with logins of this user for those alone that he named."""
+        logins = user_logins(self._credentials)
+        opened, errors = [], []
+        for name in remotes(self._remote_settings):
+            try:
+                opened.append(remote(self._remote_settings, name, logins))
+            except CaramelError as error:
+                errors.append(error)
+        if errors and not opened:
+            raise type(errors[0])(" ".join(map(str, errors)))
+        if not opened and not self._at_hand:
+            raise DataError(
+                f"{shown_address(self.source)!r} names no DVC remote that keeps its data. Whoever made it has to add one, push, and "
+                f"commit .dvc/config; see docs/remote.md."
+            )
+        return opened
+
+    def fetch(self, oid: str, path: str, to: Path) -> None:
+        """Write one object of the version to a file; the file is there only if it is whole.
+
+        Args:
+            oid: its MD5, as DVC names it.
+            path: what it is in the version, for messages.
+            to: the file.
+
+        Raises:
+            DataError: no store has it as it should be.
+            ResourceError: a store cannot be reached or refuses, or the disk is full.
+        """
+        errors: list[CaramelError] = []
+        for store in self._stores():
+            try:
+                store.fetch(oid, to)
+                return
+            except (DataError, ResourceError) as error:
+                errors.append(error)
+        refused = any(isinstance(error, ResourceError) for error in errors)
+        raise (ResourceError if refused else DataError)(f"{path}: {' '.join(map(str, errors))}")
+
+
+class _Pinned(NamedTuple):
+    """The file of a pin in a repository."""
+
+    revision: str
+    folder: str  # of the project in the repository, with its slash; "" at its top
+    blob: str  # git's hash of the file
+
+
+@contextmanager
+def opened(source: str, credentials: Sequence[str] = ()) -> Iterator[Origin]:
+    """Give the version that ``SOURCE[@PIN]`` names; without ``@PIN`` the only one that is there.
+
+    A project may lie in a subfolder of a repository. Where several have a pin of that name, ``FOLDER/PIN`` says which.
+
+    Args:
+        source: a git URL or a folder, and the name of a pin.
+        credentials: addresses of remotes that may get a login of this user.
+
+    Raises:
+        ConfigError: there are several pins and none is named.
+        DataError: there is no such repository or pin, or the pin is broken, or there are several of its name that differ.
+        ResourceError: git is not installed, or does not read a repository of another user.
+    """
+    place, name = _parted(source)
+    called = shown_address(place)
+    with TemporaryDirectory(prefix="caramel-get-") as temporary:
+        if (Path(place) / ".dvc").is_dir():
+            pins = {p.stem: [""] for p in sorted((Path(place) / "pins").glob("*.json"))}
+            name = _choose(pins, name, called)
+            pinned = read_pin(name, Path(place))
+            yield Origin(place, Path(place), pinned, at_hand=True, credentials=credentials)
+            return
+        root = Path(temporary)
+        cloned = _cloned(place, root, name)
+        wanted = _choose(cloned, name, called)
+        first, *others = cloned[wanted]
+        if others:
+            raise DataError(
+                f"{called!r} has several pins {wanted!r}, of other data: on {first.revision} and {others[0].revision}. "
+                f"Whoever made it has to say which is meant."
+            )
+        name = wanted.rpartition("/")[2]
+        pin_path(name, root).parent.mkdir()
+        pin_path(name, root).write_bytes(_git("cat-file", "blob", first.blob, folder=root, url=place))
+        (root / ".dvc").mkdir()
+        config = _listed(root, first.revision, place).get(f"{first.folder}.dvc/config")
+        text = _git("cat-file", "blob", config, folder=root, url=place) if config else b""
+        (root / ".dvc" / "config").write_bytes(text)
+        yield Origin(place, root, read_pin(name, root, called), at_hand=False, credentials=credentials)
+
+
+def _choose(pins: Mapping[str, object], name: str | None, called: str) -> str:
+    """Return the pin of this name, or the only one; in a subfolder its name alone suffices where no other has it."""
+    names = [*pins]
+    matches = [pin for pin in names if name is None or pin == name] or [
+        pin for pin in names if name is not None and pin.endswith(f"/{name}")
+    ]
+    if len(matches) > 1:
+        raise ConfigError(
+            f"{called!r} has several versions. Name one: {called}@{matches[-1]}; {', '.join(matches)}."
+        )
+    if not matches:
+        wanted = f"no pin {name!r}" if name is not None else "no pins"
+        raise DataError(f"{called!r} has {wanted}. Pins: {', '.join(names) or 'none'}.")
+    return matches[0]
+
+
+def _parted(source: str) -> tuple[str, str | None]:
+    """Return the place and the pin's name; what stands after the last @ is a name if it can be one."""
+    place, sign, name = source.rpartition("@")
+    login = "://" in place and "/" not in place.partition("://")[2]  # https://ME:SECRET@HOST
+    if Path(source).exists() or login or not (sign and place):
+        return source, None
+    folder, _, last = name.rpartition("/")
+    is_name = NAME.fullmatch(last) and (not folder or is_plain_path(folder)) and ":" not in folder
+    return (place, name) if is_name else (source, None)
+
+
+def _cloned(url: str, folder: Path, name: str | None) -> dict[str, list[_Pinned]]:
+    """Fetch the newest commit of a repository; return each pin in it -> its files, one for each that differs.
+
+    Where the default branch has no such pin, those of all branches and tags are fetched and named.
+    """
+    address = str(Path(url).absolute()) if Path(url).exists() else url
+    clone = ("clone", "--quiet", "--bare", "--depth", "1", "--", address, GIT_FOLDER)
+    _fetch(*clone, folder=folder, url=url)
+    at_head = _pins(folder, "HEAD", url)
+    if at_head and (name is None or any(name in (pin, pin.rpartition("/")[2]) for pin in at_head)):
+        return {pin: [file] for pin, file in at_head.items()}
+    every = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+    fetch = (f"--git-dir={GIT_FOLDER}", "fetch", "--quiet", "--depth", "1", "origin", *every)
+    _fetch(*fetch, folder=folder, url=url)
+    refs = _git("for-each-ref", "--format=%(refname)", "refs/heads", "refs/tags", folder=folder, url=url)
+    pins: dict[str, dict[str, _Pinned]] = {pin: {file.blob: file} for pin, file in at_head.items()}
+    for ref in refs.decode(errors="replace").split():
+        for pin, file in _pins(folder, ref, url).items():
+            pins.setdefault(pin, {}).setdefault(file.blob, file)
+    return {pin: [*files.values()] for pin, files in sorted(pins.items())}
+
+
+def _pins(folder: Path, revision: str, url: str) -> dict[str, _Pinned]:
+    """Return the pins of a revision by name; in a subfolder, which is a project if it has DVC's settings, with that before it."""
+    files = _listed(folder, revision, url)
+    pins = {}
+    for path, blob in sorted(files.items()):
+        parts = PurePosixPath(path)
+        project = path.removesuffix(f"pins/{parts.name}")
+        named = parts.parent.name == "pins" and parts.suffix == ".json" and NAME.fullmatch(parts.stem)
+        if named and (not project or f"{project}.dvc/config" in files):
+            pins[f"{project}{parts.stem}"] = _Pinned(revision, project, blob)
+    return pins
+
+
+def _listed(folder: Path, revision: str, url: str) -> dict[str, str]:
+    """Return path -> git's hash of the plain files of a revision; links are none."""
+    listed = _git("ls-tree", "-r", "-z", revision, folder=folder, url=url)
+    lines = [line.partition("\t") for line in listed.decode(errors="replace").split("\0") if line]
+    return {path: about.split()[2] for about, _, path in lines if about.startswith("100")}
+
+
+def _git(*arguments: str, folder: Path, url: str) -> bytes:
+    """Return what git says of the repository that was cloned into a folder."""
+    return _checked(run_git(f"--git-dir={GIT_FOLDER}", *arguments, folder=folder), url)
+
+
+def _fetch(*arguments: str, folder: Path, url: str) -> bytes:
+    """Run what git fetches with, from the address that the user named, by the user's own settings and login."""
+    return _checked(run_git(*arguments, folder=folder, protocols=PROTOCOLS), url)
+
+
+def _checked(done: subprocess.CompletedProcess[bytes], url: str) -> bytes:
+    if done.returncode:
+        message = shown_address(" ".join(done.stderr.decode(errors="replace").split()))[-300:]
+        raise DataError(
+            f"{shown_address(url)!r} is no project of caramel at hand, and git cannot fetch it: {message}"
+        )
+    return done.stdout

@@ -1,0 +1,133 @@
+"""What of the installed caramel the stages of a project of one's own depend on, as files of that project.
+
+Such a project (``caramel new``) holds no sources of caramel, and DVC looks at files of the project alone. So each stage
+depends on ``code/STAGE.txt``, which has a line for each source file that the stage's script reaches: its SHA-256 and
+its name, as in SHA256SUMS. A new caramel in which these are as they were leaves the file as it is, and the stage's
+outputs stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import ConfigError, DataError, shown
+from caramel.runtime.code_deps import CARAMEL, Package, reached
+from caramel.runtime.dvc_deps import data_beside
+from caramel.io.files import file_hash
+from caramel.io.regular_files import read_plain_text
+from caramel.io.safe_yaml import read_yaml
+
+CODE = "code"
+LISTED = ("deps", "outs", "metrics", "plots")  # of a stage
+
+
+def listed(script: Path, package: Package = CARAMEL) -> dict[str, str]:
+    """Return name -> SHA-256 of all source files of the package that a stage's script depends on.
+
+    Raises:
+        DataError: the script is missing, or no Python.
+    """
+    try:
+        modules = [package.file(name) for name in reached([script], package)]
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
+    files = {file for module in filter(None, modules) for file in (module, *data_beside(module))}
+    return {file.relative_to(package.folder.parent).as_posix(): file_hash(file) for file in sorted(files)}
+
+
+def read_sums(path: Path) -> dict[str, str]:
+    """Return name -> SHA-256 of a file of sums; nothing where there is none.
+
+    Raises:
+        DataError: a line is none of sum and name.
+    """
+    try:
+        lines = read_plain_text(path).splitlines() if path.exists() else []
+    except ValueError as error:
+        raise DataError(f"{path} is no text: {error}. Take it back from git.") from error
+    found = {}
+    for line in lines:
+        digest, gap, name = line.partition("  ")
+        if not (len(digest) == 64 and gap and name):
+            raise DataError(
+                f"{path} has the line {line[:80]!r}, which is no sum and name. Take it back from git."
+            )
+        found[name] = digest
+    return found
+
+
+def as_sums(sums: dict[str, str]) -> str:
+    """Return the text of a file of sums."""
+    return "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+
+
+def stages(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the stages of a project's ``dvc.yaml``; those of ``code/`` depend on a file there.
+
+    Raises:
+        ConfigError: there is none, or it is no graph of stages.
+    """
+    graph = read_yaml(root / "dvc.yaml", "Run this in the project's folder.")
+    found = graph.get("stages") if isinstance(graph, dict) else None
+    if not isinstance(found, dict):
+        raise ConfigError(f"{root / 'dvc.yaml'} has no stages. Take it back from git.")
+    for name, stage in found.items():
+        if "/" in str(name) or str(name).startswith("."):  # a file of code/ is written that is called like it
+            raise ConfigError(
+                f"{root / 'dvc.yaml'}: stage {name!r} cannot be called so: its name would be a path. Rename it."
+            )
+        kinds = [stage.get(kind, []) for kind in LISTED] if isinstance(stage, dict) else [None]
+        if not all(isinstance(kind, list) and all(isinstance(e, str | dict) for e in kind) for kind in kinds):
+            said = f"stage {name!r} is not as DVC wants it: {', '.join(LISTED)} are lists of paths"
+            raise ConfigError(f"{root / 'dvc.yaml'}: {said}. Take it back from git.")
+    return found
+
+
+def outputs(stage: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths that a stage makes; one with options is a mapping of one key."""
+    for kind in ("outs", "metrics", "plots"):
+        for out in stage.get(kind, ()):
+            yield from out if isinstance(out, dict) else (out,)
+
+
+def apart(root: Path, package: Package = CARAMEL) -> dict[str, dict[str, str]]:
+    """Return stage -> what its file in ``code/`` should list, of the stages where it lists other sources.
+
+    Raises:
+        ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
+    """
+    wanted = listed_by_stage(stages(root), root, package)
+    return {name: sums for name, sums in wanted.items() if sums != read_sums(root / CODE / f"{name}.txt")}
+
+
+def listed_by_stage(
+    graph: Mapping[str, Mapping[str, Any]], root: Path, package: Package = CARAMEL
+) -> dict[str, dict[str, str]]:
+    """Return stage -> what its file in ``code/`` should list, of the stages that depend on one.
+
+    Raises:
+        DataError: a script is missing or broken.
+    """
+    names = [name for name, stage in graph.items() if f"{CODE}/{name}.txt" in stage.get("deps", ())]
+    return {name: listed(root / "pipelines" / f"{name}.py", package) for name in names}
+
+
+def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
+    """Raise if the installed caramel is not the one that a stage's file in ``code/`` lists; one without a file passes.
+
+    What the stage made would stand in ``dvc.lock`` as made by other code.
+
+    Raises:
+        ConfigError: sources differ or are missing.
+        DataError: the file is broken.
+    """
+    sums = read_sums(root / CODE / f"{stage}.txt")
+    files = {name: package.folder.parent / name for name in sums}
+    other = [name for name, file in files.items() if not file.is_file() or file_hash(file) != sums[name]]
+    if other:
+        raise ConfigError(
+            f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{shown(other)}\n"
+            f"Run `caramel upgrade`, which says what will be run again, or install the version of requirements.txt."
+        )

@@ -1,0 +1,236 @@
+"""The MLflow server that ``CARAMEL_TRACKING_URI`` names: whether it is there, and what its errors mean.
+
+MLflow itself waits for a server that is away, by ``MLFLOW_HTTP_REQUEST_MAX_RETRIES``: four minutes in all, which is
+what a run in progress needs when server or database start again, and too long for a name with a typo.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
+from caramel.runtime.mlflow.retry import steady
+
+if TYPE_CHECKING:
+    from requests import Response
+
+NAME = "CARAMEL_TRACKING_URI"
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens without a server
+LOGIN = ("MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD")
+LOOKED_FOR = "/api/2.0/mlflow/experiments/search?max_results=1"  # asks for login and database, unlike /health
+VERSION = "/version"  # of a server that has no experiment which this user may see
+ANSWER = 5.0  # seconds without a sign of the server, and for the body of one answer
+WHOLE = 15.0  # seconds for one answer with its headers, however slowly they come
+PAUSES = (1.0, 2.0, 4.0)  # seconds between the tries of a check: a server that starts again may be back
+AWAY = ("TEMPORARILY_UNAVAILABLE", "INTERNAL_ERROR", "REQUEST_LIMIT_EXCEEDED", "DEADLINE_EXCEEDED")
+
+
+def named_server() -> str:
+    """Return the address of the server that ``CARAMEL_TRACKING_URI`` names; empty where runs go to a database.
+
+    Raises:
+        ConfigError: it is neither the address of a server nor that of a database.
+    """
+    return server_at(os.environ.get(NAME, ""))
+
+
+def server_at(address: str) -> str:
+    """Return the address of a server; empty for that of a database, or none.
+
+    Raises:
+        ConfigError: it is neither, or that of a database for which a driver is missing.
+    """
+    if not address:
+        return ""
+    if address.partition("://")[0].partition("+")[0] in DATABASES:
+        _require_driver(address)
+        return ""
+    try:
+        parts = urlsplit(address)
+        if parts.scheme in ("http", "https") and parts.hostname and parts.port != 0:
+            return address
+    except ValueError:  # a port that is none
+        pass
+    raise ConfigError(
+        f"{_called(address)} is no address of an MLflow server. Give http://HOST:PORT or https://HOST{_unnamed(address)}."
+    )
+
+
+def _require_driver(address: str) -> None:
+    """Return if SQLAlchemy can read the address of a database and has its driver; MLflow's errors repeat the password."""
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import SQLAlchemyError
+
+    try:
+        make_url(address).get_dialect().import_dbapi()
+    except (SQLAlchemyError, ImportError, ValueError) as error:
+        raise ConfigError(
+            f"The database at {_called(address)} cannot be opened: {type(error).__name__}: {error}. Install the driver that the "
+            f"address names, or mend the address{_unnamed(address)}."
+        ) from error
+
+
+def _called(address: str) -> str:
+    """Return an address as messages name it, with the variable that it stands in."""
+    return (
+        f"{NAME}={shown_address(address)!r}"
+        if address == os.environ.get(NAME, "")
+        else repr(shown_address(address))
+    )
+
+
+def _unnamed(address: str) -> str:
+    return f"; without {NAME} runs are tracked in mlruns/" if address == os.environ.get(NAME, "") else ""
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that a process on another machine needs to reach the server as this one does."""
+    wanted = (NAME, "MLFLOW_TRACKING_", "MLFLOW_HTTP_REQUEST_")
+    return {name: value for name, value in os.environ.items() if name.startswith(wanted)}
+
+
+def require_server(address: str | None = None) -> None:
+    """Return if the server is there, lets this user in and reaches its database; or if the address is that of a database.
+
+    Without an address it is the server of ``CARAMEL_TRACKING_URI``, if one is named. One that does not answer, or cannot reach its database, is asked again for some seconds.
+
+    Raises:
+        ConfigError: the address is none, something else answers there, or the user is refused.
+        ResourceError: nothing answers, or the server is in trouble.
+    """
+    address = server_at(os.environ.get(NAME, "") if address is None else address)
+    if not address:
+        return
+    for pause in (*PAUSES, None):
+        error = _trouble(address)
+        if error is None:
+            return
+        if pause is None or not isinstance(error, ResourceError):
+            raise error
+        time.sleep(pause)
+
+
+def _trouble(address: str) -> CaramelError | None:
+    """Ask the server once, as MLflow would; return what is wrong."""
+    from mlflow.exceptions import MlflowException
+
+    from caramel.runtime.mlflow.http import is_empty_answer, is_search_answer, is_version
+
+    try:
+        reply = _get(address, LOOKED_FOR)
+        if reply.ok and is_empty_answer(reply.text):
+            reply = _get(address, VERSION)
+            is_server = reply.ok and is_version(reply.text)
+        else:
+            is_server = reply.ok and is_search_answer(reply.text)
+    except MlflowException as error:
+        return lost(address, str(_first(error)))
+    if is_server:
+        return None
+    if reply.status_code in (401, 403):
+        return refused(address, reply.status_code, reply.text)
+    message = f"it answers {reply.status_code}: {_line(reply.headers.get('Location') or reply.text)}"
+    return lost(address, message) if reply.status_code >= 500 else _foreign(address, message)
+
+
+def _get(address: str, path: str) -> Response:
+    """Return the answer to one request, as MLflow sends it.
+
+    Raises:
+        MlflowException: there is none, or it takes longer than ``WHOLE``.
+    """
+    from mlflow.exceptions import MlflowException
+    from mlflow.tracking._tracking_service.utils import get_default_host_creds
+    from mlflow.utils.rest_utils import http_request
+
+    steady()
+    replies: list[Response | MlflowException] = []
+
+    def request() -> None:
+        once = {"max_retries": 0, "timeout": ANSWER, "raise_on_status": False}
+        try:
+            replies.append(http_request(get_default_host_creds(address), path, "GET", **once))
+        except MlflowException as error:
+            replies.append(error)
+
+    # A thread: of headers that come byte by byte no timeout sees the end.
+    thread = threading.Thread(target=request, daemon=True)
+    thread.start()
+    thread.join(WHOLE)
+    if not replies:
+        raise MlflowException(f"it did not answer within {WHOLE:.0f} s")
+    if isinstance(replies[0], MlflowException):
+        raise replies[0]
+    return replies[0]
+
+
+def _foreign(address: str, message: str) -> ConfigError:
+    """Return the error of something at the address that is no MLflow server."""
+    return ConfigError(
+        f"What answers at {_called(address)} is no MLflow server: {message}. Is the address right?"
+    )
+
+
+def lost(address: str, said: str) -> ResourceError:
+    """Return the error of a server that does not answer, or says that it is in trouble."""
+    return ResourceError(
+        f"The MLflow server at {_called(address)} cannot be used now: {said}. Start it, and its database (or mend the "
+        f"address), and run this again{_unnamed(address)}."
+    )
+
+
+def refused(address: str, status: int, said: str) -> ConfigError:
+    """Return the error of a server that does not let this user in."""
+    if "Host header" in said:
+        host = urlsplit(address).netloc.rpartition("@")[2]
+        cure = f"Start it with `--allowed-hosts {host}`, or name it by its number"
+    elif status == 401:
+        given = [name for name in LOGIN if os.environ.get(name)]
+        cure = (
+            f"It refuses the user {os.environ[LOGIN[0]]!r}: mend {' and '.join(LOGIN)}"
+            if len(given) == len(LOGIN)
+            else f"It asks for name and password: set {' and '.join(n for n in LOGIN if n not in given)}"
+        )
+    else:
+        cure = "This user may not do that: its owner gives the permission"
+    return ConfigError(f"The MLflow server at {_called(address)} answers {status}: {_line(said)} {cure}.")
+
+
+def meaning(error: Exception, address: str) -> CaramelError | None:
+    """Return what an error of MLflow's means for who can mend it; None if the server is not its cause."""
+    from google.protobuf.json_format import ParseError
+    from requests import RequestException
+
+    if isinstance(error, ParseError):
+        return _foreign(address, f"its reply is none of MLflow's: {_line(str(error))}")
+    if isinstance(error, RequestException):
+        return lost(address, _line(shown_address(str(_first(error)))))
+    code = getattr(error, "error_code", "")
+    if code in ("UNAUTHENTICATED", "CUSTOMER_UNAUTHORIZED"):
+        return refused(address, 401, _body(error))
+    if code == "PERMISSION_DENIED":
+        return refused(address, 403, _body(error))
+    return lost(address, _line(str(_first(error)))) if code in AWAY else None
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return what an error came from: of a request that failed, what the system said."""
+    while error.__context__ is not None:
+        error = error.__context__
+    return error
+
+
+def _body(error: Exception) -> str:
+    """Return what the server said, without what MLflow says around it."""
+    return str(error).partition("Response body: ")[2] or str(error)
+
+
+def _line(text: str) -> str:
+    """Return the beginning of what a server said, as one line."""
+    line = " ".join(re.sub(r"<[^<>]*>", " ", text[:100_000]).split())
+    return line if len(line) <= 200 else f"{line[:200]} …"

@@ -1,0 +1,207 @@
+"""Where runs are tracked: SQLite and artifacts under ``mlruns/`` of the project's root, or what ``CARAMEL_TRACKING_URI`` names."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from filelock import FileLock, Timeout
+
+from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.runtime.mlflow.server import NAME
+from caramel.io.disk_space import require
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+EXPERIMENT = "caramel"
+DATABASE = "mlflow.db"
+LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may want it at once
+
+
+def store_root() -> Path:
+    """Return the folder that holds ``mlruns/``: ``DVC_ROOT`` where DVC runs the stage, else this one."""
+    return Path(os.environ.get("DVC_ROOT", ".")).resolve()
+
+
+def tracking_uri(root: Path) -> str:
+    """Return the URI of the store, making it on first use.
+
+    ``CARAMEL_TRACKING_URI`` names another one, such as a server that all nodes of a cluster reach.
+
+    Raises:
+        DataError: the store is empty or broken.
+        ResourceError: the volume of ``mlruns/`` is full or read-only, or another process holds its lock for long.
+    """
+    return os.environ.get(NAME) or store_in(root / "mlruns")
+
+
+def open_client(uri: str) -> MlflowClient:
+    """Return a client of the store at a URI, and make this store MLflow's own for runs and for registered models.
+
+    Every client is opened here. A registry that is not named is what an earlier call in the process named, or
+    ``mlflow.db`` in the working folder, which MLflow then creates; some of its functions ask for both by themselves.
+    """
+    import mlflow
+
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_registry_uri(uri)
+    return mlflow.MlflowClient(uri, uri)
+
+
+def database_uri(database: Path) -> str:
+    """Return the URI by which MLflow opens an SQLite file, whatever characters its path has.
+
+    SQLAlchemy encodes and decodes the path. MLflow does not where a URI begins with ``sqlite:///``: it makes a folder of
+    the encoded name. With the driver in the scheme it does not.
+
+    Raises:
+        ConfigError: the path is not in UTF-8, or cannot be read back from the URI.
+    """
+    from sqlalchemy import URL, make_url
+
+    try:
+        url = URL.create("sqlite+pysqlite", database=str(database), query={"timeout": "60"})
+        uri = url.render_as_string(hide_password=False)
+        is_exact = make_url(uri).database == str(database)
+    except UnicodeEncodeError:
+        is_exact = False
+    if not is_exact:
+        raise ConfigError(
+            f"Runs cannot be tracked in {str(database.parent)!r}: MLflow cannot open a database in a folder of that name. Rename the folder, or "
+            f"set {NAME} to the address of an MLflow server."
+        )
+    return uri
+
+
+def store_in(folder: Path) -> str:
+    """Return the URI of the store in a folder, making it on first use, and mending its paths if the folder was moved.
+
+    Raises:
+        ConfigError: MLflow cannot open a database at that path.
+        DataError: the store is empty or broken.
+        ResourceError: the volume is full or read-only, or another process holds the store's lock for long.
+    """
+    database = Path(os.path.realpath(folder), DATABASE)
+    uri = database_uri(database)
+    require([folder])  # SQLite and MLflow would say much, and not this
+    folder.mkdir(exist_ok=True)
+    with held(database.with_name("mlflow.db.lock")):
+        if not database.exists():
+            _make_store(database)
+        counted_runs(database)
+        try:
+            _heal(database)
+        except sqlite3.DatabaseError as error:
+            raise DataError(f"The store of runs {database} is broken: {error}.") from error
+    return uri
+
+
+def _heal(database: Path) -> None:
+    """Have a store that was moved, or copied, with its folder name the artifacts that lie beside it.
+
+    MLflow keeps paths of artifacts absolute. Those under the place of the experiment's artifacts are changed where the
+    folder beside the database is another, unless only the database was taken away from its artifacts.
+    """
+    artifacts = database.with_name("artifacts")
+    new = artifacts.as_uri()
+    # What lacks a table, MLflow names; what is held or cannot be written is mended the next time.
+    with closing(sqlite3.connect(database, timeout=60)) as store, suppress(sqlite3.OperationalError):
+        places = store.execute(
+            "SELECT artifact_location FROM experiments WHERE name = ?", [EXPERIMENT]
+        ).fetchall()
+        for (old,) in places:
+            if old == new or not old.startswith("file:"):
+                continue
+            if not artifacts.exists() and Path(unquote(urlsplit(old).path)).exists():
+                continue
+            for table, column in (("experiments", "artifact_location"), ("runs", "artifact_uri")):
+                store.execute(
+                    f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {column} = ? OR substr({column}, 1, ?) = ?",
+                    [new, len(old) + 1, old, len(old) + 1, f"{old}/"],
+                )
+            store.commit()
+
+
+def counted_runs(database: Path) -> tuple[int, int]:
+    """Return how many runs a store holds, and how many of them are running.
+
+    Raises:
+        DataError: it is empty or broken: no database, or one without MLflow's tables.
+        ResourceError: it cannot be read at this time.
+    """
+    lost = _tell_lost_runs(database)
+    # On a read-only volume SQLite cannot make the files that go with write-ahead mode; nobody writes there.
+    options = "immutable=1" if os.statvfs(database).f_flag & os.ST_RDONLY else "mode=ro"
+    try:
+        with closing(
+            sqlite3.connect(f"{Path(os.path.realpath(database)).as_uri()}?{options}", uri=True, timeout=60)
+        ) as store:
+            count, running = store.execute("SELECT count(*), sum(status = 'RUNNING') FROM runs").fetchone()
+            return count, running or 0
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            said = "is empty" if database.stat().st_size == 0 else "has no table of runs"
+            raise DataError(f"The store of runs {database} {said}. {lost}") from error
+        raise ResourceError(f"The store of runs {database} cannot be read now: {error}.") from error
+    except sqlite3.DatabaseError as error:
+        raise DataError(f"The store of runs {database} is broken: {error}. {lost}") from error
+
+
+def explain_broken_store(error: Exception, folder: Path) -> DataError | None:
+    """Return what it means that the store in a folder is damaged, or lacks a table or column of MLflow's; None of any other error."""
+    database = Path(os.path.realpath(folder), DATABASE)
+    if lacking := re.search(r"no such (?:table|column): \S+", str(error)):
+        return DataError(
+            f"The store of runs {database} was not written by MLflow: {lacking[0]}. Put a copy back, or move the file away "
+            f"(`mv {database} {database}.broken`), and a new store is made."
+        )
+    if damage := re.search("database disk image is malformed|file is not a database", str(error)):
+        return DataError(f"The store of runs {database} is broken: {damage[0]}. {_tell_lost_runs(database)}")
+    return None
+
+
+def _tell_lost_runs(database: Path) -> str:
+    return (
+        f"The runs that it held are gone, unless there is a copy: put that back, or move the file away "
+        f"(`mv {database} {database}.broken`), and a new store is made."
+    )
+
+
+def _make_store(database: Path) -> None:
+    """Make database and experiment under another name, then rename: all or nothing."""
+    import mlflow
+
+    new = database.with_name("mlflow.new.db")
+    new.unlink(missing_ok=True)
+    artifacts = database.with_name("artifacts").as_uri()
+    uri = database_uri(new)
+    mlflow.MlflowClient(uri, uri).create_experiment(EXPERIMENT, artifact_location=artifacts)
+    with sqlite3.connect(new) as connection:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
+    for rest in ("-wal", "-shm"):  # of a store that was moved away: SQLite would write it into the new one
+        with suppress(FileNotFoundError):
+            os.replace(f"{database}{rest}", f"{database}.broken{rest}")  # where the moved one finds it
+    os.replace(new, database)
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold a file lock; raise a ResourceError that names it if other processes do not let go of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, timeout=LOCK_WAIT):
+            yield
+    except Timeout as error:
+        raise ResourceError(
+            f"Another process held the lock {path} for {LOCK_WAIT:.0f} s. End it (`fuser {path}` names it), and run "
+            f"this again."
+        ) from error

@@ -1,0 +1,293 @@
+"""MLflow runs that name the data set version they used.
+
+The store is SQLite with artifacts beside it, under ``mlruns/`` of the project's root (also
+when DVC runs an experiment in a temporary folder; the data version is then that folder's), or a server
+(``tracking_server.py``). Any process may log: the database is made under a file lock and runs in write-ahead mode. Runs are
+made by the process that drives (``plan``), one after the other; workers open them by their id (``opened``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec
+
+from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
+from caramel.runtime.dvc.state import read_lock
+from caramel.runtime.git import list_changed_files, query_git
+from caramel.runtime.mlflow.retry import again, clearly, impatient, one_run, require_id
+from caramel.runtime.mlflow.server import NAME, meaning
+from caramel.runtime.mlflow.store import (
+    EXPERIMENT,
+    explain_broken_store,
+    held,
+    open_client,
+    store_root,
+    tracking_uri,
+)
+from caramel.runtime.paths import LOCKS
+from caramel.io.disk_space import blamed
+
+if TYPE_CHECKING:
+    import mlflow
+    from mlflow import ActiveRun
+
+Asked = ParamSpec("Asked")  # the arguments of ``plan``
+KEY = "caramel.key"  # tag: the hash of all that determines a run
+PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow's pages show it
+PARENT_OF = "parent_of"  # tag of such a run: the stage whose runs stand under it
+# MLflow's pages show trainings and evaluations side by side of such an experiment; of one that does not say, traces of chats.
+KIND = ("mlflow.experimentKind", "custom_model_development")
+
+
+def git_commit(workspace: Path) -> str:
+    """Return the commit that is checked out, with ``-dirty`` if tracked sources differ from it.
+
+    ``dvc.lock`` and the pins do not count: a run of the pipeline writes them itself. Where there is no repository, or
+    no commit in it yet, it is ``unknown``.
+
+    Raises:
+        ResourceError: git is not installed, fails, or does not read the repository of another user.
+    """
+    head = query_git("rev-parse", "--verify", "--quiet", "HEAD", folder=workspace)
+    if head is None:
+        return "unknown"
+    commit = head.decode().strip()
+    return f"{commit}-dirty" if list_changed_files(workspace, ".", ":!dvc.lock", ":!pins") else commit
+
+
+def data_versions(paths: Sequence[str], workspace: Path) -> dict[str, str]:
+    """Return DVC's hash of each output that is one of the paths or holds one, from ``dvc.lock``.
+
+    Paths that DVC does not track are left out.
+
+    Raises:
+        DataError: ``dvc.lock`` is broken.
+    """
+    if not paths:
+        return {}
+    stages = read_lock(workspace).get("stages", {}).values()
+    outs = {out["path"]: out["md5"] for stage in stages for out in stage.get("outs", ())}
+    holders = [{path, *(str(parent) for parent in Path(path).parents)} for path in paths]
+    return {out: digest for out, digest in outs.items() if any(out in names for names in holders)}
+
+
+DIGEST = 36  # signs of an output's hash that MLflow holds of an input
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run that was made and is to be opened, perhaps on another machine."""
+
+    name: str
+    run_id: str
+    uri: str
+    root: str  # holds mlruns/, where that is the store
+
+
+def plan(
+    name: str,
+    *,
+    key: str,
+    params: Mapping[str, Any],
+    data: Sequence[str] = (),
+    tags: Mapping[str, str] | None = None,
+    root: str | Path | None = None,
+    workspace: str | Path = ".",
+) -> Planned:
+    """Make the MLflow run of ``key`` with all that is known before it begins, or find the one of an earlier process.
+
+    Args:
+        name: readable name of the run.
+        key: hash of all that determines the run; one run per key.
+        params: parameters to log; nested values are logged as text.
+        data: DVC paths that the run reads; logged as inputs with their DVC hash.
+        tags: further tags. Of a stage that DVC runs, a run without a parent belongs to that of the stage in this experiment of
+            DVC, or at this commit: one that is taken up at a later commit moves there.
+        root: folder that holds ``mlruns/``; None: that of this project.
+        workspace: folder with the sources and ``dvc.lock`` of this run. ``dvc exp run --temp`` has
+            one of its own, so that it is not always ``root``.
+
+    Raises:
+        ConfigError: the server refuses this user, or the experiment was deleted there.
+        DataError: the store is empty or broken, or ``dvc.lock`` is.
+        ResourceError: the server does not answer, git fails (``git_commit``), the volume of ``mlruns/`` is full or read-only, or another process holds
+            a lock for long.
+    """
+    root, workspace = Path(root) if root else store_root(), Path(workspace)
+    uri = tracking_uri(root)
+    with clearly(lambda error: _meant(error, name, uri, root)):
+        from mlflow.entities import Param, RunTag
+
+        commit = git_commit(workspace)
+        known = {KEY: key, "git.commit": commit, **(tags or {})}
+        if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
+            known["dvc.experiment"] = experiment_of_dvc
+        inputs = [_input(path, digest, commit) for path, digest in data_versions(data, workspace).items()]
+        client = open_client(uri)
+        # One process at a time: to find a run and to make it are two requests.
+        # The lock is not in mlruns/: where runs go to a server, that is not written.
+        with held(root / LOCKS / "runs.lock"):
+            experiment = again(lambda: _experiment(client))
+
+            def create() -> None:
+                client.create_run(experiment, tags={**_context_tags(name, commit, workspace), KEY: key})
+
+            if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
+                known.setdefault(PARENT, _parent(client, experiment, stage, known, workspace))
+            run_id = one_run(client, experiment, KEY, key, create)
+            client.log_batch(
+                run_id,
+                params=[Param(k, str(v)) for k, v in params.items()],
+                tags=[RunTag(k, v) for k, v in known.items()],
+            )
+            if inputs:
+                again(lambda: client.log_inputs(run_id, datasets=inputs))
+    return Planned(name, run_id, uri, str(root))
+
+
+@contextmanager
+def opened_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
+    """Give a client of the store where a project's runs are tracked, and the id of their experiment, for the time of the block.
+
+    Raises:
+        ConfigError: the server refuses this user, or the experiment was deleted there.
+        DataError: the store is empty or broken.
+        ResourceError: the server does not answer, or the volume of ``mlruns/`` is full or read-only.
+    """
+    uri = tracking_uri(root)
+    with clearly(lambda error: _meant(error, "of a pin", uri, root)):
+        client = open_client(uri)
+        yield client, again(lambda: _experiment(client))
+
+
+def _experiment(client: mlflow.MlflowClient) -> str:
+    """Return the id of the experiment, making it on first use."""
+    found = client.get_experiment_by_name(EXPERIMENT)
+    if found is None:
+        return require_id(client.create_experiment(EXPERIMENT, tags=dict([KIND])), "a new experiment")
+    require_id(found.experiment_id, f"the experiment {EXPERIMENT!r}")
+    if found.lifecycle_stage != "active":
+        raise ConfigError(
+            f"The experiment {EXPERIMENT!r} was deleted in the tracking store. Put it back: `mlflow experiments restore "
+            f"--experiment-id {found.experiment_id}`."
+        )
+    if KIND[0] not in found.tags:
+        client.set_experiment_tag(found.experiment_id, *KIND)
+    return str(found.experiment_id)
+
+
+def _parent(
+    client: mlflow.MlflowClient, experiment: str, stage: str, known: Mapping[str, str], workspace: Path
+) -> str:
+    """Return the id of the run that those of a stage in one experiment of DVC, or at one commit, belong to, making it."""
+    name, commit = known.get("dvc.experiment", ""), known["git.commit"]
+    short = f"{commit[:12]}-dirty" if commit.endswith("-dirty") else commit[:12]
+    key = hashlib.sha256(f"{stage} {name or commit}".encode()).hexdigest()
+    tags = _context_tags(f"{stage} of {name}" if name else f"{stage} at {short}", commit, workspace)
+    told = {PARENT_OF: stage, "git.commit": commit, **({"dvc.experiment": name} if name else {})}
+    found = one_run(
+        client, experiment, KEY, key, lambda: client.create_run(experiment, tags={**tags, **told, KEY: key})
+    )
+    client.set_terminated(found)  # it does nothing itself, and ends with the last of its runs that begins
+    return found
+
+
+def _context_tags(name: str, commit: str, workspace: Path) -> dict[str, str]:
+    """Return the tags that MLflow gives a new run: its name, user, program, commit and the repository's address.
+
+    MLflow asks git for the last two, which would run programs that the repository's own settings name.
+    """
+    from mlflow.tracking.context.git_context import GitRunContext
+    from mlflow.tracking.context.registry import resolve_tags
+    from mlflow.utils.mlflow_tags import MLFLOW_GIT_COMMIT, MLFLOW_GIT_REPO_URL
+
+    known = {} if commit == "unknown" else {MLFLOW_GIT_COMMIT: commit.removesuffix("-dirty")}
+    if address := query_git("config", "--get", "remote.origin.url", folder=workspace):
+        known[MLFLOW_GIT_REPO_URL] = shown_address(address.decode().strip())
+    tags: dict[str, str] = resolve_tags({"mlflow.runName": name, **known}, ignore=[GitRunContext])
+    return tags
+
+
+def _input(path: str, digest: str, commit: str) -> Any:
+    """Return an output of DVC as an input of a run."""
+    from mlflow.data.code_dataset_source import CodeDatasetSource
+    from mlflow.data.meta_dataset import MetaDataset
+    from mlflow.entities import DatasetInput, InputTag
+
+    source = CodeDatasetSource(tags={"dvc.path": path, "dvc.md5": digest, "git.commit": commit})
+    found = MetaDataset(source, name=path, digest=digest[:DIGEST])._to_mlflow_entity()
+    return DatasetInput(found, [InputTag("mlflow.data.context", "input")])
+
+
+@contextmanager
+def opened(planned: Planned, params: Mapping[str, Any] | None = None) -> Iterator[ActiveRun]:
+    """Open a run for the time of the block, and log further parameters, in this process.
+
+    A server that is away is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
+
+    Raises:
+        ConfigError: the server refuses this user.
+        ResourceError: the server is away for too long, or the volume of ``mlruns/`` is full or read-only.
+    """
+    with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
+        import mlflow
+        from sqlalchemy.exc import SQLAlchemyError
+
+        open_client(planned.uri)
+        active = mlflow.start_run(run_id=planned.run_id)
+        try:
+            if params:
+                mlflow.log_params(dict(params))
+            yield active
+        except BaseException as error:
+            # A server that was waited for in vain is not waited for again, and what ended the run is said, not this.
+            given_up = isinstance(error, Exception) and meaning(error, planned.uri) is not None
+            with (
+                impatient() if given_up else nullcontext(),
+                suppress(mlflow.MlflowException, SQLAlchemyError),
+            ):
+                mlflow.end_run("KILLED" if isinstance(error, SystemExit) else "FAILED")
+            raise
+        mlflow.end_run()
+
+
+def killed(planned: Planned) -> None:
+    """End a run whose process was ended before it could do so itself.
+
+    Raises:
+        ConfigError, ResourceError: as in ``opened``.
+    """
+    with clearly(lambda error: _meant(error, planned.name, planned.uri, Path(planned.root))):
+        again(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
+
+
+def _meant(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:
+    """Return what an error of the store or server means to who tracks a run; None if it is of another kind."""
+    if uri.startswith("http"):
+        found = meaning(error, uri)
+        return found and type(found)(f"Run {name!r} cannot be tracked. {found}")
+    if os.environ.get(NAME):
+        return None
+    if said := blamed(error, [root / "mlruns"]):
+        return ResourceError(f"Run {name!r} cannot be tracked: {said}")
+    return explain_broken_store(error, root / "mlruns")
+
+
+def _at_once(plan: Callable[Asked, Planned]) -> Callable[Asked, AbstractContextManager[ActiveRun]]:
+    """Return what plans a run and opens it, here and now."""
+
+    @contextmanager
+    def run(*asked: Asked.args, **named: Asked.kwargs) -> Iterator[ActiveRun]:
+        with opened(plan(*asked, **named)) as active:
+            yield active
+
+    return run
+
+
+# Make and open the run of ``key``, or reopen it if an earlier process was killed in it; with the arguments of ``plan``.
+run = _at_once(plan)

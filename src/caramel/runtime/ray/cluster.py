@@ -1,0 +1,242 @@
+"""Ray for a block's time: the cluster at ``RAY_ADDRESS``, or one on this machine that no other can reach.
+
+A cluster on this machine listens on the loopback interface alone. All of Ray's servers ask for the token in
+``~/.ray/auth_token``, which nobody but its owner can read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.runtime.ray.session_health import build_session_check
+from caramel.runtime.ray.startup import init_ray, local_ray, start_patiently
+from caramel.runtime.environment import passed_on
+from caramel.runtime.mlflow.server import environment
+
+SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
+HIGHEST = 65535  # port
+ANSWER = 20.0  # seconds that a busy head may take for its first bytes
+SETTINGS = b"\0\0\0\x04\0\0\0\0\0"  # first frame of both sides: no length, its type, nothing else
+NO_HEAD = "what answers is no head of Ray"
+# Ray binds to the loopback interface where clusters of several machines are ruled out, as on macOS.
+LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+RETRIES = 3  # of a task whose worker or node died; a Python exception is not retried
+# Ray counts those that its memory monitor ended by themselves, and would retry them without end.
+BOUNDED = {"RAY_task_oom_retries": str(RETRIES)}
+# A worker that asks for no GPU sees none: models of several would not fit into one, and scores would depend on the node.
+UNSEEN = {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+
+
+def named_cluster() -> str:
+    """Return the address of the cluster that ``RAY_ADDRESS`` names; empty if Ray is to run on this machine."""
+    address = os.environ.get("RAY_ADDRESS", "")
+    return "" if address == "local" else address
+
+
+def parse_address(address: str) -> tuple[str, int]:
+    """Return host and port of the address of a cluster, such as ``10.0.0.1:6379`` or ``[fd00::1]:6379``.
+
+    Raises:
+        ConfigError: it is no HOST:PORT.
+    """
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isascii() and port.isdecimal() and 0 < int(port[:6]) <= HIGHEST):
+        raise ConfigError(f"{address!r} is no HOST:PORT, where PORT is a number from 1 to {HIGHEST}.")
+    return host.strip("[]"), int(port)
+
+
+def unreachable(address: str) -> str | None:
+    """Return why nothing answers at the address of a cluster, None if something does."""
+    try:
+        with socket.create_connection(parse_address(address), timeout=2) as connection:
+            return None if os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection) else NO_HEAD
+    except ConfigError:
+        return "it is no HOST:PORT"
+    except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
+        return str(error)
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Return whether a server begins as one of gRPC does; Ray itself would ask any other for minutes."""
+    connection.settimeout(ANSWER)
+    try:
+        connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + SETTINGS)
+        return connection.recv(len(SETTINGS))[3:4] == SETTINGS[3:4]
+    except OSError:
+        return False
+
+
+_OPEN: list[ExitStack] = []  # of ``one_session``
+
+
+@contextmanager
+def one_session() -> Iterator[None]:
+    """Have all Ray sessions of the block be one, from the first on to the block's end: to start Ray takes seconds."""
+    with ExitStack() as stack:
+        _OPEN.append(stack)
+        try:
+            yield
+        finally:
+            _OPEN.pop()
+
+
+def in_one_session() -> bool:
+    """Return whether this is in the block of ``one_session``."""
+    return bool(_OPEN)
+
+
+@contextmanager
+def ray_session() -> Iterator[Callable[[], None]]:
+    """Join or start a cluster for the time of the block, or of ``one_session``; or use the one that this process is in.
+
+    Gives a function that raises ResourceError if Ray's own processes, sockets or folders on this machine are gone: Ray
+    itself would wait for them, some of its calls without end.
+
+    Raises:
+        ResourceError: the cluster cannot be joined or started, or has broken since.
+    """
+    ours = not named_cluster()
+    for name, value in (
+        BOUNDED | UNSEEN | (LOOPBACK if ours else {})
+    ).items():  # Ray reads it when it is imported
+        os.environ.setdefault(name, value)
+    import ray
+
+    with ExitStack() as alone:
+        if not ray.is_initialized():
+            guard_token(make=ours)
+            (_OPEN[-1] if _OPEN else alone).enter_context(_joined())
+        check = build_session_check()
+        check()  # of a session that goes on: it may have broken since
+        yield check
+
+
+@contextmanager
+def _joined() -> Iterator[None]:
+    """Join the cluster that is named, or start one. One that runs here and is not named has another folder: it is let be."""
+    import ray
+
+    with ExitStack() as stack:
+        if address := named_cluster():
+            _join(address)
+            stack.callback(ray.shutdown)
+        else:
+            _start(stack)
+        # Ray itself prints dozens of lines of its own log, twice, with some of them.
+        ray._private.worker.print_to_stdstream = _print_first_line
+        yield
+
+
+def _start(stack: ExitStack) -> None:
+    """Start Ray on this machine, until the stack is closed."""
+    from ray.exceptions import RayError
+
+    try:
+        stack.enter_context(local_ray())
+    except (ConnectionError, RayError, RuntimeError) as error:
+        raise ResourceError(_did_not_start(error)) from error
+    except Exception as error:
+        if type(error) is not Exception:  # Ray raises it bare when one of its processes does not start
+            raise
+        raise ResourceError(_did_not_start(error)) from error
+
+
+def _did_not_start(error: Exception) -> str:
+    """Return what is said where Ray does not start for another reason than time."""
+    return (
+        f"Ray did not start on this machine: {str(error).strip().partition(chr(10))[0]} One of its processes may have been "
+        f"killed. What was finished is kept; run `dvc repro` to go on."
+    )
+
+
+def require_cluster() -> None:
+    """Raise a ResourceError if ``RAY_ADDRESS`` names a cluster and nothing answers there."""
+    if (address := named_cluster()) and (reason := unreachable(address)):
+        raise _not_joined(address, reason)
+
+
+def _join(address: str) -> None:
+    """Join the cluster at an address.
+
+    Raises:
+        ResourceError: nothing answers there, or it refuses.
+    """
+    import ray
+    from ray.exceptions import RayError
+
+    reason = unreachable(address)  # Ray itself would try for minutes
+    if reason is None:
+        # Nodes elsewhere have neither this process's environment nor its code; they log to the same server.
+        runtime_env = {"env_vars": environment() | passed_on(), "py_modules": [str(SOURCES)]}
+        try:
+            start_patiently(partial(init_ray, address=address, runtime_env=runtime_env), ray.shutdown)
+            return
+        except (ConnectionError, RayError, ValueError, RuntimeError) as error:
+            reason = str(error).partition("\n")[0]
+    raise _not_joined(address, reason)
+
+
+def _not_joined(address: str, reason: str) -> ResourceError:
+    return ResourceError(
+        f"Ray's cluster at RAY_ADDRESS={address!r} cannot be joined: {reason}. If it has ended, `unset RAY_ADDRESS`: Ray then "
+        f"starts on this machine. If it is to run, start its head, and have its token in ~/.ray/auth_token (or in the file that "
+        f"RAY_AUTH_TOKEN_PATH names)."
+    )
+
+
+def _print_first_line(data: Mapping[str, Any], **how: Any) -> None:
+    """Print what Ray says of a worker or node that died."""
+    print(f"Ray: {data['lines'][0].partition(chr(10))[0]}", file=sys.stderr)
+
+
+def _write_token(path: Path) -> None:
+    """Write a new token that its owner alone can read; one that another process has just written stays."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner alone
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.write(secrets.token_hex(32))
+    with suppress(FileExistsError):
+        os.link(name, path)
+    Path(name).unlink()
+
+
+def guard_token(*, make: bool) -> None:
+    """Have nobody but its owner read Ray's token; Ray itself would make one that all users can read.
+
+    Args:
+        make: whether to make one where there is none.
+
+    Raises:
+        ConfigError: others can read it, and this user cannot change that.
+        ResourceError: the home folder is missing or cannot be written.
+    """
+    if os.environ.get("RAY_AUTH_MODE") != "token" or "RAY_AUTH_TOKEN" in os.environ:
+        return
+    named = os.environ.get("RAY_AUTH_TOKEN_PATH")
+    path = Path(named) if named else Path.home() / ".ray" / "auth_token"
+    if make and not named and not path.exists():
+        try:
+            _write_token(path)
+        except OSError as error:
+            raise ResourceError(
+                f"Ray's token cannot be written to {str(path)!r}: {error.strerror}. Set HOME to a folder that you can "
+                "write, or RAY_AUTH_TOKEN to a secret text of 32 characters or more."
+            ) from error
+    if path.exists() and path.stat().st_mode & 0o077:
+        try:
+            path.chmod(0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"Others can read the token of Ray in {str(path)!r} (mode {path.stat().st_mode & 0o777:04o}), and you cannot "
+                f"change that: {error.strerror}. Have its owner run `chmod 600` on it, or make a token of your own."
+            ) from error

@@ -1,0 +1,198 @@
+"""Ray's own processes on a machine of a cluster: ``ray start`` with what caramel needs, started again when they end.
+
+Ports are fixed, so that a firewall can let them through to the machines of the cluster and to nobody else: Ray listens on all
+interfaces. A node that was cut off is given up within half a minute; its own Ray ends after a minute, and is started again
+here, so that it comes back by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.runtime.ray.cluster import UNSEEN, guard_token, parse_address, unreachable
+from caramel.runtime.ray.startup import (
+    WAITS,
+    SlowStartError,
+    build_wait_variables,
+    has_plain_python,
+    is_slow_start,
+    start_patiently,
+)
+from caramel.runtime.ray.temp_dirs import clear_session_folder, session_folder
+
+WORKERS = 100  # ports for the processes that work, from the fifth after the head's on
+# Seconds after which a node that does not answer is given up: 3 looks of 4 s, each 2 s after the last. Ray's own: 64 s.
+HEALTH = {
+    "RAY_health_check_period_ms": "2000",
+    "RAY_health_check_timeout_ms": "4000",
+    "RAY_health_check_failure_threshold": "3",
+}
+STARTED = "Ray runtime started"  # as `ray start` says it
+TRACEBACK = "Traceback (most recent call last)"
+ENDING = 30.0  # seconds that Ray may take to end
+PAUSE = 5.0  # seconds before Ray is started again
+TOKEN = Path("~/.ray/auth_token")
+
+
+def start_head(host: str | None, port: int, resources: Mapping[str, int | None]) -> None:
+    """Run the head of a cluster until it is interrupted; see ``_supervise``.
+
+    Args:
+        host: address of this machine that the others reach; None: what Ray finds.
+        port: of the head; the next four, and ``WORKERS`` after them, are used as well.
+        resources: option of ``ray start`` -> value, None where Ray is to find it.
+
+    Raises:
+        ConfigError: the host is no address of this machine.
+        ResourceError: Ray does not start.
+    """
+    if host is not None:
+        require_own_address(host)
+    guard_token(make=True)
+    address = ["--head", f"--port={port}", "--include-dashboard=false"]
+    _supervise(
+        [*address, *([f"--node-ip-address={host}"] if host else []), *_common(port, resources)], HEALTH
+    )
+
+
+def start_worker(head: str, host: str | None, resources: Mapping[str, int | None]) -> None:
+    """Run a further node of the cluster whose head is at HOST:PORT until it is interrupted; see ``_supervise``.
+
+    Raises:
+        ConfigError: there is no token here, or an address is none.
+        ResourceError: nothing answers there, or Ray does not start.
+    """
+    there, port = parse_address(head)
+    if host is not None:
+        require_own_address(host)
+    guard_token(make=False)
+    if not (TOKEN.expanduser().exists() or {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ}):
+        raise ConfigError(
+            f"There is no {TOKEN} on this machine. Copy the head's here: it is the cluster's secret."
+        )
+    if reason := unreachable(head):
+        raise ResourceError(
+            f"Nothing answers at {head!r}: {reason}. Give HOST:PORT of the head, as `caramel cluster head` printed it. Is it "
+            f"running, and does its firewall let this machine in?"
+        )
+    own = host or _address_towards(there, port)
+    _supervise([f"--address={head}", f"--node-ip-address={own}", *_common(port, resources)], {})
+
+
+def _common(port: int, resources: Mapping[str, int | None]) -> list[str]:
+    """Return the options that all nodes have."""
+    ports = ("node-manager", "object-manager", "runtime-env-agent")
+    return [
+        *(f"--{name}-port={port + number}" for number, name in enumerate(ports, 1)),
+        f"--min-worker-port={port + 5}",
+        f"--max-worker-port={port + 4 + WORKERS}",
+        *(f"--{name.replace('_', '-')}={value}" for name, value in resources.items() if value is not None),
+        "--disable-usage-stats",
+        "--block",
+    ]
+
+
+def require_own_address(host: str) -> None:
+    """Raise a ConfigError if nothing on this machine can listen at an address."""
+    try:
+        if not host or ip_address(socket.gethostbyname(host)).is_unspecified:
+            raise ConfigError(
+                f"--host {host!r} is no address that the others reach. Give one of this machine."
+            )
+        with socket.create_server((host, 0), family=socket.AF_INET):
+            return
+    except (OSError, ValueError) as error:  # ValueError: of a name that is no host's
+        raise ConfigError(
+            f"--host {host!r} is no address of this machine: {error}. `ip -brief address` lists them."
+        ) from error
+
+
+def _address_towards(host: str, port: int) -> str:
+    """Return the address of this machine on the way to another one."""
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(kind, socket.SOCK_DGRAM) as way:
+        way.connect((host, port))  # of a datagram socket: nothing is sent
+        return str(way.getsockname()[0])
+
+
+def _supervise(options: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Run ``ray start`` with these options, again and again, until it is interrupted.
+
+    Its temporary files lie in a private folder, which is emptied before each start and removed at the end.
+
+    Raises:
+        ConfigError: no worker could start with this Python.
+        ResourceError: it does not start the first time.
+    """
+    if not has_plain_python():
+        raise ConfigError(
+            f"Ray would wait for workers that never start on this machine: they are started by a shell, which splits the "
+            f"path {sys.executable!r} of Python. Make the environment in a folder without spaces and signs of the shell."
+        )
+    variables = {**UNSEEN, **environment, **os.environ, "PYTHONUNBUFFERED": "1"}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with session_folder() as folder:
+        command = [str(Path(sys.executable).with_name("ray")), "start", *options, f"--temp-dir={folder}"]
+
+        def run(seconds: int) -> int:
+            """Return the code of a Ray that has started and ended."""
+            code, started, last = _run(command, {**variables, **build_wait_variables(seconds)})
+            if not started and is_slow_start(last):
+                raise SlowStartError(last)
+            if not started:
+                raise ResourceError(
+                    f"Ray did not start on this machine (code {code}): {last} Has it the cluster's token in {TOKEN}, "
+                    f"the same versions of Python and Ray, and are the ports free?"
+                )
+            return code
+
+        code = start_patiently(run, partial(clear_session_folder, folder))
+        while True:
+            print(
+                f"Ray ended on this machine (code {code}). It is started again in {PAUSE:g} s.",
+                file=sys.stderr,
+                flush=True,
+            )
+            time.sleep(PAUSE)
+            clear_session_folder(folder)
+            code, _, _ = _run(command, {**variables, **build_wait_variables(max(WAITS))})
+
+
+def _run(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, bool, str]:
+    """Run ``ray start`` to its end and print what it prints, but no traceback: (code, whether it started, its last line)."""
+    started, quiet, last = False, False, ""
+    with subprocess.Popen(
+        command,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                quiet |= line.startswith(TRACEBACK)
+                if not quiet:
+                    print(line, end="", flush=True)
+                started |= STARTED in line
+                last = line.strip() or last
+            return process.wait(), started, last
+        except KeyboardInterrupt:
+            process.terminate()
+            try:
+                process.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise

@@ -1,0 +1,186 @@
+"""Files of the machine that drives, as work on another machine finds them.
+
+``Local`` stands for a file or folder among the arguments of work. In keys it is its content, so that a project that was
+moved finds its results; on this machine it is its path; on another node it is a copy, named by its content and checked, in a
+folder of that node's user (``CACHE``). What is there already is not sent again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from caramel.errors import ResourceError
+from caramel.runtime.last_result import stamp_files
+from caramel.io.files import file_hash, write_atomically
+
+CHUNK = 32 << 20  # bytes that are sent at a time
+CACHE = Path("~/.cache/caramel/node")  # of each node that is not the driver's
+
+
+@dataclass(frozen=True)
+class Local:
+    """A file or folder that work reads, where its text would stand.
+
+    Attributes:
+        path: of the file or folder.
+        before, after: text around the path in what work is given, such as ``NAME=FAMILY:`` of a model's spec.
+        around: further files that this one refers to by their places, such as the shards of an index of images, whose
+            content its own determines.
+    """
+
+    path: str
+    before: str = ""
+    after: str = ""
+    around: tuple[str, ...] = ()
+
+    @property
+    def content(self) -> dict[str, str]:
+        """What stands for it in keys.
+
+        Raises:
+            DataError: it is not there.
+        """
+        return {"before": self.before, "sha256": _hash_as_it_is(self.path), "after": self.after}
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A ``Local`` on its way to another machine: files below a folder of the driver's machine, one of which is meant.
+
+    ``files`` are (name below ``root``, bytes, SHA-256); ``main`` is the name of the file or folder that is meant.
+    """
+
+    before: str
+    after: str
+    root: str
+    main: str
+    files: tuple[tuple[str, int, str], ...]
+
+
+def plain(value: object) -> object:
+    """Return what stands in a key for a value that JSON does not know."""
+    return value.content if isinstance(value, Local) else str(value)
+
+
+def replaced(value: Any, kind: type[Any], make: Callable[[Any], Any]) -> Any:
+    """Return a JSON-like value in which ``make`` was called with each part that is of a kind."""
+    if isinstance(value, kind):
+        return make(value)
+    if isinstance(value, dict):
+        return {name: replaced(part, kind, make) for name, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(replaced(part, kind, make) for part in value)
+    return value
+
+
+def here(local: Local) -> str:
+    """Return the text that stands for it in this process, as it was written."""
+    return f"{local.before}{local.path}{local.after}"
+
+
+def on_this_machine(local: Local) -> str:
+    """Return the text that stands for it in any process of this machine."""
+    return f"{local.before}{Path(local.path).absolute()}{local.after}"
+
+
+def packed(local: Local) -> Parcel:
+    """Return what another machine has to be sent of it.
+
+    Raises:
+        DataError: a file is not there.
+    """
+    # Links are not followed to the names of what they lead to: caches of DVC and of the hub call files by their hashes.
+    whole = _absolute(local.path)
+    members = sorted(p for p in whole.rglob("*") if p.is_file()) if whole.is_dir() else [whole]
+    members += [_absolute(path) for path in local.around]
+    root = Path(os.path.commonpath([whole.parent, *(path.parent for path in members)]))
+    hashes = [_hash_as_it_is(str(path)) for path in members]
+    files = tuple(
+        (p.relative_to(root).as_posix(), p.stat().st_size, h) for p, h in zip(members, hashes, strict=True)
+    )
+    return Parcel(local.before, local.after, str(root), whole.relative_to(root).as_posix(), files)
+
+
+def _absolute(path: str) -> Path:
+    return Path(os.path.normpath(Path(path).absolute()))
+
+
+def where_it_was(parcel: Parcel) -> str:
+    """Return the text that stands for it on the machine that it comes from."""
+    return f"{parcel.before}{Path(parcel.root, parcel.main)}{parcel.after}"
+
+
+def unpacked(parcel: Parcel, read: Callable[[str, int], bytes]) -> str:
+    """Return the text that stands for it on this node, after fetching what is not there.
+
+    Args:
+        parcel: what is meant.
+        read: path on the driver's machine, first byte -> bytes from there on, ``CHUNK`` at most.
+
+    Raises:
+        ResourceError: a file is not as it was when the work began, or the node's volume is full.
+    """
+    cache = CACHE.expanduser()
+    tree = cache / "trees" / hashlib.sha256(repr(parcel.files).encode()).hexdigest()[:32]
+    (tree / parcel.main).parent.mkdir(parents=True, exist_ok=True)
+    for name, size, sha256 in parcel.files:
+        blob = _fetched(cache / "files" / sha256, str(Path(parcel.root, name)), size, read)
+        place = tree / name
+        if not (place.exists() and place.samefile(blob)):
+            write_atomically(place, lambda temporary, blob=blob: os.link(blob, temporary))  # type: ignore[misc]
+    if not (tree / parcel.main).exists():
+        (tree / parcel.main).mkdir(exist_ok=True)  # a folder without any file
+    return f"{parcel.before}{tree / parcel.main}{parcel.after}"
+
+
+def _fetched(blob: Path, path: str, size: int, read: Callable[[str, int], bytes]) -> Path:
+    """Return a file of the node with the SHA-256 that it is named by, fetched once by one of its processes."""
+
+    def write(temporary: Path) -> None:
+        digest = hashlib.sha256()
+        with temporary.open("wb") as stream:
+            for chunk in chunks(path, size, read):
+                digest.update(chunk)
+                stream.write(chunk)
+        if digest.hexdigest() != blob.name:
+            raise ResourceError(
+                f"{path!r} came to node {socket.gethostname()!r} with other bytes than it had when the work began. Does "
+                f"something write that file? Run the same command again."
+            )
+
+    blob.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with FileLock(f"{blob}.lock"):
+        if not (blob.exists() and _hash_as_it_is(str(blob)) == blob.name):
+            write_atomically(blob, write)
+            blob.chmod(0o444)  # work that writes where it should read would change it for all
+    return blob
+
+
+def chunks(path: str, size: int, read: Callable[[str, int], bytes]) -> Iterator[bytes]:
+    """Yield the bytes of a file of the driver's machine, as far as they go."""
+    start = 0
+    while start < size:
+        chunk = read(path, start)
+        if not chunk:
+            return
+        yield chunk
+        start += len(chunk)
+
+
+def _hash_as_it_is(path: str) -> str:
+    """Return the SHA-256 of a file or folder, hashed anew when something in it was written."""
+    return _hash(path, stamp_files(path))
+
+
+@functools.lru_cache(4096)
+def _hash(path: str, stats: str) -> str:
+    return file_hash(path)

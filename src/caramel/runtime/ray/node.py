@@ -1,0 +1,76 @@
+"""What a node of the cluster is to a worker that runs on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+from caramel.runtime.ray.file_transfer import CACHE
+
+# Packages that results may depend on: other versions could give other bytes on one node than on the next.
+PACKAGES = (
+    "diffusers",
+    "numpy",
+    "open_clip_torch",
+    "pandas",
+    "pillow",
+    "pyarrow",
+    "scikit-learn",
+    "scipy",
+    "torch",
+    "torchvision",
+    "transformers",
+)
+
+
+def versions() -> dict[str, str]:
+    """Return name -> version of Python and of ``PACKAGES`` in this process; "none" of one that is not there."""
+    found = {"Python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def differences(node: str, installed: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """Return what a node has installed that differs from the machine that drives, and what to do; empty if nothing does."""
+    found = [f"{name} {installed[name]} (not {ours[name]})" for name in ours if installed[name] != ours[name]]
+    if not found:
+        return ""
+    return (
+        f"Node {node} of Ray's cluster has other versions than the machine that drives: {', '.join(found)}. Results would "
+        f"depend on who made them. Install requirements.lock there with the same Python, and start Ray on it again."
+    )
+
+
+def home() -> str:
+    """Return the number of this node, which no other has, in no other session either."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
+
+
+def called(home: str) -> str:
+    """Return the name of this node for messages; empty on the one that drives.
+
+    Args:
+        home: number of the node that drives.
+    """
+    import ray
+
+    context = ray.get_runtime_context()
+    return (
+        "" if context.get_node_id() == home else f"{socket.gethostname()} ({ray.util.get_node_ip_address()})"
+    )
+
+
+def be_at_home() -> None:
+    """Have what work writes by relative paths lie in the node's own folder: the project is not here."""
+    place = CACHE.expanduser()
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.chdir(place)

@@ -1,0 +1,141 @@
+"""Work in resumable parts: a map over shards.
+
+A shard's result is one Parquet file named by the hash of its inputs, its settings and the
+code that makes it, and by the hash of its content (``files.keep``). Done shards that are whole are
+skipped: a killed run resumes without loss or repeat, and gives the same bytes on any number of
+workers. One machine is ``ray.init()``; a cluster is ``RAY_ADDRESS``, whose nodes share no disk: files that work reads are
+``Local`` among its arguments, and this process writes what comes back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from tqdm import tqdm
+
+from caramel.errors import ResourceError
+from caramel.runtime.code_deps import code_version
+from caramel.runtime.ray.file_transfer import Local, here, plain, replaced
+from caramel.runtime.ray.workers import Job, workers
+from caramel.io.files import keep, kept
+
+Executor = Literal["ray", "inline"]
+PARTS_OF_A_THREAD = 4  # of ``threaded``
+Shard = TypeVar("Shard")
+Result = TypeVar("Result")
+
+
+def fingerprint(module: str, *parts: Any) -> str:
+    """Return a hash of JSON-like values and of the code that a module reaches, as 32 hexadecimal digits.
+
+    Args:
+        module: name of the module or script whose results are kept; see ``closures.code_version``.
+        parts: what else they depend on.
+    """
+    text = json.dumps([code_version(module), *parts], sort_keys=True, default=plain)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def sharded_map(
+    work: Callable[..., pa.Table],
+    shards: Sequence[Shard],
+    *,
+    settings: Mapping[str, Any],
+    folder: str | Path,
+    executor: Executor,
+    title: str,
+    gpus: float = 0.0,
+    bring: Callable[[Shard], Any] = lambda shard: shard,
+) -> list[Path]:
+    """Return one result file per shard, in the shards' order.
+
+    Args:
+        work: top-level function ``work(shard, **settings)``; deterministic given its arguments.
+        shards: JSON-like inputs, each with its own seed if it draws at random; files are ``Local``.
+        settings: JSON-like keyword arguments of ``work``, the same for all shards; files are ``Local``.
+        folder: where result files lie.
+        executor: ``inline`` runs in this process, ``ray`` on the cluster.
+        title: of the progress bar.
+        gpus: GPUs that one worker needs.
+        bring: gives here, right before it is sent, what ``work`` gets for a shard: with the bytes of the images that the
+            shard names, say. A function of the shard.
+
+    Raises:
+        ResourceError: a worker died more than ``RETRIES`` times on one shard, or Ray was killed.
+    """
+    folder = results_in(folder)
+    names = names_of(work, settings, shards)
+    done = kept(folder, ".parquet", {*names})
+    todo = {name: shard for name, shard in zip(names, shards, strict=True) if name not in done}
+    jobs = [(name, lambda shard=shard: (bring(shard),)) for name, shard in todo.items()]
+    with tqdm(total=len({*names}), initial=len(done), desc=title, unit="shard", disable=None) as bar:
+        results = (
+            _inline(work, jobs, settings)
+            if executor == "inline" or not jobs
+            else _on_ray(work, jobs, settings, gpus)
+        )
+        for name, table in results:
+            done[name] = _kept(folder / f"{name}.parquet", table)
+            bar.update()
+    return [done[name] for name in names]
+
+
+def names_of(work: Callable[..., Any], settings: Mapping[str, Any], parts: Sequence[Any]) -> list[str]:
+    """Return the name of each part's result, the hash of all that it depends on."""
+    whole = json.loads(json.dumps(dict(settings), default=plain))  # files are hashed once
+    return [fingerprint(work.__module__, work.__qualname__, whole, part) for part in parts]
+
+
+def _kept(path: Path, table: pa.Table) -> Path:
+    return keep(path, lambda temporary: pq.write_table(table, temporary, compression="zstd"))
+
+
+def _inline(
+    work: Callable[..., pa.Table], jobs: Sequence[Job], settings: Mapping[str, Any]
+) -> Iterator[tuple[str, pa.Table]]:
+    """Run the shards in this process, one after the other."""
+    settings = replaced(settings, Local, here)
+    for name, arguments in jobs:
+        yield name, work(*replaced(arguments(), Local, here), **settings)
+
+
+def _on_ray(
+    work: Callable[..., pa.Table], jobs: Sequence[Job], settings: Mapping[str, Any], gpus: float
+) -> Iterator[tuple[str, pa.Table]]:
+    """Run the shards on the cluster; one failed shard stops the map."""
+    with workers(gpus) as (pool, look):
+        yield from pool.run(work, jobs, settings, look)
+
+
+def results_in(folder: str | Path) -> Path:
+    """Return the folder of results, absolute."""
+    folder = Path(os.path.realpath(folder))
+    if folder.exists() and not folder.is_dir():
+        raise ResourceError(f"Results go into the folder {str(folder)!r}, but a file is there. Move it away.")
+    return folder
+
+
+def threaded(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:
+    """Return the function of each item, in threads of this process: for work that releases the interpreter.
+
+    Reading, decoding and resizing images do.
+    """
+    workers = min(16, os.cpu_count() or 1)
+    if workers == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    size = math.ceil(
+        len(items) / (PARTS_OF_A_THREAD * workers)
+    )  # a thread's own cost is that of decoding a small picture
+    parts = [items[start : start + size] for start in range(0, len(items), size)]
+    with ThreadPoolExecutor(workers) as pool:
+        done = pool.map(lambda part: [function(item) for item in part], parts)
+        return [result for part in done for result in part]

@@ -1,0 +1,380 @@
+"""A resumable grid of trials: a Ray Tune experiment whose results this process keeps.
+
+A trial's result is kept as JSON beside its folder, by the same hash as a shard's, with the hashes of the files in that
+folder. A trial whose driver, worker or node died is started again and goes on from what it kept in its folder; on a node
+other than the driver's the folder is mirrored (``disk.mirrored``).
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tqdm import tqdm
+
+from caramel.errors import ConfigError, ResourceError
+from caramel.runtime.ray.file_transfer import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
+from caramel.runtime.ray.cluster import RETRIES, named_cluster, ray_session
+from caramel.runtime.ray.driver_files import PART, asked, driver_disk, mirrored
+from caramel.runtime.ray.asha import CHECKPOINT, Halving
+from caramel.runtime.ray.node import be_at_home, called, differences, home, versions
+from caramel.runtime.ray.sharded_map import Executor, fingerprint, names_of, results_in
+from caramel.runtime.ray.workers import end_workers, sent
+from caramel.runtime.environment import collect_seldom
+from caramel.runtime.mlflow.server import NAME, named_server
+from caramel.io.files import check, discard, hashes, keep, kept
+from caramel.io.disk_space import blamed, trouble
+
+STOPPED = ".stopped"  # suffix of what was reported last by a trial that was ended early
+
+
+class Finished(NamedTuple):
+    """A trial that has ended."""
+
+    result: dict[str, Any]  # of one that ``halving`` ended early: {"stopped": what it had reported last}
+    folder: Path  # what it wrote
+
+
+def tune_grid(
+    trial: Callable[..., dict[str, Any]],
+    points: Sequence[Mapping[str, Any]],
+    *,
+    settings: Mapping[str, Any],
+    folder: str | Path,
+    executor: Executor,
+    title: str,
+    cpus: int = 1,
+    gpus: float = 0.0,
+    again: Callable[[dict[str, Any]], bool] = lambda result: False,
+    plan: Callable[[dict[str, Any], str], dict[str, Any]] = lambda point, name: {},
+    halving: Halving | None = None,
+) -> list[Finished]:
+    """Return what ``trial`` gave and wrote at each point of a grid, in the grid's order.
+
+    Args:
+        trial: top-level function ``trial(point, scratch, **settings)`` that returns JSON-like
+            results; ``scratch`` is a folder of its own that outlives a crash.
+        points: JSON-like points of the grid.
+        settings: JSON-like keyword arguments of ``trial``, the same for all points; files that it reads are ``Local``.
+        folder: where the trials' folders and results lie.
+        executor: ``inline`` runs in this process, ``ray`` as a Ray Tune experiment.
+        title: name of the experiment.
+        cpus, gpus: processors and GPUs that one trial needs, on one machine.
+        again: says of a result that it is not to be kept: the next call runs that trial again.
+        plan: called here with point and name of each trial that is to be run, before it is; what it returns are
+            further keyword arguments of the trial, and no part of its key. A tracked run is made so: of two hosts each
+            would make one.
+        halving: ends trials early that do worse than others; they call ``halving.reached``. What was ended so is taken up
+            again where another grid, or none that ends any, has that trial.
+
+    Raises:
+        ConfigError: no machine has so many processors, or ``halving`` without Ray.
+        ResourceError: a trial failed; the message holds its error. Or Ray was killed. Finished trials are kept.
+    """
+    folder = results_in(folder)
+    names = names_of(trial, settings, [dict(point) for point in points])
+    done = _finished(folder, {*names})
+    among = ""
+    if halving:
+        _require_ray(executor)
+        among = fingerprint(__name__, list(halving), names)
+        done |= {n: found for n, found in _stopped(folder, {*names}, among).items() if n not in done}
+    todo = {name: dict(point) for name, point in zip(names, points, strict=True) if name not in done}
+    each = {n: {**settings, **plan(point, n)} for n, point in todo.items()}
+    if executor == "inline":
+        for name, point in tqdm(todo.items(), desc=title, unit="trial", disable=None):
+            placed = replaced(each[name], Local, here)
+            _keep(folder / name, _run_trial(trial, point, folder / name, placed))
+    elif todo:
+        for name in todo:
+            check(folder / name)  # here, since nobody sees what a worker says
+        _run_on_tune(trial, todo, each, folder, title, {"cpu": cpus, "gpu": gpus}, halving, among)
+    done |= {**(_stopped(folder, {*todo}, among) if halving else {}), **_finished(folder, {*todo})}
+    for result, path in done.values():
+        if again(result):
+            path.unlink(missing_ok=True)
+    if lost := {*names} - {*done}:
+        raise ResourceError(
+            f"Results of {len(lost)} of {len({*names})} trials of {title!r} in {str(folder)!r} were changed or removed "
+            f"before they were read. Does another process work in that folder? Wait for it, then run this again."
+        )
+    return [Finished(done[name][0], folder / name) for name in names]
+
+
+def executors(executor: Executor, trials: int) -> tuple[Executor, Executor]:
+    """Return where trials run and where the shards inside each do: both on Ray would wait for each other's processors.
+
+    Several trials share this machine. A single one, or each in turn on a cluster whose nodes share no disk, spreads its own shards.
+    """
+    if executor == "ray" and trials > 1 and not named_cluster():
+        return "ray", "inline"
+    return "inline", executor
+
+
+def count_at_once(gpus: float) -> int:
+    """Return how many trials run at once on this machine, of one processor and so many GPUs each."""
+    if not gpus:
+        return os.cpu_count() or 1
+    import torch
+
+    return max(1, int(torch.cuda.device_count() / gpus))
+
+
+def _finished(folder: Path, names: Collection[str]) -> dict[str, tuple[dict[str, Any], Path]]:
+    """Return name -> (result, its file) of the trials that are done, with all that they wrote."""
+    found = {}
+    for name, path in kept(folder, ".json", names).items():
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["files"] == hashes(folder / name):
+            found[name] = content["result"], path
+        else:
+            discard(path, f"files in {str(folder / name)!r} are not as they were written with it")
+    return found
+
+
+def _stopped(folder: Path, names: Collection[str], among: str) -> dict[str, tuple[dict[str, Any], Path]]:
+    """Return name -> (result, its file) of the trials that were ended early among the others of this grid."""
+    found = kept(folder, STOPPED, {f"{name}-{among}" for name in names})
+    return {
+        name.rpartition("-")[0]: (json.loads(path.read_text(encoding="utf-8")), path)
+        for name, path in found.items()
+    }
+
+
+def _require_ray(executor: Executor) -> None:
+    if executor == "inline":
+        raise ConfigError(
+            "Trials are to end early where others do better (asha), and run.executor: inline runs one after the other. Take "
+            "run.executor: ray, or asha: null."
+        )
+
+
+def _run_trial(
+    trial: Callable[..., dict[str, Any]], point: Mapping[str, Any], place: Path, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Run one trial in its folder; return its result and the hashes of what it wrote."""
+    if place.is_file():
+        discard(place, "it is a file where a trial's folder belongs")
+    place.mkdir(parents=True, exist_ok=True)
+    result = trial(dict(point), str(place), **settings)
+    return {"result": result, "files": hashes(place)}
+
+
+def _keep(place: Path, content: Mapping[str, Any], suffix: str = ".json") -> None:
+    """Keep what ``_run_trial`` returned, or what a trial had reported that was ended early, beside the trial's folder."""
+    text = json.dumps(content, sort_keys=True)
+    keep(place.with_suffix(suffix), lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _run_on_tune(
+    trial: Callable[..., dict[str, Any]],
+    points: Mapping[str, dict[str, Any]],
+    settings: Mapping[str, dict[str, Any]],
+    folder: Path,
+    title: str,
+    needs: Mapping[str, float],
+    halving: Halving | None,
+    among: str,
+) -> None:
+    """Run the points as one Ray Tune experiment, each with its settings, and keep what each gives when it has ended.
+
+    The first error is raised after all have ended; at once where nothing more can be written in the folder.
+    """
+    with ray_session() as look:
+        from ray import tune
+
+        end_workers()
+        _require_room(needs)
+        if any("planned" in each for each in settings.values()):
+            _require_tracking()
+        logging.getLogger("ray.tune").setLevel(logging.CRITICAL)  # tracebacks; what they mean is said below
+        for part in folder.glob(f".*{PART}"):  # what a node sent that died
+            part.unlink(missing_ok=True)
+        given = {name: sent(each) for name, each in settings.items()}
+        where = Driver.here()
+        asked_for = {halving.metric: 0.0} if halving else {}  # of each report, also where no scheduler looks
+
+        def trainable(config: dict[str, Any]) -> None:
+            name = config["name"]
+            try:
+                found = _on_its_node(trial, config["point"], folder / name, given[name], where)
+            except Exception as error:  # noqa: BLE001 - the driver raises it: Tune would only try again
+                tune.report({**asked_for, "error": _said(error, folder / name)})
+            else:
+                shown = {k: v for k, v in found["result"].items() if isinstance(v, int | float)}
+                tune.report({**asked_for, **shown, "found": json.dumps(found), "error": ""})
+
+        watch, unkept = _watch(folder, look, halving, among)
+        tuner = tune.Tuner(
+            tune.with_resources(trainable, dict(needs)),
+            param_space=tune.grid_search([{"name": name, "point": point} for name, point in points.items()]),
+            # A trial is a function of its arguments alone: the next one needs no process of its own, which would
+            # import torch again.
+            tune_config=tune.TuneConfig(
+                reuse_actors=True, scheduler=halving.scheduler() if halving else None
+            ),
+            run_config=tune.RunConfig(
+                name=title,
+                storage_path=str(folder / "tune"),
+                verbose=int(sys.stdout.isatty()),
+                progress_reporter=tune.CLIReporter(max_report_frequency=30),
+                callbacks=[watch],
+                failure_config=tune.FailureConfig(max_failures=RETRIES),  # of workers that died
+            ),
+        )
+        try:
+            grid = tuner.fit()
+        except Exception:
+            if unkept:  # Tune's own error is a traceback of it
+                raise unkept[0] from None
+            raise
+    ended = _stopped(folder, {*points}, among) if halving else {}
+    missing = len(points) - len({*kept(folder, ".json", points), *ended})
+    if missing:
+        said = [result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")]
+        said += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
+        raise ResourceError(
+            f"{missing} of {len(points)} trials of {title!r} failed; the first said: "
+            f"{(said or ['the experiment was interrupted'])[0]}\n{_go_on(folder)}"
+        )
+
+
+def _go_on(folder: Path) -> str:
+    """Return what is said after the error of a trial."""
+    return f"Finished trials are kept in {folder}; run `dvc repro` to go on."
+
+
+def _require_room(needs: Mapping[str, float]) -> None:
+    """Return if some machine has room for a trial: Tune itself would wait for one without end.
+
+    Args:
+        needs: "cpu" and "gpu" -> number.
+
+    Raises:
+        ConfigError: none has.
+    """
+    import ray
+
+    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for kind, name in (("cpu", "processors"), ("gpu", "GPUs")):
+        most = max((has.get(kind.upper(), 0.0) for has in there), default=0.0)
+        if most < needs[kind]:
+            raise ConfigError(
+                f"A trial needs {needs[kind]:g} {name} of one machine, and the largest one here has {most:g}. Take fewer "
+                f"finetune.processes, less of run.gpus, or run.executor: inline."
+            )
+
+
+def _require_tracking() -> None:
+    """Return if the runs of trials can be tracked from all nodes.
+
+    Raises:
+        ConfigError: they would go to a database on this machine's disk.
+    """
+    import ray
+
+    others = [
+        node["NodeManagerHostname"] for node in ray.nodes() if node["Alive"] and node["NodeID"] != home()
+    ]
+    if named_cluster() and others and not named_server():
+        raise ConfigError(
+            f"Trials may run on {', '.join(sorted({*others}))}, but runs are tracked in a database on this machine's disk. Name an "
+            f"MLflow server with {NAME} (docs/tracking.md), or take one machine: RAY_ADDRESS=local."
+        )
+
+
+def _watch(
+    folder: Path, look: Callable[[], None], halving: Halving | None, among: str
+) -> tuple[Any, list[ResourceError]]:
+    """Return Tune's callback that keeps what trials report, and the errors with which it ended the experiment.
+
+    It looks at each turn of Tune's loop whether Ray still runs.
+    """
+    from ray import tune
+
+    unkept: list[ResourceError] = []
+
+    def put(*content: Any) -> None:
+        try:
+            _keep(*content)
+        except ResourceError as error:
+            unkept.append(error)
+            raise
+
+    class Watch(tune.Callback):  # type: ignore[misc]
+        def on_step_begin(self, **info: Any) -> None:
+            look()
+
+        def on_trial_result(self, *, trial: Any, result: dict[str, Any], **info: Any) -> None:
+            if result.get("found"):
+                put(folder / trial.config["name"], json.loads(result["found"]))
+            elif result.get("error") and trouble(
+                folder
+            ):  # all others would compute, and then fail as this one
+                unkept.append(ResourceError(f"{result['error']}\n{_go_on(folder)}"))
+                raise unkept[-1]
+
+        def on_trial_complete(self, *, trial: Any, **info: Any) -> None:
+            last = trial.last_result
+            if halving and CHECKPOINT in last:  # the last thing that it said: it was ended there
+                said = {name: last[name] for name in (CHECKPOINT, halving.metric)}
+                put(folder / f"{trial.config['name']}-{among}", {"stopped": said}, STOPPED)
+
+        def on_trial_recover(self, *, trial: Any, **info: Any) -> None:
+            point = trial.config["point"]
+            print(
+                f"\nThe worker of trial {point} died; the trial goes on from what it left.", file=sys.stderr
+            )
+
+    return Watch(), unkept
+
+
+class Driver(NamedTuple):
+    """The machine that drives, as a trial on another node knows it."""
+
+    home: str  # number of its node
+    disk: Any  # actor that reads and writes its files; None on a cluster that is this machine
+    installed: dict[str, str]
+
+    @classmethod
+    def here(cls) -> Driver:
+        """Return this machine."""
+        return cls(home(), driver_disk() if named_cluster() else None, versions())
+
+
+def _on_its_node(
+    trial: Callable[..., dict[str, Any]],
+    point: Mapping[str, Any],
+    place: Path,
+    settings: Mapping[str, Any],
+    driver: Driver,
+) -> dict[str, Any]:
+    """Run one trial where this process is: in its folder, or on another node in one that mirrors it.
+
+    Raises:
+        ResourceError: the node has other versions than the driver, or the trial failed there.
+    """
+    away = called(driver.home)
+    collect_seldom()
+    if not away:
+        return _run_trial(trial, point, place, replaced(settings, Parcel, where_it_was))
+    if said := differences(away, versions(), driver.installed):
+        raise ResourceError(said)
+    be_at_home()
+    fetch = partial(unpacked, read=partial(asked, driver.disk, "read"))
+    try:
+        with mirrored(str(place), driver.disk) as mirror:
+            return _run_trial(trial, point, mirror, replaced(settings, Parcel, fetch))
+    except Exception as error:
+        raise ResourceError(f"On node {away}: {_said(error, CACHE.expanduser())}") from error
+
+
+def _said(error: Exception, place: Path) -> str:
+    """Return what an error of a trial that wrote at a place says."""
+    return blamed(error, [place]) or f"{type(error).__name__}: {error}"

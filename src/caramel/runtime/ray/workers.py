@@ -1,0 +1,259 @@
+"""Processes on all nodes of the cluster that each do one piece of work after the other.
+
+A worker is an actor that Ray does not start again: where its process or its node dies, or its link is cut, what it had goes
+to another one, and what comes late from it is not looked at. Ray itself would wait for five minutes for a plain task on a node
+that was cut off. A model that a worker has loaded stays loaded in it. Nodes that join late get workers of their own.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from caramel.errors import CaramelError, ResourceError
+from caramel.runtime.ray.file_transfer import (
+    CACHE,
+    Local,
+    Parcel,
+    on_this_machine,
+    packed,
+    replaced,
+    unpacked,
+    where_it_was,
+)
+from caramel.runtime.ray.cluster import RETRIES, in_one_session, named_cluster, ray_session
+from caramel.runtime.ray.driver_files import asked, driver_disk
+from caramel.runtime.ray.node import be_at_home, called, differences, home, versions
+from caramel.runtime.ray.results import Died, gave_up, result_of, room_for_it
+from caramel.runtime.ray.session_health import LOOK
+from caramel.runtime.environment import collect_seldom
+from caramel.io.disk_space import blamed
+
+AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends
+STILL = 60.0  # seconds without any worker after which it is said what is waited for
+Job = tuple[str, Callable[[], tuple[Any, ...]]]  # name, and what gives its arguments: asked when it is sent
+
+
+class ShardWorker:
+    """The process of a worker."""
+
+    def __init__(self, home: str, disk: Any) -> None:
+        """Know the node that drives, and its disk; None where nothing else is there."""
+        self._away = called(home)
+        self._disk = disk
+        collect_seldom()
+        if self._away:
+            be_at_home()
+
+    def ready(self) -> tuple[str, str, dict[str, str]]:
+        """Return the node's number and name, and what is installed there."""
+        return home(), self._away, versions()
+
+    def wait(self) -> None:
+        """Do nothing, for as long as the node is there."""
+        threading.Event().wait()
+
+    def run(self, work: Callable[..., Any], arguments: tuple[Any, ...], settings: Mapping[str, Any]) -> Any:
+        """Return what the work gives; its files are fetched first."""
+        fetch = partial(unpacked, read=partial(asked, self._disk, "read")) if self._away else where_it_was
+        try:
+            placed = replaced([arguments, settings], Parcel, fetch)
+            return work(*placed[0], **placed[1])
+        except CaramelError as error:
+            if not self._away:
+                raise
+            raise type(error)(f"On node {self._away}: {error}") from error
+        except Exception as error:
+            if self._away and (said := blamed(error, [CACHE.expanduser()])):
+                raise ResourceError(f"On node {self._away}: {said}") from error
+            raise
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A worker, as the driver knows it."""
+
+    actor: Any
+    jobs: list[Job] = field(default_factory=list)  # in the order in which they were sent
+
+
+class Pool:
+    """The workers of a session, of one kind: how many GPUs each has."""
+
+    def __init__(self, gpus: float) -> None:
+        """Know what each worker needs and which nodes are there; none is started yet."""
+        import ray
+
+        self.gpus = gpus
+        self._disk = driver_disk() if named_cluster() else None
+        self.home = home()
+        self._starting: dict[Any, _Worker] = {}
+        self._workers: list[_Worker] = []
+        self._aside: dict[
+            Any, _Worker
+        ] = {}  # they get no work, but keep others from starting on nodes that cannot do any
+        self._first = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        self._late: set[str] = set()  # nodes of which was said that they have other versions
+        self._most = self._failed = 0
+
+    def run(
+        self,
+        work: Callable[..., Any],
+        jobs: Sequence[Job],
+        settings: Mapping[str, Any],
+        look: Callable[[], None],
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield (name, result) of each job as it ends; one that fails ends all.
+
+        Raises:
+            ResourceError: a worker died more than ``RETRIES`` times on one job, or Ray is gone.
+        """
+        import ray
+
+        settings = sent(settings)
+        todo, deaths = deque(jobs), Counter[str]()
+        waiting: dict[Any, tuple[_Worker, Job]] = {}
+        said = time.monotonic()
+        while todo or waiting:
+            look()
+            self._grow(len(todo) + len(waiting))
+            for worker in self._free():
+                if todo:
+                    job = todo.popleft()
+                    waiting[self._send(worker, work, job, settings)] = worker, job
+            done, _ = ray.wait([*waiting, *self._starting, *self._aside], num_returns=1, timeout=LOOK)
+            for reference in done:
+                if reference in self._aside:  # its node is gone
+                    del self._aside[reference]
+                    continue
+                if reference in self._starting:
+                    self._started(reference)
+                    continue
+                worker, job = waiting.pop(reference)
+                first = worker.jobs[0] is job
+                worker.jobs.remove(job)
+                try:
+                    result = result_of(reference)
+                except Died as error:
+                    self._drop(worker)
+                    deaths[job[0]] += first
+                    if deaths[job[0]] > RETRIES:
+                        raise gave_up(job[0], error) from error
+                    todo.appendleft(job)
+                else:
+                    yield job[0], result
+            if self._workers:
+                said = time.monotonic()
+            elif time.monotonic() - said > STILL:
+                said = time.monotonic()
+                need = f"{self.gpus:g} free GPU" if self.gpus else "a free processor"
+                print(f"\nWaiting for a node of Ray's cluster with {need}.", file=sys.stderr)
+
+    def release(self) -> None:
+        """End all workers."""
+        import ray
+
+        for worker in (*self._workers, *self._starting.values(), *self._aside.values()):
+            ray.kill(worker.actor)
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of all workers without a word to Ray, which may be gone: it ends those that nobody knows."""
+        self._workers, self._starting, self._aside = [], {}, {}
+
+    def _grow(self, wanted: int) -> None:
+        """Start workers, as many as the cluster has room for, but no more than there are jobs."""
+        import ray
+
+        if not self._most or named_cluster():  # a call that may not return once Ray is gone
+            has = ray.cluster_resources()
+            slots = has.get("GPU", 0) / self.gpus if self.gpus else has.get("CPU", 1)
+            self._most = max(1, int(slots))
+        actor = ray.remote(max_restarts=0, max_task_retries=0, num_cpus=1, num_gpus=self.gpus)(ShardWorker)
+        while len(self._workers) + len(self._starting) < min(self._most - len(self._aside), wanted):
+            worker = _Worker(actor.remote(self.home, self._disk))
+            self._starting[worker.actor.ready.remote()] = worker
+
+    def _started(self, reference: Any) -> None:
+        """Have a worker be given jobs, if its node has what the driver has; a late node that has not ends nothing."""
+        worker = self._starting.pop(reference)
+        try:
+            node, name, installed = result_of(reference)
+        except Died as error:
+            self._drop(worker)
+            self._failed += 1
+            if self._failed > RETRIES:
+                raise ResourceError(
+                    f"No worker starts on Ray's cluster: the last one died ({error}), after {RETRIES} retries: {error.said}"
+                ) from error
+            return
+        self._failed = 0
+        said = differences(name, installed, versions())
+        if not said:
+            self._workers.append(worker)
+        elif node in self._first:
+            raise ResourceError(said)
+        else:
+            if node not in self._late:
+                print(f"\n{said} Until then the others work.", file=sys.stderr)
+            self._late.add(node)
+            self._aside[worker.actor.wait.remote()] = worker
+
+    def _free(self) -> list[_Worker]:
+        """Return the workers that can be given a job, those with the fewest first."""
+        return sorted((w for w in self._workers if len(w.jobs) < AHEAD), key=lambda w: len(w.jobs))
+
+    def _send(self, worker: _Worker, work: Callable[..., Any], job: Job, settings: Mapping[str, Any]) -> Any:
+        worker.jobs.append(job)
+        with room_for_it():
+            return worker.actor.run.remote(work, tuple(sent(list(job[1]()))), settings)
+
+    def _drop(self, worker: _Worker) -> None:
+        """Forget a worker; its other jobs come back by themselves, with an error."""
+        import ray
+
+        if worker in self._workers:
+            self._workers.remove(worker)
+        ray.kill(worker.actor)
+
+
+_POOL: list[Pool] = []  # of the session: one at most
+
+
+@contextmanager
+def workers(gpus: float) -> Iterator[tuple[Pool, Callable[[], None]]]:
+    """Give the workers of the Ray session, and its ``look``; those of a session that goes on stay for the next call."""
+    with ray_session() as look:
+        if _POOL and (_POOL[0].gpus, _POOL[0].home) != (gpus, home()):
+            end_workers()
+        if not _POOL:
+            _POOL.append(Pool(gpus))
+        try:
+            yield _POOL[0], look
+        except BaseException:
+            _POOL.pop().forget()
+            raise
+        if not in_one_session():
+            end_workers()
+
+
+def end_workers() -> None:
+    """End the workers of the session, if there are any: others need what they hold."""
+    import ray
+
+    while _POOL:
+        pool = _POOL.pop()
+        if ray.is_initialized() and pool.home == home():
+            pool.release()
+
+
+def sent(value: Any) -> Any:
+    """Return a JSON-like value with what is sent in place of each ``Local``: on this machine, its path."""
+    return replaced(value, Local, packed if named_cluster() else on_this_machine)

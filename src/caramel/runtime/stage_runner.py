@@ -1,0 +1,188 @@
+"""How a stage script runs: quiet, locked, timed, and with clear errors.
+
+A stage script is ``run(main)``: it parses ``params.yaml``, holds the stage's own file lock,
+calls ``main(config)`` and prints one clear message instead of a traceback when the user can
+mend the cause. Wall time and peak memory of each run are appended to ``work/timings.jsonl``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+from filelock import FileLock, Timeout
+
+from caramel.schemas import tables
+from caramel.config.schema import Config, load
+from caramel.errors import CaramelError, ResourceError, printable, shown_address
+from caramel.config.validate import check_names
+from caramel.runtime import code_manifest
+from caramel.runtime.ray.cluster import named_cluster, one_session, require_cluster
+from caramel.runtime.ray.temp_dirs import temporary_root
+from caramel.runtime.progress import format_start
+from caramel.runtime.environment import be_quiet, collect_seldom
+from caramel.runtime.timings import Timing
+from caramel.runtime.mlflow.server import NAME, require_server
+from caramel.runtime.mlflow.store import store_root
+from caramel.runtime.paths import LOCKS, TIMINGS, WORK
+from caramel.io.files import remove_temporaries, write_text
+from caramel.io.regular_files import append_plain, require_plain
+from caramel.io.disk_space import blamed, require
+
+IMAGES = "data/scenes/images.parquet"
+LOCK_WAIT = 10.0  # seconds
+SAMPLE = 0.5  # seconds between samples of the memory in use
+Outputs = Mapping[str, tables.Table | None]
+
+
+def has_images() -> bool:
+    """Return whether the source of this profile has images."""
+    return len(tables.read(tables.IMAGES, IMAGES, ["image_id"])) > 0
+
+
+def skip(outputs: Outputs, reason: str) -> None:
+    """Write every output of a stage that does not apply: empty tables, and the reason."""
+    for name, table in outputs.items():
+        path = Path(name)
+        if table is not None:
+            tables.write(table, tables.frame(table, []), path)
+        elif path.suffix == ".json":
+            _write_text(path, json.dumps({"skipped": reason}) + "\n")
+        elif path.suffix == ".csv":
+            _write_text(path, f'skipped\n"{reason}"\n')
+        else:
+            _write_text(path / "SKIPPED.txt", reason + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    write_text(path, text)
+
+
+def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
+    """Run a stage: the whole of a stage script's ``__main__``.
+
+    Args:
+        main: the stage; its name is the stage's name.
+        images_needed: the outputs of a stage that needs images; in a profile without images
+            they are written empty, with the reason.
+
+    Exits with code 1 and one message on any error that the user can mend.
+    """
+    be_quiet()
+    collect_seldom()
+    name = main.__name__
+    try:
+        code_manifest.require_listed(name, Path())  # first: after an upgrade the params may lack what it asks for
+        config = load()
+        check_names(config)
+        require(places(config))
+        require_server()
+        if config.run.executor == "ray":
+            require_cluster()  # also where this stage has no use for it: a later one would say so after hours
+    except CaramelError as error:
+        _stop(error)
+    if line := format_start(name, config.profile):
+        print(line, flush=True)
+    try:
+        lock = LOCKS / f"{name}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock, timeout=LOCK_WAIT), _noting(name, config.profile), one_session():
+            _remove_leftovers(name)
+            if images_needed is not None and not has_images():
+                reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
+                print(reason)
+                skip(images_needed, reason)
+            else:
+                main(config)
+    except Timeout:
+        _stop(
+            ResourceError(
+                f"Stage {name!r} is already running (it holds {lock}). A killed `dvc repro` may have "
+                f"left it behind: wait for it, or end that process."
+            )
+        )
+    except ResourceError as error:
+        _stop(ResourceError(f"Stage {name!r}: {error}"))
+    except CaramelError as error:
+        _stop(error)
+    except Exception as error:
+        said = blamed(error, places(config))
+        if said is None:
+            raise
+        _stop(
+            ResourceError(
+                f"Stage {name!r}: {said} Finished shards and checkpoints are kept in work/; run `dvc repro` "
+                f"to go on."
+            )
+        )
+
+
+def _remove_leftovers(name: str) -> None:
+    """Remove what an earlier run of the stage, killed as it wrote, left beside its outputs: DVC empties folders alone."""
+    graph = code_manifest.stages(Path()) if Path("dvc.yaml").exists() else {}
+    for out in code_manifest.outputs(graph.get(name, {})):
+        remove_temporaries(Path(out))
+
+
+def places(config: Config) -> list[Path]:
+    """Return the folders that a stage writes to, each perhaps a volume of its own."""
+    found = [Path("data"), WORK]
+    if not os.environ.get(NAME):
+        found.append(store_root() / "mlruns")
+    if config.run.executor == "ray" and not named_cluster():
+        # Where Ray puts its logs and what does not fit into memory.
+        found.append(temporary_root())
+    return found
+
+
+def _stop(error: CaramelError) -> NoReturn:
+    print(printable(shown_address(f"\nError: {error}")), file=sys.stderr)
+    sys.exit(1)
+
+
+@contextmanager
+def _noting(name: str, profile: str) -> Iterator[None]:
+    """Append the stage's wall time and peak memory to ``work/timings.jsonl`` when the block ends well.
+
+    The time counts from the start of the process, imports included. The memory is the resident
+    memory of the process and all its descendants (Ray's workers) at one moment; pages that they
+    share count once for each.
+
+    Raises:
+        ConfigError: that file is a link, or no plain file; before any work.
+    """
+    import psutil
+
+    require_plain(TIMINGS)
+    process, peak, done, started = psutil.Process(), 0, threading.Event(), time.monotonic()
+
+    def sample() -> None:
+        nonlocal peak
+        while not done.wait(SAMPLE):
+            used = 0
+            for member in (process, *process.children(recursive=True)):
+                with suppress(psutil.NoSuchProcess):
+                    used += member.memory_info().rss
+            peak = max(peak, used)
+
+    watcher = threading.Thread(target=sample, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+    peak = max(peak, process.memory_info().rss)
+    # The clock may have been set back since the process was started: the block's own time is no less.
+    seconds = round(max(time.time() - process.create_time(), time.monotonic() - started), 1)
+    row = Timing(
+        stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20, began=process.create_time()
+    )
+    append_plain(TIMINGS, row.model_dump_json() + "\n")

@@ -1,0 +1,259 @@
+"""The history of runs, copied from one tracking store to another: ``caramel tracking copy``.
+
+MLflow's own ``migrate-filestore`` moves only stores of plain files, and mlflow-export-import writes everything to a disk
+first and makes each run anew when it is called again. Here a copied run is tagged with the id that it had where it was
+first tracked, and with a hash of what it held: a second call finds it, and adds what it lacks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from tqdm import tqdm
+
+from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
+from caramel.runtime.mlflow.tracking import PARENT, PARENT_OF
+from caramel.runtime.mlflow.artifacts import copy_artifacts, find_local_folder
+from caramel.runtime.mlflow.retry import again, clearly, iter_pages, one_run, require_id
+from caramel.runtime.mlflow.server import meaning, require_server, server_at
+from caramel.runtime.mlflow.store import DATABASE, EXPERIMENT, open_client, store_in
+from caramel.io.disk_space import blamed
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Experiment, Run
+
+ORIGIN, STATE = (
+    "caramel.origin",
+    "caramel.copied",
+)  # tags of a copy: the id of the first run, the hash of what was copied
+
+
+class Copied(NamedTuple):
+    """What a call did."""
+
+    runs: int  # that were there to copy
+    made: int  # that the other store did not have
+    mended: int  # that lacked something there
+    lost: list[str]  # places of artifacts that are not there, or outside of the folder that is copied
+    unread: list[str]  # files of artifacts that cannot be read, with the reason
+
+
+def copy_history(source: str, target: str) -> Copied:
+    """Copy experiments and their runs, with parameters, metrics, tags, inputs and artifacts, where the target lacks them.
+
+    Deleted runs and experiments are left out, and so are registered models, traces and what else MLflow keeps. A run has
+    another id in the target; its key stays, so that a run that goes on goes on there. What the target has is never removed,
+    and of a parameter that differs the target's stays.
+
+    Args:
+        source, target: folders with MLflow's SQLite store (``mlruns``), that of the target made where there is none; or
+            addresses of servers or databases.
+
+    Raises:
+        ConfigError: an address is none, or a server refuses this user; or source and target are one.
+        DataError: a store is missing, empty or broken.
+        ResourceError: a server does not answer, or a volume is full or read-only.
+    """
+    if not _is_address(source) and not Path(source, DATABASE).is_file():
+        raise DataError(
+            f"There is no store of runs to copy in {source!r}: it has no {DATABASE}. Give an mlruns/ folder."
+        )
+    uris = [_uri(place) for place in (source, target)]
+    if uris[0] == uris[1]:
+        raise ConfigError(f"{source!r} and {target!r} are the same store. Give two.")
+    with clearly(lambda error: _meant(error, source, target)):
+        return _copy(uris[0], uris[1], None if _is_address(source) else Path(source).resolve())
+
+
+def _copy(source: str, target: str, folder: Path | None) -> Copied:
+    """Copy from one URI to another; ``folder`` is that of the source, if it is one, and all artifacts lie in it."""
+    theirs, ours = open_client(source), open_client(target)
+    runs = made = mended = 0
+    lost: list[str] = []
+    unread: list[str] = []
+    with tqdm(desc="copy", unit="run", disable=None) as bar:
+        for experiment in iter_pages(theirs.search_experiments):
+            # A run that was taken up at a later commit has a parent that is younger than itself.
+            found = sorted(
+                _runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
+            )
+            bar.total = (bar.total or 0) + len(found)
+            place = _experiment(ours, experiment) if found else ""
+            there = {_origin(run): run for run in _runs(ours, place)} if found else {}
+            whole = _has_artifacts(experiment.artifact_location, folder)
+            ids: dict[str, str] = {}  # of a run in the source -> in the target
+            for run in found:
+                known = there.get(_origin(run))
+                if known is None or not _is_copied(run, known):
+                    made, mended = made + (known is None), mended + (known is not None)
+                    here = whole and _is_inside(run.info.artifact_uri, folder)
+                    parent = ids.get(run.data.tags.get(PARENT, ""))
+                    inside = folder if here else None
+                    ids[run.info.run_id], left = _copy_run(
+                        theirs, ours, run, known, place, parent, inside, whole=here
+                    )
+                    unread += left
+                else:
+                    ids[run.info.run_id] = known.info.run_id
+                bar.update()
+            runs += len(found)
+            if found and not whole:
+                lost.append(experiment.artifact_location)
+    return Copied(runs, made, mended, lost, unread)
+
+
+def _is_address(place: str) -> bool:
+    return "://" in place
+
+
+def _uri(place: str) -> str:
+    """Return what MLflow opens a store by, after a look whether it is there."""
+    if _is_address(place):
+        require_server(place)
+        return place
+    return store_in(Path(place))
+
+
+def _runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
+    """Yield the runs of an experiment, from the first on."""
+    order = ["attributes.start_time ASC"]
+    return iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order)
+
+
+def _origin(run: Run) -> str:
+    return str(run.data.tags.get(ORIGIN, run.info.run_id))
+
+
+def _state(run: Run) -> str:
+    """Return a hash of what a search tells of a run: what is logged to it later changes that."""
+    metrics = sorted((m.key, m.value, m.timestamp, m.step) for m in run.data._metric_objs)
+    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
+    said = [
+        run.info.status,
+        run.info.end_time,
+        metrics,
+        run.data.params,
+        tags,
+        len(run.inputs.dataset_inputs),
+    ]
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _is_copied(run: Run, known: Run) -> bool:
+    """Return whether the target's run has all of the source's; known may be the one that the source's is a copy of."""
+    state = _state(run)
+    return state == known.data.tags.get(STATE) or (ORIGIN not in known.data.tags and state == _state(known))
+
+
+def _has_artifacts(uri: str, folder: Path | None) -> bool:
+    """Return whether the folder of an experiment's artifacts is there; a server or S3 is not asked."""
+    local = find_local_folder(uri)
+    return local is None or (local.is_dir() and _is_inside(uri, folder))
+
+
+def _is_inside(uri: str, folder: Path | None) -> bool:
+    """Return whether artifacts lie in the folder that is copied: a store that others made may name any file here."""
+    if folder is None:
+        return True
+    local = find_local_folder(uri)
+    return local is not None and Path(os.path.realpath(local)).is_relative_to(folder)
+
+
+def _meant(error: Exception, source: str, target: str) -> CaramelError:
+    """Return what an error of one of the stores means to who copies."""
+    addresses = [address for address in (source, target) if _is_address(address) and server_at(address)]
+    named = [address for address in addresses if address.rstrip("/") in str(error)]
+    for address in named or (addresses if len(addresses) == 1 else []):
+        if found := meaning(error, address):
+            return found
+    said = blamed(error, [Path(place) for place in (source, target) if not _is_address(place)])
+    if said is not None:
+        return ResourceError(f"The runs of {source!r} cannot be copied to {target!r}: {said}")
+    text = " ".join(shown_address(str(error)).split())[:300]
+    return DataError(f"The runs of {source!r} cannot be copied to {target!r}: {text}")
+
+
+def _experiment(client: MlflowClient, experiment: Experiment) -> str:
+    """Return the id of the experiment of that name in the target, making it there."""
+
+    def make() -> str:
+        found = client.get_experiment_by_name(experiment.name)
+        if found is None:
+            made = client.create_experiment(experiment.name, _place(client), experiment.tags)
+            return require_id(made, "a new experiment")
+        require_id(found.experiment_id, f"the experiment {experiment.name!r}")
+        if found.lifecycle_stage != "active":
+            raise ConfigError(
+                f"The experiment {experiment.name!r} was deleted in the store that is copied to. Put it back: `mlflow "
+                f"experiments restore --experiment-id {found.experiment_id}`."
+            )
+        return str(found.experiment_id)
+
+    return again(make)
+
+
+def _place(client: MlflowClient) -> str | None:
+    """Return where artifacts of a new experiment go: beside those of the others in a folder; a server knows."""
+    ours = client.get_experiment_by_name(EXPERIMENT)
+    return ours.artifact_location if ours and ours.artifact_location.startswith("file:") else None
+
+
+def _copy_run(
+    theirs: MlflowClient,
+    ours: MlflowClient,
+    run: Run,
+    known: Run | None,
+    experiment: str,
+    parent: str | None,
+    folder: Path | None,
+    *,
+    whole: bool,
+) -> tuple[str, list[str]]:
+    """Copy a run, under the parent that is given, or what its copy lacks; that it is whole is written last.
+
+    Return its id, and which of its files cannot be read.
+    """
+    from mlflow.entities import Metric, Param, RunTag
+
+    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
+    tags |= {PARENT: parent} if parent else {}
+    if known is None:
+        origin, (start, title) = _origin(run), (run.info.start_time, run.info.run_name)
+
+        def create() -> None:
+            ours.create_run(experiment, start, {**tags, ORIGIN: origin}, title)
+
+        known = ours.get_run(one_run(ours, experiment, ORIGIN, origin, create))
+    name = known.info.run_id
+    params = [Param(key, value) for key, value in run.data.params.items() if key not in known.data.params]
+    ours.log_batch(name, params=params, tags=[RunTag(key, value) for key, value in tags.items()])
+    for key in run.data.metrics:
+        have = (
+            {(m.timestamp, m.step, m.value) for m in ours.get_metric_history(name, key)}
+            if key in known.data.metrics
+            else ()
+        )
+        points = [(m.timestamp, m.step, m.value) for m in theirs.get_metric_history(run.info.run_id, key)]
+        new = [
+            Metric(key, value, stamp, step)
+            for stamp, step, value in points
+            if (stamp, step, value) not in have
+        ]
+        if new:
+            ours.log_batch(name, metrics=new)
+    if run.inputs.dataset_inputs:
+        again(lambda: ours.log_inputs(name, datasets=run.inputs.dataset_inputs))
+    left = copy_artifacts(theirs, ours, run, name, folder) if whole else []
+    if run.info.end_time is not None:
+        ours.set_terminated(name, run.info.status, run.info.end_time)
+    else:
+        ours.update_run(name, status=run.info.status)
+    if whole and not left:
+        ours.set_tag(name, STATE, _state(run))
+    return str(name), left

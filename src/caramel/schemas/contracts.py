@@ -1,0 +1,174 @@
+"""The contract of a table: its columns, what they may hold, and whether rows keep it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from caramel.errors import ContractError, shown
+
+TEXT, FLOAT, INT, BOOL = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+TEXTS = pa.list_(TEXT)
+Range = tuple[float, float]
+# Numbers are finite. NaN is an empty value, a state where a column may be empty; infinity never is.
+FINITE: Range = (-sys.float_info.max, sys.float_info.max)
+UNIT: Range = (0.0, 1.0)
+COUNT: Range = (0, 2**63 - 1)
+FROM_ONE: Range = (1, 2**63 - 1)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Arrow type, what it means, and what it may hold."""
+
+    type: pa.DataType
+    doc: str
+    null: bool = False
+    choices: tuple[str, ...] | None = None  # the closed set that it is drawn from
+    range: Range = FINITE  # of numbers, both ends included
+
+
+@dataclass(frozen=True)
+class Table:
+    """The contract of one table."""
+
+    name: str
+    key: tuple[str, ...]
+    columns: Mapping[str, Column]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, columns in contract order."""
+        return pa.schema([pa.field(n, c.type, nullable=c.null) for n, c in self.columns.items()])
+
+
+def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
+    """Return the rows as an Arrow table that keeps the contract.
+
+    Raises:
+        ContractError: a column is missing, unknown, of the wrong type, null, outside its closed set
+            or its range, or a key stands twice; the message names the column and up to five values.
+    """
+    missing = [c for c in table.columns if c not in rows.columns]
+    extra = [str(c) for c in rows.columns if c not in table.columns]
+    if missing or extra:
+        raise ContractError(
+            f"Table {table.name!r} at {where}: missing columns {missing}, unknown columns {extra}. "
+            f"The contract is in src/caramel/schemas/tables.py."
+        )
+    # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
+    lenient = pa.schema([field.with_nullable(True) for field in table.schema])
+    types = {name: _type(rows[name], table, where) for name in table.columns}
+    for name, found in types.items():
+        check_type(table, name, found, where)
+    # Empty columns that pandas made numbers of could not become lists.
+    empty: dict[str, Any] = {name: "object" for name, found in types.items() if pa.types.is_null(found)}
+    try:
+        arrow = pa.Table.from_pandas(rows.astype(empty), schema=lenient, preserve_index=False)
+    except pa.ArrowException as error:
+        raise ContractError(f"Table {table.name!r} at {where}: {error}") from error
+    check_values(table, arrow, where)
+    check_key(table, rows, where)
+    return arrow.cast(table.schema).replace_schema_metadata(None)
+
+
+def _type(values: pd.Series, table: Table, where: str) -> pa.DataType:
+    """Return the type of the values as they stand, before anything is cast; null if all are empty."""
+    try:
+        found = pa.array(values, from_pandas=True)
+        return pa.null() if found.null_count == len(found) else found.type
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
+        raise ContractError(
+            f"Table {table.name!r} at {where}: column {values.name!r} must be {table.columns[str(values.name)].type}: {error}"
+        ) from error
+
+
+def check_type(table: Table, name: str, found: pa.DataType, where: str) -> None:
+    """Raise unless every value of the type found means the same in the type that the column has.
+
+    Integers and floats of other sizes do, and text in other encodings; a text is no number, and neither
+    is a truth or a time. pandas makes floats of integers with empty values.
+    """
+    column, is_ = table.columns[name], pa.types
+    fits: dict[pa.DataType, Callable[[pa.DataType], bool]] = {
+        TEXT: _is_text,
+        TEXTS: lambda t: (is_.is_list(t) or is_.is_large_list(t)) and _is_text(t.value_type),
+        FLOAT: lambda t: is_.is_floating(t) or is_.is_integer(t),
+        INT: lambda t: is_.is_integer(t) or (column.null and is_.is_floating(t)),
+    }
+    same = found == column.type or is_.is_null(found)  # of a column that is all empty
+    if not same and not (column.type in fits and fits[column.type](found)):
+        raise ContractError(
+            f"Table {table.name!r} at {where}: column {name!r} is of type {found}, and must be {column.type}."
+        )
+
+
+def _is_text(found: pa.DataType) -> bool:
+    kind = found.value_type if pa.types.is_dictionary(found) else found
+    of = pa.types
+    return any(f(kind) for f in (of.is_string, of.is_large_string, of.is_string_view, of.is_null))
+
+
+def check_values(table: Table, arrow: pa.Table, where: str) -> None:
+    """Raise if a column is empty where it must not be, or holds what is outside its set or range."""
+    for name in arrow.column_names:
+        column, values = table.columns[name], arrow.column(name)
+        empty = values.null_count
+        if column.type == FLOAT:
+            empty += pc.sum(pc.is_nan(values)).as_py() or 0
+        if column.type == TEXTS:
+            values = pc.list_flatten(values)
+            empty += values.null_count
+        if empty and not column.null:
+            raise ContractError(
+                f"Table {table.name!r} at {where}: {empty} empty values in column {name!r}, which must not be empty."
+            )
+        odd: list[Any] = []
+        known = ""
+        if column.choices is not None:
+            odd = sorted(set(values.unique().to_pylist()) - {*column.choices, None})
+            known = f"Choices: {', '.join(column.choices)}"
+        elif column.type == FLOAT or column.range != FINITE:  # every integer is finite
+            low, high = column.range
+            outside = values.filter(pc.or_(pc.less(values, low), pc.greater(values, high)))
+            odd = outside.unique().to_pylist()
+            known = "All must be finite" if column.range == FINITE else f"The least is {low}, the most {high}"
+        if odd:
+            raise ContractError(
+                f"Table {table.name!r} at {where}: column {name!r} holds unknown values.\n"
+                f"{shown([repr(v) for v in odd])}\n{known}."
+            )
+
+
+def check_key(table: Table, rows: pd.DataFrame, where: str) -> None:
+    """Raise if a key stands twice."""
+    twice = rows.duplicated(list(table.key))
+    if twice.any():
+        keys = [str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()]
+        raise ContractError(
+            f"Table {table.name!r} at {where}: {len(keys)} keys {table.key} stand twice.\n{shown(keys)}"
+        )
+
+
+def cast(table: Table, name: str, values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:
+    """Return the values of a column in its own type.
+
+    Raises:
+        ContractError: they are of a type that does not mean the same, see ``check_type``, or do not fit it.
+    """
+    kind = table.columns[name].type
+    if pa.types.is_floating(values.type) and kind != FLOAT:  # as pandas writes empty values
+        values = pc.if_else(pc.is_nan(values), None, values)
+        if values.null_count == len(values):
+            values = pa.chunked_array([pa.nulls(len(values))])
+    check_type(table, name, values.type, where)
+    try:
+        return values.cast(kind)
+    except pa.ArrowException as error:
+        raise ContractError(f"Table {table.name!r} at {where}: column {name!r}: {error}") from error

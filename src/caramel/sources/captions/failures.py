@@ -1,0 +1,41 @@
+"""Why texts of a language model failed, counted: drafts that were refused, and texts that never passed.
+
+Paraphrases fail in the five classes of SugarCrepe++ (Dumpala et al. 2024, C.5), which are always there, if with a count of 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pandas as pd
+
+from caramel.sources.captions.llm.checks import CLASSES
+from caramel.sources.captions.error_rates import CHANGED, PARAPHRASE
+
+FAILURE_COLUMNS = ("part", "reason", "drafts", "rejects")
+
+
+def failures(verdicts: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
+    """Return how often each part failed for each reason: ``FAILURE_COLUMNS``.
+
+    Args:
+        verdicts: table ``verdicts``.
+        rejects: table ``rejects``, of the texts that the model was asked for.
+
+    Returns:
+        One row for each part (a subtype, or ``paraphrase``) and reason: ``drafts`` that were refused for it, and texts that
+        are rejects, whose last draft, if any, failed so.
+    """
+    drafts, lost = (Counter(_named(rows)) for rows in (verdicts.dropna(subset=["reason"]), rejects))
+    always = [(PARAPHRASE, reason) for reason in CLASSES]
+    found = [(*key, drafts[key], lost[key]) for key in dict.fromkeys([*always, *drafts, *lost])]
+    order = {part: place for place, part in enumerate((*CHANGED, PARAPHRASE))}
+    found.sort(key=lambda row: (order[row[0]], -row[2], -row[3], row[1]))
+    return pd.DataFrame(found, columns=list(FAILURE_COLUMNS))
+
+
+def _named(rows: pd.DataFrame) -> list[tuple[str, str]]:
+    """Return part and reason of each row."""
+    return [
+        (name.rpartition(":")[2], reason) for name, reason in zip(rows["id"], rows["reason"], strict=True)
+    ]

@@ -1,0 +1,96 @@
+"""What asking costs, and when it has cost enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from caramel.interfaces.language_model import Request, Said
+
+BYTES = 4  # of UTF-8 in a token, about, where nobody counted
+PER = 1e6  # tokens that a price is of
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Prices per million tokens, in any one currency, and caps; None: no cap."""
+
+    price_in: float
+    price_out: float
+    requests: int | None
+    tokens: int | None
+    cost: float | None
+
+
+@dataclass
+class Spent:
+    """What a data set has cost so far: all replies that it uses, also those that were there before."""
+
+    budget: Budget
+    requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    reserved_requests: int = 0
+    reserved_in: int = 0
+    reserved_out: int = 0
+
+    @property
+    def cost(self) -> float:
+        """The cost of the tokens that were read and written."""
+        return self._cost(self.tokens_in, self.tokens_out)
+
+    def _cost(self, tokens_in: int, tokens_out: int) -> float:
+        return (self.budget.price_in * tokens_in + self.budget.price_out * tokens_out) / PER
+
+    def note(self, said: Said, request: Request) -> None:
+        """Count a reply."""
+        self.requests += 1
+        self.tokens_in += length(request) if said.tokens_in is None else said.tokens_in
+        self.tokens_out += tokens_of(said.text or "") if said.tokens_out is None else said.tokens_out
+
+    def reserve(self, request: Request) -> str | None:
+        """Set aside what a request may cost at most; return which cap that would break, and then set nothing aside."""
+        requests = self.requests + self.reserved_requests + 1
+        tokens_in = self.tokens_in + self.reserved_in + length(request)
+        tokens_out = self.tokens_out + self.reserved_out + request.max_tokens
+        broken = self._broken(requests, tokens_in, tokens_out)
+        if broken is None:
+            self._set_aside(request, 1)
+        return broken
+
+    def exceeded(self) -> str | None:
+        """Return which cap the replies so far are beyond; None if there is none."""
+        return self._broken(self.requests, self.tokens_in, self.tokens_out)
+
+    def _broken(self, requests: int, tokens_in: int, tokens_out: int) -> str | None:
+        caps = self.budget
+        if caps.requests is not None and requests > caps.requests:
+            return f"max_requests = {caps.requests:,}"
+        if caps.tokens is not None and tokens_in + tokens_out > caps.tokens:
+            return f"max_total_tokens = {caps.tokens:,}"
+        if caps.cost is not None and self._cost(tokens_in, tokens_out) > caps.cost:
+            return f"max_cost = {caps.cost:g}"
+        return None
+
+    def release(self, request: Request) -> None:
+        """Give back what was set aside for a request."""
+        self._set_aside(request, -1)
+
+    def _set_aside(self, request: Request, sign: int) -> None:
+        self.reserved_requests += sign
+        self.reserved_in += sign * length(request)
+        self.reserved_out += sign * request.max_tokens
+
+    def __str__(self) -> str:
+        """Say it in a few words."""
+        tokens = self.tokens_in + self.tokens_out
+        return f"{self.requests:,} requests, {tokens:,} tokens, cost {self.cost:,.2f}"
+
+
+def length(request: Request) -> int:
+    """Return about how many tokens a request has."""
+    return sum(map(tokens_of, (request.schema or "", *(words for _, words in request.messages))))
+
+
+def tokens_of(text: str) -> int:
+    """Return about how many tokens a text has."""
+    return -(-len(text.encode(errors="replace")) // BYTES)

@@ -1,0 +1,258 @@
+"""Checks that do not trust the model: what a text is, seen beside the caption that it was made of.
+
+A verdict is true, false, or None where it cannot be told. Words are compared in lower case; ``a`` and ``an`` are one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
+from typing import NamedTuple
+
+from rapidfuzz.distance import Levenshtein
+
+from caramel.sources.captions import words as lists
+from caramel.sources.captions.tokenization import scan
+from caramel.utils.text import words_only
+
+ARTICLES = frozenset(("a", "the"))
+KINDS = {"obj": "noun", "att": "attribute", "rel": "relation"}
+# A sentence that ends with one of them broke off.
+DANGLING = frozenset(
+    [
+        "a",
+        "an",
+        "the",
+        "and",
+        "or",
+        "of",
+        "with",
+        "to",
+        "in",
+        "on",
+        "at",
+        "by",
+        "from",
+        "for",
+        "is",
+        "are",
+        "its",
+    ]
+)
+LITTLE = (
+    lists.FUNCTION_WORDS | lists.DETERMINERS | {"there", "it", "who", "which", "while", "as", "be", "been"}
+)
+ROOM = 8  # words that any text may have more than its bound
+_MARKUP = re.compile(r"[\n\r{}<>|]|\*\*|```|^\s*[\"“]")
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Thresholds of the verdicts.
+
+    Attributes:
+        longest: of words, as a multiple of the caption's.
+        similar: similarity of letters, in [0, 1], from which on a text is its caption again.
+        slack: words beside the named ones that one change may touch.
+        overlap: share of the caption's content words that a paraphrase keeps at least.
+        entailed: probability, in [0, 1], from which on a text follows from another.
+        grammatical: probability, in [0, 1], from which on a text is a sound sentence.
+    """
+
+    longest: float
+    similar: float
+    slack: int
+    overlap: float
+    entailed: float
+    grammatical: float
+
+
+class Change(NamedTuple):
+    """What a model says that it changed: ``old`` became ``new``; of *add* ``old`` is what the new stands beside."""
+
+    subtype: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdicts on one text, as in table ``verdicts``."""
+
+    statement: bool | None = None
+    finished: bool | None = None
+    plain: bool | None = None
+    new: bool | None = None
+    one_change: bool | None = None
+    place: bool | None = None
+    subtype: bool | None = None
+    unsaid: bool | None = None
+    overlap: bool | None = None
+    grammar: bool | None = None
+    entailment: bool | None = None
+    meaning: bool | None = None
+
+    def failed(self, required: Sequence[str]) -> str | None:
+        """Return the first of the required verdicts that is false; None if there is none."""
+        return next((name for name in required if getattr(self, name) is False), None)
+
+
+REASONS = {
+    "statement": "a question",
+    "finished": "unfinished",
+    "plain": "superfluous text",
+    "new": "negligible change",
+    "one_change": "more than one change",
+    "place": "changed elsewhere than asked",
+    "subtype": "another kind of word than asked",
+    "unsaid": "says anew what is said of the image",
+    "overlap": "too few words in common",
+    "grammar": "no sound sentence",
+    "entailment": "the entailment model does not agree",
+    "meaning": "the validator does not agree",
+}
+JUDGES = (
+    "grammar",
+    "entailment",
+)  # verdicts of models of their own, see ``judging``, in the order in which they are asked
+# What the validator of paraphrases calls a problem -> the classes of failures of SugarCrepe++ (C.5), beside those above.
+PROBLEMS = {
+    "hallucination": "hallucination",
+    "spatial": "wrong spatial setting",
+    "meaning": "altered meaning",
+}
+CLASSES = (REASONS["new"], *PROBLEMS.values(), REASONS["plain"])  # all five
+
+
+def of_negative(caption: str, text: str, change: Change, said: frozenset[str], bounds: Bounds) -> Verdict:
+    """Return the verdicts on a negative, all but the validator's.
+
+    Args:
+        caption: the positive.
+        text: the negative.
+        change: what it is to be.
+        said: words that captions of the image say, in lower case.
+        bounds: thresholds.
+    """
+    one_change, place = _changed(folded(caption), folded(text), change, bounds.slack)
+    swapped = change.subtype.startswith("swap")
+    return Verdict(
+        statement=not _is_question(text),
+        finished=_is_finished(text),
+        plain=_is_plain(caption, text, bounds.longest),
+        new=not _is_again(caption, text, bounds.similar),
+        one_change=one_change,
+        place=place,
+        subtype=_of_kind(change),
+        unsaid=None if swapped else not set(folded(change.new)) - LITTLE <= said,
+    )
+
+
+def of_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
+    """Return the verdicts on a paraphrase, all but the validator's."""
+    content = set(folded(caption)) - LITTLE
+    kept = len(content & set(folded(text))) / len(content) if content else 1.0
+    return Verdict(
+        statement=not _is_question(text),
+        finished=_is_finished(text),
+        plain=_is_plain(caption, text, bounds.longest),
+        new=not _is_again(caption, text, bounds.similar),
+        overlap=kept >= bounds.overlap,
+    )
+
+
+def folded(text: str) -> list[str]:
+    """Return the words of a text as they are compared."""
+    found = [word.replace("’", "'") for word in words_only(text)]
+    return ["a" if word == "an" else word for word in found]
+
+
+def _is_question(text: str) -> bool:
+    return "?" in text
+
+
+def _is_finished(text: str) -> bool:
+    found = folded(text)
+    return (
+        len(found) > 1 and found[-1] not in DANGLING and not text.rstrip().endswith((",", ":", ";", "-", "…"))
+    )
+
+
+def _is_plain(caption: str, text: str, longest: float) -> bool:
+    return len(folded(text)) <= longest * len(folded(caption)) + ROOM and not _MARKUP.search(text)
+
+
+def _is_again(caption: str, text: str, similar: float) -> bool:
+    """Return whether a text is its caption in all but case, spaces, stops and articles, or in almost all letters."""
+    first, second = ([w for w in folded(t) if w not in ARTICLES] for t in (caption, text))
+    return first == second or Levenshtein.normalized_similarity(caption, text) >= similar
+
+
+def _changed(old: list[str], new: list[str], change: Change, slack: int) -> tuple[bool, bool | None]:
+    """Return whether the text differs by one change, and whether that is where it was asked for, if that can be told."""
+    if change.subtype.startswith("swap"):
+        return sorted(_bare(old)) == sorted(_bare(new)), _bare(new) in _exchanged(old, change.old, change.new)
+    start, gone, come = _block(old, new)
+    named, added = folded(change.old), folded(change.new)
+    if change.subtype.startswith("replace"):
+        one = len(gone) <= len(named) + slack and len(come) <= len(added) + slack
+        return one, bool(set(gone) & set(named)) and bool(set(come) & set(added) or not added)
+    small = len(come) <= len(added) + slack + (3 if change.subtype == "add_obj" else 0)
+    inserted = not set(gone) - ARTICLES and _is_part(old, new)
+    came = bool(set(come) & set(added))
+    if change.subtype == "add_att":
+        return inserted and small, came and bool(set(new[start : start + len(come) + 3]) & set(named))
+    beside = bool(set(new[max(0, start - 3) : start + len(come) + 3]) & set(named))
+    return inserted and small, came and (
+        beside or None
+    )  # an object may be named far from what it stands beside
+
+
+def _block(old: list[str], new: list[str]) -> tuple[int, list[str], list[str]]:
+    """Return where two texts begin to differ, and what stands there in each until they are the same again."""
+    shorter = min(len(old), len(new))
+    start = next((i for i in range(shorter) if old[i] != new[i]), shorter)
+    most = shorter - start
+    end = next((i for i in range(most) if old[-1 - i] != new[-1 - i]), most)
+    return start, old[start : len(old) - end], new[start : len(new) - end]
+
+
+def _is_part(old: list[str], new: list[str]) -> bool:
+    """Return whether all words of the first are in the second in their order, articles aside."""
+    rest = iter(new)
+    return all(word in rest for word in old if word not in ARTICLES)
+
+
+def _bare(found: Sequence[str]) -> list[str]:
+    return [word for word in found if word not in ARTICLES]
+
+
+def _exchanged(found: list[str], first: str, second: str) -> list[list[str]]:
+    """Return the words with two of their phrases exchanged, without articles: once for each two places where they stand."""
+    a, b = folded(first), folded(second)
+    if a == b or not a or not b:
+        return []
+    made = []
+    for i, j in product(_places(found, a), _places(found, b)):
+        (one, at), (other, later) = sorted([(a, i), (b, j)], key=itemgetter(1))
+        if at + len(one) <= later:
+            between, rest = found[at + len(one) : later], found[later + len(other) :]
+            made.append(_bare([*found[:at], *other, *between, *one, *rest]))
+    return made
+
+
+def _places(found: list[str], phrase: list[str]) -> list[int]:
+    """Return where a phrase begins among words."""
+    return [i for i in range(len(found)) if found[i : i + len(phrase)] == phrase]
+
+
+def _of_kind(change: Change) -> bool | None:
+    """Return whether what changed is a word of the asked kind, as far as the word lists know."""
+    wanted = KINDS[change.subtype.partition("_")[2]]
+    # Of *add*, ``old`` is what the new stands beside, and always a noun.
+    phrases = [change.new] if change.subtype.startswith("add") else [change.old, change.new]
+    known = [kinds for phrase in phrases if (kinds := {found.kind for found in scan(f"{phrase} item")})]
+    return all(wanted in kinds for kinds in known) if known else None

@@ -1,0 +1,93 @@
+"""What is asked of a language model, one question after the other, as a generator that gives questions and gets replies.
+
+Such a script knows neither the model nor where replies are kept: it is a function of the replies alone, so that what
+it makes is rebuilt from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.llm.checks import Bounds, Verdict
+from caramel.sources.captions.prompts.prompt_files import Answer, Failed, prompt
+from caramel.interfaces.language_model import Said
+
+NO_REPLY = "the model gave no reply"
+EMPTY = "the model's answer is empty"
+CUT = "the model's answer broke off"
+MALFORMED = "the model's answer is not of the asked form"
+TRIES = 3  # at one question, until its answer is of the form
+FORM = "it is not the one JSON object that was asked for"
+
+
+class Ask(NamedTuple):
+    """One question to a model."""
+
+    prompt: str
+    given: Mapping[str, str]
+    attempt: int  # at the same text, from 1
+    temperature: float
+    failed: tuple[Failed, ...] = ()
+
+
+class Draft(NamedTuple):
+    """What was written at one attempt, and what is thought of it; why it was refused, "" if it was not."""
+
+    attempt: int
+    text: str
+    verdict: Verdict
+    reason: str = ""
+
+
+class Outcome(NamedTuple):
+    """What came of a script: a text, or the reason why there is none."""
+
+    text: str | None
+    attempt: int
+    reason: str
+    drafts: tuple[Draft, ...]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What scripts go by: attempts at a text at most, required verdicts, their thresholds, and who is asked for some.
+
+    ``validate``: whether the model itself is. ``judges``: names of the models that judge texts, see ``judging``.
+    """
+
+    attempts: int
+    required: tuple[str, ...]
+    bounds: Bounds
+    validate: bool
+    judges: tuple[str, ...] = ()
+
+
+Script = Generator[Ask, Said, Outcome]
+
+
+def answered(ask: Ask, tries: int = TRIES) -> Generator[Ask, Said, Answer | str]:
+    """Ask until an answer of the prompt's form comes; return it, or the reason why there is none.
+
+    What is not of the form is shown to the model when it is asked again.
+    """
+    reason = MALFORMED
+    for _ in range(tries):
+        said = yield ask
+        if said.text is None:
+            return NO_REPLY
+        answer = parse(said.text, prompt(ask.prompt).answer)
+        if answer is not None:
+            return answer
+        reason = EMPTY if not said.text.strip() else CUT if said.finish == "length" else MALFORMED
+        ask = ask._replace(failed=(*ask.failed, Failed(said.text, FORM)))
+    return reason
+
+
+def field(answer: Answer, name: str) -> str:
+    """Return a text of an answer."""
+    value = answer[name]
+    assert isinstance(value, str), name
+    return value

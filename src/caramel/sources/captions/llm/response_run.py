@@ -1,0 +1,29 @@
+"""What a language model was asked for, as an MLflow run: prompts and their versions, requests, tokens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from caramel.schemas import tables
+from caramel.runtime.mlflow import tracking
+
+
+def log_replies(path: Path) -> None:
+    """Log the replies of a table, written by stage ``negatives``, as one run; its bytes are its key."""
+    import mlflow
+
+    rows = tables.read(tables.REPLIES, path, ["model", "prompt", "tokens_in", "tokens_out", "finish"])
+    params = dict(prompt.split("@") for prompt in rows["prompt"].unique())
+    params |= {"models": " ".join(rows["model"].unique())}
+    counts = rows["prompt"].str.split("@").str[0].value_counts()
+    with tracking.run(
+        "replies",
+        key=tables.content_hash(path),
+        params=params,
+        data=["data/scenes"],
+        tags={"stage": "negatives"},
+    ):
+        mlflow.log_metrics({f"requests/{name}": float(number) for name, number in counts.items()})
+        counted = [name for name in ("tokens_in", "tokens_out") if rows[name].notna().any()]
+        mlflow.log_metrics({name: float(rows[name].sum()) for name in counted})
+        mlflow.log_metric("failed", float((rows["finish"] == "failed").sum()))

@@ -1,0 +1,62 @@
+"""Hard negatives and paraphrases that the source files give: SugarCrepe and SugarCrepe++."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.errors import DataError, shown
+from caramel.interfaces.writer import Written
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.io.validators import brief
+
+NAME = "given"
+NO_PARAPHRASE = "no paraphrase in the source"
+
+
+def given_negatives(
+    pairs: pd.DataFrame, *, files: str, seed: int, attempts: int, **unused: object
+) -> Written:
+    """Return the one hard negative of each pair, and its paraphrase where the files have one.
+
+    Args:
+        pairs: table ``pairs`` that was read from the same files.
+        files: folder of SugarCrepe(++) JSON.
+        seed: nothing is drawn; it is recorded in the table.
+        attempts: nothing is drawn; each negative counts as the first attempt.
+        unused: what other backends need.
+
+    Raises:
+        DataError: the files are broken, or the pairs are not theirs.
+    """
+    given = pairs[["pair_id", "caption"]].merge(
+        read_captions(files), "left", "pair_id", suffixes=("", "_read")
+    )
+    assert len(given) == len(pairs)
+    foreign = given.loc[given["caption"] != given["caption_read"], "pair_id"]
+    if len(foreign):
+        raise DataError(
+            f"{len(foreign)} of {len(pairs)} pairs are not in {files!r}, or have another caption there:\n"
+            f"{shown([brief(name) for name in foreign])}\n"
+            f"Run the stage `scenes` again, or set negatives.backend to 'lexicon' in params.yaml."
+        )
+    negatives = given.assign(
+        negative_id=given["pair_id"] + ":" + given["subtype"],
+        type=[subtype.partition("_")[0] for subtype in given["subtype"]],
+        generator=NAME,
+        seed=seed,
+        attempt=1,
+        compounds=None,
+    )
+    has = given["caption2"].notna()
+    paraphrases = given.loc[has].assign(generator=NAME, attempts=1).reset_index(drop=True)
+    missing = given.loc[~has]
+    rejects = pd.DataFrame(
+        {"id": missing["pair_id"] + ":paraphrase", "stage": "negatives", "reason": NO_PARAPHRASE}
+    ).assign(text=missing["caption"])
+    assert len(paraphrases) + len(rejects) == len(pairs)
+    return Written(
+        tables.frame(tables.NEGATIVES, negatives),
+        tables.frame(tables.PARAPHRASES, paraphrases),
+        tables.frame(tables.REJECTS, rejects.reset_index(drop=True)),
+    )

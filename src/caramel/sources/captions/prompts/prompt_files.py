@@ -1,0 +1,127 @@
+"""The prompts of language models: one file for each step, ``NAME.yaml`` beside this module.
+
+A file says what is asked (``task``), by which ``rules``, what the model is ``given``, what its ``answer`` holds, and at
+least seven worked ``examples``. Steps and temperatures are those of SugarCrepe (Hsieh et al. 2023, appendix), the loop of
+paraphrases is that of SugarCrepe++ (Dumpala et al. 2024, 2.1); words and examples are this project's own.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from caramel.interfaces.language_model import Message
+from caramel.io.safe_yaml import read_yaml
+
+Kind = Literal["text", "list", "yes_no"]
+Answer = Mapping[str, str | list[str]]  # yes_no is yes or no
+FOLDER = Path(__file__).parent
+SHAPES: Mapping[Kind, str] = {"text": '"…"', "list": '["…", …]', "yes_no": '"yes" or "no"'}
+TYPES: Mapping[Kind, object] = {
+    "text": {"type": "string"},
+    "list": {"type": "array", "items": {"type": "string"}},
+    "yes_no": {"type": "string", "enum": ["yes", "no"]},
+}
+LEAST = 7  # examples of a prompt
+SHOWN = 300  # characters of a failed answer that are repeated
+AGAIN = "That does not do: "  # how the answer to one that did not do begins
+OF_GRAPHS = "say_graph"  # the one prompt that writes a caption of a scene graph; all others write negatives and paraphrases
+DIGITS = 12  # of the hash of a prompt's words
+
+
+class Failed(NamedTuple):
+    """An answer that did not do, and why."""
+
+    answer: str
+    reason: str
+
+
+class Example(BaseModel):
+    """What a model is given, and a right answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    given: Mapping[str, str]
+    answer: Answer
+
+
+class Prompt(BaseModel):
+    """One prompt, as its file has it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    task: str
+    rules: list[str]
+    given: list[str]
+    answer: Mapping[str, Kind]
+    examples: list[Example] = Field(min_length=LEAST)
+
+    @property
+    def schema_text(self) -> str:
+        """The JSON schema of an answer."""
+        schema = {
+            "type": "object",
+            "properties": {name: TYPES[kind] for name, kind in self.answer.items()},
+            "required": list(self.answer),
+            "additionalProperties": False,
+        }
+        return json.dumps(schema)
+
+    def version(self, examples: int) -> str:
+        """Return the hash of all that the prompt says with so many examples, an answer that did not do included."""
+        failed = Failed("." * (SHOWN + 1), "")
+        said = [self.messages(dict.fromkeys(self.given, ""), examples, [failed]), self.schema_text]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:DIGITS]
+
+    def messages(
+        self, given: Mapping[str, str], examples: int, failed: Sequence[Failed] = ()
+    ) -> tuple[Message, ...]:
+        """Return what a model is told: task, rules, examples, what is given, and answers that did not do."""
+        shape = ", ".join(f'"{name}": {SHAPES[kind]}' for name, kind in self.answer.items())
+        rules = "\n".join(f"- {rule}" for rule in self.rules)
+        told = f"{self.task}\n\nRules:\n{rules}\n\nAnswer with one JSON object and nothing else: {{{shape}}}"
+        shown = [
+            message
+            for example in self.examples[:examples]
+            for message in (("user", _lines(example.given)), ("assistant", written(example.answer)))
+        ]
+        again = [
+            message
+            for answer, reason in failed
+            for message in (
+                ("assistant", answer[:SHOWN]),
+                ("user", f"{AGAIN}{reason}. Answer again."),
+            )
+        ]
+        return (("system", told), *shown, ("user", _lines(given)), *again)
+
+
+def written(answer: Answer) -> str:
+    """Return an answer as a model should write it."""
+    return json.dumps(answer, ensure_ascii=False)
+
+
+def _lines(given: Mapping[str, str]) -> str:
+    return "\n".join(f"{name.capitalize()}: {words}" for name, words in given.items())
+
+
+@functools.cache
+def prompt(name: str) -> Prompt:
+    """Return the prompt of a name."""
+    raw = read_yaml(FOLDER / f"{name}.yaml", "Install caramel again.")
+    return Prompt.model_validate_json(json.dumps(raw))
+
+
+@functools.cache
+def version_of(name: str, examples: int) -> str:
+    """Return the hash of all that the prompt of a name says with so many examples."""
+    return prompt(name).version(examples)
+
+
+def names() -> list[str]:
+    """Return the names of all prompts, in order."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))

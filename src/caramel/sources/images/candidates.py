@@ -1,0 +1,166 @@
+"""The drawing of candidates, a shard of negative captions at a time: all at once, or in rounds until one is kept."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from caramel.schemas import tables
+from caramel.sources.images.judges import ReadingJudge
+from caramel.sources.images.diffusion import draw_pictures, load_pipeline
+from caramel.runtime.last_result import keep_last, stamp_files
+
+Drawn = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of a candidate
+Files = tuple[bytes, bytes | None]  # the candidate, and its positive where that is drawn with it
+_SHARD = pa.schema(
+    [
+        ("negative_id", tables.TEXT),
+        ("candidate", tables.INT),
+        ("seed", tables.INT),
+        ("png", pa.binary()),
+        ("positive_png", pa.binary()),
+    ]
+)
+
+
+@keep_last(lambda generator, device: stamp_files(generator))
+def _pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
+    """Return the pipeline, loaded once per worker process while its files are as they were."""
+    import torch
+
+    torch.set_num_threads(1)  # one worker per core: the same pictures on any number of cores
+    return load_pipeline(generator, device)
+
+
+def candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
+    """Return the seed of one picture: a function of these three alone."""
+    return zlib.crc32(f"{seed}:{negative_id}:{candidate}".encode())
+
+
+class Until(NamedTuple):
+    """What the exact reading keeps: it ends the drawing of a negative caption before its last candidate."""
+
+    further_objects: bool
+    keep_ambiguous: Sequence[str]
+
+
+def drawn_until(
+    judge: str, *, further_objects: bool, min_faithful: float | None, keep_ambiguous: Sequence[str]
+) -> Until | None:
+    """Return what ends the drawing of a negative caption, None where all its candidates are drawn.
+
+    Only of an exact reading the first candidate that is kept is the best: its fits are 0 and 1. A model's next one may
+    fit better, and where nothing is asked of the fit (``min_faithful`` 0) so may any.
+    """
+    if judge != ReadingJudge.name or not min_faithful:
+        return None
+    return Until(further_objects, keep_ambiguous)
+
+
+def draw_shard(
+    shard: Sequence[Mapping[str, str]],
+    *,
+    candidates: int,
+    until: Sequence[Any] | None,
+    **settings: Any,
+) -> pa.Table:
+    """Draw the candidates of one shard of ``prompts``: a row each, with the positive where pairs are edited.
+
+    Args:
+        shard: of ``prompts``.
+        candidates: of each caption; at most, where ``until`` is given.
+        until: of ``drawn_until``: a further candidate is drawn only where none is kept yet.
+        settings: of ``_draw``.
+    """
+    if until is None:
+        rows = [(row, number) for row in shard for number in range(candidates)]
+        return _table(rows, _draw(rows, **settings), settings["seed"])
+    left = list(shard)
+    found: list[tuple[Drawn, Files]] = []
+    for number in range(candidates):
+        if not left:
+            break
+        rows = [(row, number) for row in left]
+        files = _draw(rows, **settings)
+        found += zip(rows, files, strict=True)
+        kept = _kept(left, files, Until(*until))
+        left = [row for row, is_kept in zip(left, kept, strict=True) if not is_kept]
+    place = {row["negative_id"]: index for index, row in enumerate(shard)}
+    found.sort(key=lambda drawn: (place[drawn[0][0]["negative_id"]], drawn[0][1]))
+    return _table([row for row, _ in found], [files for _, files in found], settings["seed"])
+
+
+def _table(rows: Sequence[Drawn], files: Sequence[Files], seed: int) -> pa.Table:
+    names, numbers = [row["negative_id"] for row, _ in rows], [number for _, number in rows]
+    seeds = [candidate_seed(seed, name, number) for name, number in zip(names, numbers, strict=True)]
+    return pa.table([names, numbers, seeds, *zip(*files, strict=True)], schema=_SHARD)
+
+
+def _kept(rows: Sequence[Mapping[str, str]], files: Sequence[Files], until: Until) -> list[bool]:
+    """Return of which rows the candidate is one that ``filters`` keeps, and no later one is better."""
+    negative_files, positive_files = zip(*files, strict=True)
+    drawn = [number for number, file in enumerate(positive_files) if file is not None]
+    captions, positives = ([row[key] for row in rows] for key in ("caption", "positive"))
+    judge = ReadingJudge(until.further_objects)
+    # In one call, in which it reads pictures of equal content once.
+    fits = judge.fit(
+        [*negative_files, *negative_files, *(positive_files[number] for number in drawn)],
+        [*captions, *positives, *(positives[number] for number in drawn)],
+    )
+    of_negative, of_other, of_drawn = np.split(fits, [len(rows), 2 * len(rows)])
+    of_positive = np.ones(len(rows))
+    of_positive[drawn] = of_drawn
+    good = np.minimum(of_negative, of_positive) == 1
+    clear = ~judge.ambiguous(of_negative, of_other, 0.0)
+    # What is added leaves the positive true of every picture that is faithful: a later one is no clearer.
+    added = [row["type"] == "add" and "add" in until.keep_ambiguous for row in rows]
+    kept: list[bool] = (good & (clear | np.array(added))).tolist()
+    return kept
+
+
+def _draw(
+    rows: Sequence[Drawn],
+    *,
+    generator: str,
+    seed: int,
+    guidance: float,
+    steps: int,
+    size: int,
+    batch: int,
+    device: str,
+) -> list[Files]:
+    """Return the PNG of each candidate, and of its positive where pairs are edited."""
+    pipeline, options = _pipeline(generator, device)
+    seeds = [candidate_seed(seed, row["negative_id"], number) for row, number in rows]
+    how: dict[str, Any] = {"guidance": guidance, "steps": steps}
+    files: list[Files] = []
+    if "planned" in rows[0][0]:
+        from caramel.sources.images.editing import draw_pairs
+        from caramel.sources.world.scenes import Scene
+
+        scenes = [(Scene.from_json(row["scene"]), Scene.from_json(row["planned"])) for row, _ in rows]
+        asked = [(*pair, seed) for pair, seed in zip(scenes, seeds, strict=True)]
+        suffix = rows[0][0]["suffix"]
+        pictures = draw_pairs(pipeline, options, asked, suffix=suffix, batch=batch, **how)
+        files += [(_png(negative), _png(positive)) for positive, negative in pictures]
+    else:
+        for start in range(0, len(rows), batch):
+            part = slice(start, start + batch)
+            texts = [row["prompt"] for row, _ in rows[part]]
+            drawn = draw_pictures(pipeline, options, texts, seeds[part], size=size, **how)
+            files += [(_png(picture), None) for picture in drawn]
+    return files
+
+
+def _png(picture: npt.NDArray[np.uint8]) -> bytes:
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG")
+    return buffer.getvalue()

@@ -1,0 +1,182 @@
+"""Text-to-image pipelines as folders: any diffusers pipeline, ours or a hub's, by one path.
+
+    pipeline/         what ``save_pretrained`` writes, where the pipeline is ours
+    generator.json    where the pipeline is (this folder, another one or a hub name), the hash of its
+                      files where they are at hand, and its call options
+
+The call options are those of the pipeline's class that are not settings of an experiment.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.errors import BackendError
+from caramel.models.devices import fitting, usable, whole_fp32
+from caramel.io.files import file_hash, write_atomically
+
+if TYPE_CHECKING:
+    import torch
+
+CARD = "generator.json"
+OWN = "pipeline"
+
+
+@dataclass(frozen=True)
+class CallOptions:
+    """Keyword arguments that every call of the pipeline gets."""
+
+    values: dict[str, Any]
+
+
+def save_pipeline(pipeline: Any, options: CallOptions, out: Path) -> Path:
+    """Write the pipeline with ``save_pretrained``, and its card."""
+    pipeline.save_pretrained(out / OWN, safe_serialization=True)
+    _write_card(out, {"source": OWN, "sha256": file_hash(out / OWN), "options": options.values})
+    return out
+
+
+def adopt_pipeline(
+    *unused: object, pretrained: str | None, out: Path, **settings: object
+) -> list[tuple[int, str, float]]:
+    """Write the card of a pipeline that is not ours: a diffusers folder or a hub name.
+
+    Takes and ignores what a backend that trains needs; returns an empty learning curve.
+    """
+    assert pretrained, "caramel.config.validate says so before the first stage"
+    here = Path(pretrained).is_dir()
+    source = str(Path(pretrained).resolve()) if here else pretrained
+    _write_card(out, {"source": source, "sha256": file_hash(source) if here else None, "options": {}})
+    return []
+
+
+def _write_card(out: Path, card: dict[str, Any]) -> None:
+    text = json.dumps(card, indent=2, sort_keys=True) + "\n"
+    write_atomically(out / CARD, lambda temporary: temporary.write_text(text, encoding="utf-8"))
+
+
+def _read_card(folder: Path) -> tuple[str, dict[str, Any]]:
+    """Return where the pipeline is and its call options, after checking that it is the one that was written."""
+    path = folder / CARD
+    cure = "Run `dvc repro -f train_generator`."
+    try:
+        card = json.loads(path.read_text(encoding="utf-8"))
+        name, digest, options = str(card["source"]), card["sha256"], dict(card["options"])
+    except FileNotFoundError:
+        raise BackendError(f"No generator at {str(folder)!r}. Run `dvc repro train_generator`.") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise BackendError(f"The generator's card {str(path)!r} is broken: {error!r}. {cure}") from error
+    source = str(folder / OWN) if name == OWN else name
+    if digest is not None and (not Path(source).is_dir() or file_hash(source) != digest):
+        raise BackendError(
+            f"The pipeline in {source!r} is not the one that {str(path)!r} was written for: its files are broken, "
+            f"changed or missing. {cure}"
+        )
+    return source, options
+
+
+def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]:
+    """Return (pipeline, call options) of a generator folder.
+
+    Raises:
+        BackendError: the folder is no generator, its pipeline is not the one that was written, diffusers
+            cannot load it, or the device cannot be used.
+        ResourceError: the pipeline does not fit onto the device.
+    """
+    import torch
+    from diffusers import AutoPipelineForText2Image
+    from diffusers.utils import logging
+
+    if not sys.stderr.isatty():
+        logging.disable_progress_bar()
+    folder = Path(folder)
+    source, options = _read_card(folder)
+    own = source == str(folder / OWN)
+    dtype = torch.float16 if device.startswith("cuda") and not own else torch.float32
+    try:
+        pipeline = AutoPipelineForText2Image.from_pretrained(source, torch_dtype=dtype)
+    except (OSError, ValueError) as error:
+        raise BackendError(
+            f"The text-to-image pipeline {source!r} cannot be loaded: {error}. A hub name needs the "
+            f"network and HF_HUB_OFFLINE=0."
+        ) from error
+    pipeline.set_progress_bar_config(disable=True)
+    with usable("The pipeline", device):
+        return pipeline.to(device), options
+
+
+def draw_pictures(
+    pipeline: Any,
+    options: dict[str, Any],
+    prompts: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    guidance: float,
+    steps: int,
+    size: int,
+    known: npt.NDArray[np.uint8] | None = None,
+    hidden: npt.NDArray[np.bool_] | None = None,
+) -> npt.NDArray[np.uint8]:
+    """Return one picture per prompt, shape (n, size, size, 3); each starts from noise of its own seed.
+
+    Args:
+        pipeline, options: of ``load_pipeline``.
+        prompts, seeds: one per picture.
+        guidance, steps: how it is sampled.
+        size: pixels of the side.
+        known: pictures (n, size, size, 3) of which only a part is drawn anew, by a pipeline that was trained for it
+            (``training.text_to_image``); None: all is drawn.
+        hidden: that part, (n, size, size).
+
+    Raises:
+        ResourceError: so many pictures do not fit into memory at a time.
+    """
+    import torch
+
+    generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
+    editing = {} if known is None or hidden is None else _editing(known, hidden, generators, pipeline.device)
+    memory = fitting(f"A call for {len(prompts)} pictures", str(pipeline.device), "Lower `synthesize.batch`.")
+    with memory, torch.inference_mode(), whole_fp32():
+        drawn = pipeline(
+            list(prompts),
+            generator=generators,
+            guidance_scale=guidance,
+            num_inference_steps=steps,
+            height=size,
+            width=size,
+            output_type="np",
+            **editing,
+            **options,
+        ).images
+    pictures: npt.NDArray[np.uint8] = np.rint(np.asarray(drawn) * 255).astype(np.uint8)
+    return pictures
+
+
+def _editing(
+    known: npt.NDArray[np.uint8],
+    hidden: npt.NDArray[np.bool_],
+    generators: Sequence[torch.Generator],
+    device: torch.device,
+) -> dict[str, Any]:
+    """Return the arguments of a call that keep what is known of each picture, without noise, at each step.
+
+    The latents of our own pipeline are pixels in [-1, 1].
+    """
+    import torch
+
+    clean = torch.from_numpy(known).permute(0, 3, 1, 2).float().to(device) / 127.5 - 1
+    drawn = torch.from_numpy(hidden)[:, None].to(device)
+    noise = torch.stack([torch.randn(clean.shape[1:], generator=g) for g in generators]).to(device)
+
+    def keep(step: int, timestep: int, latents: torch.Tensor) -> None:
+        latents.copy_(torch.where(drawn, latents, clean))
+
+    return {"latents": torch.where(drawn, noise, clean), "callback": keep}

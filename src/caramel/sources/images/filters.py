@@ -1,0 +1,215 @@
+"""From candidates to negative images: the best faithful one or none, and nothing ambiguous.
+
+An automatic stand-in for two steps of people in BiVLC (3.1): annotators choose the best of four candidates or none; then an
+instance is dropped if the negative image fits the positive caption too. The exact reading need not see four: see ``candidates``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.sources.images.calibration import Calibration
+from caramel.interfaces.judge import Judge
+from caramel.io.image_store import OnDemand
+
+FAITHFUL = (
+    0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept
+)
+NO_FAITHFUL = "no candidate is faithful"
+AMBIGUOUS = "the positive caption is true of every faithful candidate"
+
+
+class Filtered(NamedTuple):
+    """All judgements, the rows of the chosen images, the negatives that got none, and the figures."""
+
+    choices: pd.DataFrame
+    images: pd.DataFrame
+    rejects: pd.DataFrame
+    metrics: dict[str, Any]
+
+
+def filter_images(
+    candidates: pd.DataFrame,
+    images: pd.DataFrame,
+    files: Mapping[str, bytes],
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    judge: Judge,
+    second_judge: Judge | None,
+    min_faithful: float,
+    margin: float,
+    keep_ambiguous: Sequence[str],
+    calibration: Calibration | None = None,
+    second_calibration: Calibration | None = None,
+) -> Filtered:
+    """Return what is kept of the candidates.
+
+    Args:
+        candidates: table ``candidates``.
+        images: their pictures, table ``images``; where positives are drawn with them, theirs too. Then a candidate is
+            faithful where both pictures are.
+        files: encoded files by image_id.
+        negatives: table ``negatives``.
+        pairs: table ``pairs``.
+        judge: decides.
+        second_judge: measured against the first, for example an image–text model against the
+            exact reading; None for no measurement.
+        min_faithful: a candidate's least fit to its caption.
+        margin: by how much a model's score of the negative caption must beat the positive's.
+        keep_ambiguous: types whose positive caption stays true by construction.
+        calibration: how ``min_faithful`` was found, if it was, for the figures.
+        second_calibration: from which fit on the second judge accepts a candidate; None: from ``FAITHFUL``.
+    """
+    rows = candidates.merge(
+        negatives[["negative_id", "pair_id", "type", "subtype", "negative_caption"]],
+        on="negative_id",
+        validate="many_to_one",
+    ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
+    rows = _judged(rows, files, judge, "first", margin)
+    if second_judge is not None:
+        rows = _judged(rows, files, second_judge, "second", margin)
+        least = second_calibration.threshold if second_calibration else FAITHFUL
+        rows["passed"] = rows["second_negative"] >= least
+        rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
+    rows["of_positive"] = _fit_of_positives(rows, files, judge)
+    rows["good"] = (rows["first_negative"] >= min_faithful) & ~(rows["of_positive"] < min_faithful)
+    faithful_from = max(FAITHFUL, min_faithful)
+    rows["faithful"] = (rows["first_negative"] >= faithful_from) & ~(rows["of_positive"] < faithful_from)
+    chosen = _choose(rows, keep_ambiguous)
+    rejects = _rejects(rows, chosen)
+    drawn = rows["negative_id"].nunique()
+    assert len(chosen) + len(rejects) == drawn, (len(chosen), len(rejects), drawn)
+    choices = pd.DataFrame(
+        {
+            "negative_id": rows["negative_id"],
+            "candidate": rows["candidate"],
+            "image_id": rows["image_id"],
+            "faithful": rows["first_negative"],
+            "ambiguous": rows["first_ambiguous"],
+            "judge_negative": rows["second_negative"] if second_judge else None,
+            "judge_positive": rows["second_positive"] if second_judge else None,
+            "positive_image_id": rows["positive_image_id"],
+            "chosen_by": rows["image_id"].isin(chosen["image_id"]).map({True: judge.name, False: None}),
+        }
+    )
+    names = {*chosen["image_id"], *chosen["positive_image_id"].dropna()}
+    kept = images[images["image_id"].isin(names)].reset_index(drop=True)
+    asked = {
+        "min_faithful": min_faithful,
+        "faithful_from": faithful_from,
+        "calibration": calibration._asdict() if calibration else None,
+    }
+    return Filtered(
+        choices,
+        kept,
+        rejects,
+        {"threshold": asked, **_metrics(rows, chosen, second_judge, second_calibration)},
+    )
+
+
+def _judged(
+    rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge, name: str, margin: float
+) -> pd.DataFrame:
+    """Return the rows with a judge's fits to both captions, and what it finds ambiguous."""
+    images = OnDemand(files.__getitem__, [*rows["image_id"], *rows["image_id"]])
+    # In one call, in which a judge reads or encodes images of equal content once.
+    fits = judge.fit(images, [*rows["negative_caption"], *rows["caption"]])
+    negative, positive = fits[: len(rows)], fits[len(rows) :]
+    return rows.assign(
+        **{
+            f"{name}_negative": negative,
+            f"{name}_positive": positive,
+            f"{name}_ambiguous": judge.ambiguous(negative, positive, margin),
+        }
+    )
+
+
+def _fit_of_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge) -> pd.Series[float]:
+    """Return the fit of each positive that was drawn to its caption; NaN where none was."""
+    drawn = rows[rows["positive_image_id"].notna()]
+    pictures = OnDemand(files.__getitem__, drawn["positive_image_id"].tolist())
+    fit = judge.fit(pictures, drawn["caption"].tolist()).tolist() if pictures else []
+    return pd.Series(fit, drawn.index, dtype=float).reindex(rows.index)
+
+
+def _choose(rows: pd.DataFrame, keep_ambiguous: Sequence[str]) -> pd.DataFrame:
+    """Return one row per negative that has a candidate to keep: clear ones first, then the best fit."""
+    good = rows[rows["good"] & (~rows["first_ambiguous"] | rows["type"].isin(keep_ambiguous))]
+    order = good.sort_values(
+        ["negative_id", "first_ambiguous", "first_negative", "candidate"], ascending=[True, True, False, True]
+    )
+    return order.drop_duplicates("negative_id")
+
+
+def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives that got no image, with the reason."""
+    left = rows[~rows["negative_id"].isin(chosen["negative_id"])]
+    any_faithful = left.groupby("negative_id")["good"].any()
+    texts = left.drop_duplicates("negative_id").set_index("negative_id")["negative_caption"]
+    found = [
+        (name, "filter_images", AMBIGUOUS if faithful else NO_FAITHFUL, texts[name])
+        for name, faithful in zip(any_faithful.index.tolist(), any_faithful.tolist(), strict=True)
+    ]
+    return pd.DataFrame(found, columns=list(tables.REJECTS.columns))
+
+
+def _metrics(
+    rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None, calibration: Calibration | None
+) -> dict[str, Any]:
+    """Return yield and noise of the pictures, and the second judge's errors against the first.
+
+    Shares of candidates are of first ones alone: where a further one is drawn only if none is kept yet, hard captions
+    have more candidates than easy ones, and those of all would be too low.
+    """
+    first = rows[rows["candidate"] == 0]
+    by_subtype = first.groupby("subtype")["faithful"].agg(["size", "mean"])
+    best = rows.groupby("negative_id")["faithful"].any()
+    # A detail that was added leaves the positive caption true: shares of what is ambiguous, and the
+    # second judge's errors, are of the other types.
+    part = first[first["type"] != "add"]
+    faithful_clear = rows["faithful"] & ~rows["first_ambiguous"]
+    clear = faithful_clear.groupby(rows["negative_id"]).any()
+    out: dict[str, Any] = {
+        "candidates": {
+            "drawn": len(rows),
+            "n": len(first),
+            "faithful": _share(first["faithful"]),
+            "ambiguous_of_faithful": _share(part.loc[part["faithful"], "first_ambiguous"]),
+            "by_subtype": {
+                str(name): {"n": int(row["size"]), "faithful": round(float(row["mean"]), 4)}
+                for name, row in by_subtype.iterrows()
+            },
+        },
+        "negatives": {
+            "n": len(best),
+            "with_faithful": _share(best),
+            "with_faithful_and_clear": _share(clear),
+            "ambiguous": _share((best & ~clear)[best.index.isin(part["negative_id"])]),
+            "kept": len(chosen),
+        },
+    }
+    if second_judge is not None:
+        truth, accepted = part["faithful"] & ~part["first_ambiguous"], part["accepted"]
+        out["second_judge"] = {
+            "name": second_judge.name,
+            "n": len(part),
+            "accepted_from": calibration.threshold if calibration else FAITHFUL,
+            "calibration": calibration._asdict() if calibration else None,
+            "passed": _share(part["passed"]),
+            "passed_of_unfaithful": _share(part.loc[~part["faithful"], "passed"]),
+            "share_true": _share(truth),
+            "precision": _share(truth[accepted]),
+            "recall": _share(accepted[truth]),
+            "agreement": _share(truth == accepted),
+        }
+    return out
+
+
+def _share(flags: pd.Series[bool]) -> float | None:
+    """Return the share of true values rounded to four digits, or None of no values."""
+    return round(float(flags.mean()), 4) if len(flags) else None

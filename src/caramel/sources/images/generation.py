@@ -1,0 +1,270 @@
+"""Candidate images of negative captions, in resumable shards; settings from a small grid."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from caramel.schemas import tables
+from caramel.sources.captions.formatting import suffixed
+from caramel.errors import DataError
+from caramel.sources.images.candidates import Until, draw_shard
+from caramel.interfaces.source import Put
+from caramel.models.devices import gpus_of, resolve_device
+from caramel.registry import JUDGES
+from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.sharded_map import Executor, sharded_map
+from caramel.runtime.ray.trials import tune_grid
+
+NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
+
+Method = Literal["draw", "edit"]
+
+
+def choose_negatives(
+    negatives: pd.DataFrame, pairs: pd.DataFrame, *, per_subtype: Mapping[Any, int], seed: int
+) -> pd.DataFrame:
+    """Return the negatives to draw, with their split: at most one per image, and per split and
+    subtype a number.
+
+    The draw is by a hash of the seed and the negative's name, so the order of rows does not change
+    it; rarer subtypes choose their images first.
+
+    Args:
+        negatives: table ``negatives``.
+        pairs: table ``pairs``.
+        per_subtype: number of negatives per split; a split that is not named gives none.
+        seed: of the draw.
+    """
+    names = negatives[["negative_id", "pair_id", "subtype"]]  # of millions the captions are in memory once
+    rows = names.merge(pairs[["pair_id", "image_id", "split"]], on="pair_id", validate="many_to_one")
+    draw = rows["negative_id"].map(lambda name: zlib.crc32(f"{seed}:{name}".encode()))
+    rows = rows.assign(draw=draw).sort_values(["draw", "negative_id"])
+    taken: list[pd.DataFrame] = []
+    used: set[str] = set()
+    # Rare subtypes choose their images first, or common ones would leave them none.
+    for subtype in reversed(rows["subtype"].value_counts().index.tolist()):
+        free = rows[(rows["subtype"] == subtype) & ~rows["image_id"].isin(used)].drop_duplicates("image_id")
+        place = free.groupby("split").cumcount()
+        taken.append(free[place < free["split"].map(per_subtype).astype("float64").fillna(0)])
+        used.update(taken[-1]["image_id"])
+    if not sum(len(part) for part in taken):
+        raise DataError(
+            f"No negative caption is left to draw (of {len(negatives)}, with per_subtype = "
+            f"{dict(per_subtype)}). Use more data, or raise synthesize.per_subtype."
+        )
+    chosen = pd.concat(taken)[["negative_id", "split"]]
+    of_chosen = negatives[negatives["negative_id"].isin(chosen["negative_id"])]
+    found = of_chosen.merge(chosen, on="negative_id").sort_values("negative_id", ignore_index=True)
+    return found[[*tables.NEGATIVES.columns, "split"]]
+
+
+def not_drawn(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
+    """Return the negatives that ``choose_negatives`` left out, as table ``rejects``."""
+    is_chosen = negatives["negative_id"].isin(chosen["negative_id"])
+    left = negatives.loc[~is_chosen, ["negative_id", "negative_caption"]]
+    assert len(left) + len(chosen) == len(negatives), (len(left), len(chosen), len(negatives))
+    columns = {"id": left["negative_id"], "stage": "synthesize", "text": left["negative_caption"]}
+    return tables.frame(tables.REJECTS, pd.DataFrame(columns).assign(reason=NOT_DRAWN))
+
+
+def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:
+    """Return ``count`` negatives of the val split, evenly over subtypes: to choose settings on."""
+    share = -(-count // max(1, negatives["subtype"].nunique()))
+    return choose_negatives(negatives, pairs, per_subtype={"val": share}, seed=seed).head(count)
+
+
+def prompts(
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    source: pd.DataFrame,
+    *,
+    method: Method,
+    prompt_suffix: str,
+    seed: int,
+) -> list[dict[str, str]]:
+    """Return what is asked of the generator for each negative caption.
+
+    Args:
+        negatives: table ``negatives``.
+        pairs: table ``pairs``, as refined.
+        source: all pairs of the source: what pictures of train show, and what only those of test may.
+        method: draw: the caption as a whole; edit: the scenes of both captions, see ``editing``.
+        prompt_suffix: appended to each prompt, in place of its final stop (Miranda et al. 2024: step 2); empty: the
+            prompt is the caption.
+        seed: of what a planned scene leaves to chance.
+
+    Raises:
+        DataError: scenes are asked for, and the captions are none of the world.
+    """
+    captions = negatives["negative_caption"]
+    prompt = [suffixed(caption, prompt_suffix) for caption in captions]
+    asked = pd.DataFrame({"negative_id": negatives["negative_id"], "caption": captions, "prompt": prompt})
+    of_pair = pairs.set_index("pair_id").loc[negatives["pair_id"], ["caption", "scene", "split"]]
+    asked = asked.assign(positive=of_pair["caption"].to_numpy(), type=negatives["type"])
+    if method == "edit":
+        from caramel.sources.images.editing import planned
+        from caramel.sources.world.compounds import seen_and_tested
+
+        _, tested = seen_and_tested(source)
+        rows = zip(asked["negative_id"], captions, *(of_pair[c] for c in of_pair), strict=True)
+        plans = [planned(*row, seed=seed, tested=tested) for row in rows]
+        asked = asked.assign(suffix=prompt_suffix, scene=of_pair["scene"].to_numpy(), planned=plans)
+    return [dict(zip(asked.columns, row, strict=True)) for row in asked.itertuples(index=False, name=None)]
+
+
+def synthesize(
+    asked: Sequence[Mapping[str, str]],
+    splits: Mapping[str, str],
+    *,
+    generator: str,
+    candidates: int,
+    until: Until | None,
+    seed: int,
+    shard: int,
+    guidance: float,
+    steps: int,
+    size: int,
+    batch: int,
+    device: str,
+    gpus: float,
+    executor: Executor,
+    folder: Path,
+    put: Put,
+) -> pd.DataFrame:
+    """Return table ``candidates``: up to ``candidates`` pictures of each negative caption, or pairs of them.
+
+    Args:
+        asked: of ``prompts``, for the rows of ``choose_negatives``.
+        splits: negative_id -> split.
+        generator: generator folder.
+        until: of ``drawn_until``; None: all candidates are drawn.
+        shard: captions per shard, the unit of resuming.
+        guidance, steps, size, device: how the pipeline is called.
+        gpus: of one worker, where the device is a GPU.
+        batch: pictures per call of the pipeline.
+        folder: where finished shards lie.
+        put: called with each picture in turn; a pair of them stands together, the negative first.
+        candidates, seed, executor: as their names say.
+    """
+    settings = {
+        "generator": Local(generator),
+        "candidates": candidates,
+        "until": until,
+        "seed": seed,
+        "guidance": guidance,
+        "steps": steps,
+        "size": size,
+        "batch": batch,
+        "device": resolve_device(device),
+    }
+    parts = sharded_map(
+        draw_shard,
+        [list(asked[start : start + shard]) for start in range(0, len(asked), shard)],
+        settings=settings,
+        folder=folder,
+        executor=executor,
+        title="synthesize",
+        gpus=gpus_of(gpus, device),
+    )
+    how = f"guidance={guidance:g} steps={steps}"
+    rows = []
+    for path in parts:
+        for row in pq.read_table(path).to_pylist():
+            name, png, positive = row["negative_id"], row.pop("png"), row.pop("positive_png")
+            row["image_id"] = f"{name}#{row['candidate']}"
+            row["positive_image_id"] = None if positive is None else f"{row['image_id']}+"
+            for image_id, data in ((row["image_id"], png), (row["positive_image_id"], positive)):
+                if data is not None:
+                    known = {"source": f"synthetic ({how})", "split": splits[name]}
+                    put(image_id, data, f"{image_id}.png", width=size, height=size, **known)
+            rows.append(row)
+    assert len(asked) <= len(rows) <= len(asked) * candidates
+    by_name = pd.DataFrame(asked).set_index("negative_id").reindex(columns=["prompt", "planned"])
+    table = pd.DataFrame(rows).join(by_name, "negative_id").rename(columns={"planned": "scene"})
+    return tables.frame(tables.CANDIDATES, table.assign(generator=how))
+
+
+def grid_trial(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    captions: Sequence[Mapping[str, str]],
+    judge: str,
+    judge_checkpoint: str,
+    further_objects: bool,
+    **settings: Any,
+) -> dict[str, Any]:
+    """Draw held-out captions with one setting and return the judge's mean fit: of an exact one, the share it finds true."""
+    drawn = draw_shard(
+        captions, candidates=1, until=None, guidance=point["guidance"], steps=point["steps"], **settings
+    ).to_pandas()
+    decide = JUDGES[judge](
+        checkpoint=judge_checkpoint, device=settings["device"], further_objects=further_objects
+    )
+    said = {row["negative_id"]: row["caption"] for row in captions}
+    texts = drawn["negative_id"].map(said).tolist()
+    fit = decide.fit(drawn["png"].tolist(), texts)
+    return {**point, "fit": float(np.mean(fit)), "n": len(fit)}
+
+
+def choose_settings(
+    asked: Sequence[Mapping[str, str]],
+    *,
+    guidance: Sequence[float],
+    steps: Sequence[int],
+    generator: str,
+    judge: str,
+    judge_checkpoint: str,
+    further_objects: bool,
+    seed: int,
+    size: int,
+    batch: int,
+    device: str,
+    gpus: float,
+    executor: Executor,
+    folder: Path,
+) -> dict[str, Any]:
+    """Return {"chosen": setting, "grid": all settings with their mean fit}.
+
+    The best mean fit is taken, of equal ones the setting that stands first. No threshold is asked for: the scale of
+    a judge that is a model is its own.
+
+    Args:
+        asked: of ``prompts``, for negatives of the val split: drawn once per setting.
+        guidance, steps: the grid.
+        judge: name of the judge's backend.
+        judge_checkpoint: checkpoint folder, for a judge that is a model.
+        further_objects: a caption may leave out objects that its picture shows.
+        generator, seed, size, batch, device, gpus, executor, folder: as in ``synthesize``.
+    """
+    points = [{"guidance": g, "steps": s} for g, s in product(guidance, steps)]
+    trials = tune_grid(
+        grid_trial,
+        points,
+        settings={
+            "captions": asked,
+            "generator": Local(generator),
+            "judge": judge,
+            "judge_checkpoint": Local(judge_checkpoint),
+            "further_objects": further_objects,
+            "seed": seed,
+            "size": size,
+            "batch": batch,
+            "device": resolve_device(device),
+        },
+        folder=folder,
+        executor=executor,
+        title="generation settings",
+        gpus=gpus_of(gpus, device),
+    )
+    results = [trial.result for trial in trials]
+    best = max(results, key=lambda r: r["fit"])
+    return {"chosen": {k: best[k] for k in ("guidance", "steps")}, "grid": results}

@@ -1,0 +1,46 @@
+"""What a plan fixes beside its comparison: the sources and settings of the stages that a study runs, as one hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+from caramel.config.schema import Config
+from caramel.runtime.code_manifest import CODE, stages
+from caramel.io.files import file_hash
+from caramel.study import workspace
+
+SOURCES = ("src/", "pipelines/", f"{CODE}/")  # of the dependencies of a stage
+UNFIXED = {
+    "run",
+    "report",
+    "study",
+}  # how it is run, and what is told of it; the draws are an entry of the plan
+
+
+def hash_fixed(root: Path, config: Config) -> str:
+    """Return the SHA-256 of names and hashes of all sources that a study's stages depend on, and of its settings.
+
+    Seeds are those of the profile, each of which a study moves on by the same step for each draw.
+
+    Raises:
+        ConfigError: the graph is broken.
+        DataError: a source is missing.
+    """
+    graph = stages(root)
+    named = {str(dep) for name in workspace.stages(root) for dep in graph[name].get("deps", ())}
+    files = {file for name in named if name.startswith(SOURCES) for file in _files(root / name)}
+    files.add(root / config.pretrain.model)
+    sources = {file.relative_to(root).as_posix(): file_hash(file) for file in files}
+    fixed = {"sources": sources, "settings": config.model_dump(mode="json", exclude=UNFIXED)}
+    return hashlib.sha256(json.dumps(fixed, sort_keys=True).encode()).hexdigest()
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Yield the file, or those of a folder that git would keep."""
+    if path.is_dir():
+        yield from (file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
+    else:
+        yield path

@@ -1,0 +1,224 @@
+"""What a method trains on: the rows of a table, with their negatives and paraphrases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.errors import DataError, shown
+from caramel.interfaces.method import Method
+from caramel.schemas.tables import SUBTYPES
+from caramel.training.data.clic_concat import Pairable, first_sentence
+from caramel.training.data.loader import Pixels, Rows, Stack, Vectors, tokenized
+
+if TYPE_CHECKING:
+    from caramel.models.open_clip.checkpoints import Clip
+
+Tokens = npt.NDArray[np.int32]
+LISTS = ["negative_captions", "negative_image_ids", "subtypes"]  # of table ``training``, place by place
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """Hard negatives of all rows, one after the other, and where those of a row are.
+
+    Attributes:
+        texts: tokens (N, context).
+        kinds: (N,) whole numbers, places in ``tables.SUBTYPES``.
+        places: (n, most) of the negatives of each row, in its order; -1 where it has fewer.
+        images: pictures of which they are true, where the method takes them.
+        image_of: (N,), as in ``Examples``.
+    """
+
+    texts: Tokens
+    kinds: Rows
+    places: Rows
+    images: Pixels | Vectors | None
+    image_of: Rows
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Training rows for one method; what belongs to row i is at place i of each.
+
+    Attributes:
+        method: which says what is here.
+        names: of the rows, in messages.
+        images: pictures by an array of row numbers, or their vectors where the tower is locked.
+        image_of: (n,) numbers of the images, the same in two rows that show one.
+        texts: tokens (n, context).
+        negatives: of the rows.
+        paraphrases: tokens (n, context).
+        paraphrased: (n,) which rows have one.
+        neighbours: (n, several) rows of other images that look alike, where batches are made with them.
+        joined: what rows are joined by, where the method joins them.
+        block_size: rows that follow each other and stay together in a batch, such as those of one group of scenes: what
+            tells them apart is then asked in every step. 1: each row is drawn by itself.
+    """
+
+    method: Method
+    names: npt.NDArray[np.object_]
+    images: Pixels | Vectors
+    image_of: Rows
+    texts: Tokens
+    negatives: Negatives | None = None
+    paraphrases: Tokens | None = None
+    paraphrased: npt.NDArray[np.bool_] | None = None
+    neighbours: Rows | None = None
+    joined: Pairable | None = None
+    block_size: int = 1
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def held(self) -> bool:
+        """Whether all pictures are in memory, decoded."""
+        further = self.negatives.images if self.negatives else None
+        return self.images.held and (further is None or further.held)
+
+
+def with_vectors(examples: Examples, encode: Callable[[Stack], npt.NDArray[np.float32]]) -> Examples:
+    """Return the examples with vectors in place of pictures; see ``Pixels.encoded``."""
+
+    def encoded(images: Pixels | Vectors) -> Vectors:
+        return images.encoded(encode) if isinstance(images, Pixels) else images
+
+    negatives = examples.negatives
+    if negatives is not None and negatives.images is not None:
+        negatives = replace(negatives, images=encoded(negatives.images))
+    return replace(examples, images=encoded(examples.images), negatives=negatives)
+
+
+def require(rows: pd.DataFrame, method: Method) -> None:
+    """Raise a DataError that says what rows to train on lack for a method.
+
+    Each must have a negative, with its image where the method takes images; a negative fewer than it takes is no error. Of
+    paraphrases there must be one. Rows that are joined show two images at least.
+    """
+    if rows.empty:
+        raise DataError("There is no row to train on: no pair of the train split was kept.")
+    cure = f"Leave {method.name!r} out of finetune.variants, or give them"
+    if method.negatives:
+        numbers = rows[LISTS].map(lambda values: 0 if values is None else len(values))
+        equal = numbers.nunique(axis=1).eq(1)
+        _check(
+            rows,
+            equal,
+            f"have not as many entries in each of {', '.join(LISTS)}",
+            "Give them, empty where there is none",
+        )
+        column = "negative_image_ids" if method.images else "negative_captions"
+        has = rows[column].map(lambda values: any(value is not None for value in values)).astype(bool)
+        _check(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
+    if method.joins and rows["image_id"].nunique() == 1:
+        raise DataError(f"All rows show one image, and method {method.name!r} joins two. {cure} another.")
+    if method.paraphrases and rows["caption2"].isna().all():
+        raise DataError(
+            f"None of {len(rows)} rows has a caption2, a paraphrase, which method {method.name!r} trains on. {cure}: "
+            f"`negatives.backend` world and lexicon write them."
+        )
+
+
+def load_examples(
+    clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method, seed: int = 0
+) -> Examples:
+    """Return the rows of a ``training`` table, with their tokens; of pictures only those of a small set are decoded.
+
+    Args:
+        clip: model whose tokenizer and preprocessing are used.
+        rows: table ``training``, or ``pairs``, which has no negatives.
+        images: encoded files by image_id.
+        method: how they are trained on, or measured: with which negatives.
+        seed: of what stands beside each row, where negatives of other rows do.
+
+    Raises:
+        DataError: they lack what the method trains on (``require``), or an image is not there.
+    """
+    require(rows, method)
+    if method.pairing == "apart":
+        rows, method = _apart(rows, method), replace(method, negatives=0, images=False)
+    size = clip.config["preprocess_cfg"]["size"]
+    shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
+
+    def pixels(names: pd.Series[str], of: pd.DataFrame) -> Pixels:
+        known = names.map(images.__contains__).astype(bool)
+        _check(of, known, "name an image that is not in the images", "Run `dvc repro` to make the set again")
+        return Pixels(images, names, clip.to_pixels, shape)
+
+    def tokens(texts: pd.Series[str]) -> Tokens:
+        return tokenized(clip.tokenize, texts.tolist())
+
+    captions = rows["caption"].map(first_sentence) if method.joins else rows["caption"]
+    further = _negatives(rows, method) if method.negatives else rows.iloc[:0]
+    shown_images = [rows["image_id"], *([further["negative_image_ids"]] if method.images else [])]
+    image_of = pd.factorize(pd.concat(shown_images))[0].astype(np.int64)
+    found = Examples(
+        method,
+        rows["pair_id"].to_numpy(object),
+        pixels(rows["image_id"], rows),
+        image_of[: len(rows)],
+        tokens(captions),
+        joined=Pairable.of(captions.to_numpy(object), image_of[: len(rows)]) if method.joins else None,
+    )
+    if method.negatives:
+        places = _places(further["row"].to_numpy(np.int64), len(rows))
+        negatives = Negatives(
+            tokens(further["negative_captions"]),
+            further["subtypes"].map(SUBTYPES.index).to_numpy(np.int64),
+            places[_others(len(rows), seed)] if method.pairing == "other" else places,
+            pixels(further["negative_image_ids"], further) if method.images else None,
+            image_of[len(rows) :],
+        )
+        found = replace(found, negatives=negatives)
+    if method.paraphrases:
+        has = rows["caption2"].notna().to_numpy(bool)
+        found = replace(found, paraphrases=tokens(rows["caption2"].fillna("")), paraphrased=has)
+    return found
+
+
+def _check(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -> None:
+    """Raise a DataError that names rows which are not good, if there are any."""
+    bad = rows.loc[~good, ["image_id", "caption"]]
+    if len(bad):
+        named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
+        raise DataError(f"{len(bad)} of {len(rows)} rows {problem}:\n{shown(named)}\n{cure}.")
+
+
+def _negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+    """Return a row for each negative that the method may take, with the number of its ``row``."""
+    found = rows.assign(row=np.arange(len(rows))).explode(LISTS, ignore_index=True)
+    found = found[found["negative_captions"].notna()]
+    if method.images:
+        found = found[found["negative_image_ids"].notna()]
+    return found if method.drawn else found.groupby("row").head(method.negatives)
+
+
+def _apart(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+    """Return the rows and behind them, as rows of their own, the negatives that the method may take."""
+    negatives = _negatives(rows, method).assign(
+        image_id=lambda found: found["negative_image_ids"], caption=lambda found: found["negative_captions"]
+    )
+    return pd.concat([rows, negatives[rows.columns]], ignore_index=True)
+
+
+def _others(rows: int, seed: int) -> Rows:
+    """Return for each row another one, no two rows the same: a circle through all of them, drawn by the seed."""
+    circle = np.random.default_rng(seed).permutation(rows)
+    found = np.empty(rows, np.int64)
+    found[circle] = np.roll(circle, 1)
+    return found
+
+
+def _places(row_of: Rows, rows: int) -> Rows:
+    """Return where the negatives of each row are, (rows, most), -1 where there is none; ``row_of`` ascends."""
+    counts = np.bincount(row_of, minlength=rows)
+    within = np.arange(len(row_of)) - np.repeat(np.cumsum(counts) - counts, counts)
+    out = np.full((rows, int(counts.max())), -1, np.int64)
+    out[row_of, within] = np.arange(len(row_of))
+    return out

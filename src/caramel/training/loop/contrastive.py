@@ -1,0 +1,266 @@
+"""Contrastive training of a CLIP on pairs, with or without hard negatives: what ``pretrain``
+and ``finetune`` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.errors import ConfigError
+from caramel.interfaces.trainer import Curve
+from caramel.models.open_clip.encoder import encode_text, picture_vectors
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.training.data.batch import Batch, rows_of, take
+from caramel.training.data.examples import Examples, Tokens, with_vectors
+from caramel.training.data.loader import Loader, Pixels, Stack, Vectors
+from caramel.training.data.hard_batch_mining import nearest_rows
+from caramel.training.weight_averaging import follow, frozen_copy, warmed
+from caramel.training.distributed import ALONE, Group
+from caramel.training.loop.loop import Training, train, weight_decay_groups
+from caramel.training.objective import Objective
+from caramel.training.trainable import Trained, freeze, merge, plain_state, to_training_mode
+
+if TYPE_CHECKING:
+    import torch
+
+    from caramel.models.open_clip.checkpoints import Clip
+
+Made = TypeVar("Made")
+
+
+@contextmanager
+def ahead(make: Callable[[int], Made], steps: int) -> Iterator[Callable[[int], Made]]:
+    """Give ``make`` of a step from 0 to ``steps``; in a thread it makes that of the next one meanwhile.
+
+    A GPU would wait for its batch else. The first one is made here: what it starts belongs to no thread that ends, and a
+    process that is forked by one of a pool cannot end well.
+    """
+    coming: dict[int, Future[Made]] = {}
+    with ThreadPoolExecutor(1) as thread:
+
+        def made(step: int) -> Made:
+            found = coming.pop(step, None)
+            batch = make(step) if found is None else found.result()
+            if step + 1 < steps:
+                coming[step + 1] = thread.submit(make, step + 1)
+            return batch
+
+        yield made
+
+
+def hits(clip: Clip, examples: Examples, device: str, precision: str, batch: int = 256) -> dict[str, float]:
+    """Return validation metrics of the model on the rows, each in [0, 1].
+
+    ``retrieval``: image→text recall@1 within groups of ``batch`` rows. Where the rows have
+    negatives, one each: ``accuracy`` (caption choice) and, with negative images, ``group``. The model is left in
+    evaluation mode.
+    """
+    import torch
+
+    def vectors(images: Pixels | Vectors) -> torch.Tensor:
+        stacks = (torch.from_numpy(images[part]).to(device) for part in parts)
+        return torch.cat([picture_vectors(clip, stack).float() for stack in stacks])
+
+    def text_vectors(texts: Tokens) -> torch.Tensor:
+        stacks = (torch.from_numpy(texts[part]).long().to(device) for part in parts)
+        return torch.cat([encode_text(clip, stack).float() for stack in stacks])
+
+    parts = [np.arange(start, min(start + batch, len(examples))) for start in range(0, len(examples), batch)]
+    clip.model.eval()
+    with torch.inference_mode(), autocast(device, precision):
+        i0, c0 = vectors(examples.images), text_vectors(examples.texts)
+        found = [
+            (i0[s : s + batch] @ c0[s : s + batch].T)
+            .argmax(1)
+            .eq(torch.arange(len(i0[s : s + batch]), device=device))
+            for s in range(0, len(i0), batch)
+        ]
+        out = {"retrieval": float(torch.cat(found).float().mean())}
+        if examples.negatives is not None:
+            c1 = text_vectors(examples.negatives.texts)
+            right = (i0 * c0).sum(1) > (i0 * c1).sum(1)
+            out["accuracy"] = float(right.float().mean())
+            if examples.negatives.images is not None:
+                i1 = vectors(examples.negatives.images)
+                both = right & ((i1 * c1).sum(1) > (i1 * c0).sum(1))
+                both &= ((i0 * c0).sum(1) > (i1 * c0).sum(1)) & ((i1 * c1).sum(1) > (i0 * c1).sum(1))
+                out["group"] = float(both.float().mean())
+    return out
+
+
+def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: str) -> list[Examples]:
+    """Return the sets with vectors in place of their pictures, where that changes nothing: each is then encoded once.
+
+    The image tower must be locked, and pictures be held in memory and be neither joined nor taken apart into patches.
+    """
+    import torch
+
+    def encode(pixels: Stack) -> npt.NDArray[np.float32]:
+        with torch.no_grad(), autocast(device, precision):
+            found = picture_vectors(clip, torch.from_numpy(pixels).to(device))
+        vectors: npt.NDArray[np.float32] = found.float().cpu().numpy()
+        return vectors
+
+    method = sets[0].method
+    learns = any(parameter.requires_grad for parameter in clip.model.visual.parameters())
+    if learns or method.parts or method.joins or not all(part.held for part in sets):
+        return list(sets)
+    return [with_vectors(part, encode) for part in sets]
+
+
+def _require_rowwise(model: torch.nn.Module, group: Group, rows: int | None, batch: int) -> None:
+    """Raise ConfigError if a layer mixes the rows of a batch that no pass sees whole: it is shared, or encoded in parts."""
+    import torch
+
+    layers = [n for n, m in model.named_modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    if group.size > 1:
+        setting, pass_over, cure = f"processes = {group.size}", "each process would see but its share", "1"
+    elif rows is not None and rows < batch:
+        setting, pass_over, cure = f"rows_at_once = {rows}", "each pass would see but a part", "null"
+    else:
+        return
+    if layers:
+        raise ConfigError(
+            f"finetune.{setting}: the model normalises over the rows of a batch ({layers[0]!r} and {len(layers) - 1} more), "
+            f"of which {pass_over}. Take {cure}, or a base without batch norm."
+        )
+
+
+def fit(
+    clip: Clip,
+    examples: Examples,
+    validation: Sequence[Examples],
+    *,
+    seed: int,
+    steps: int,
+    batch: int,
+    lr: float,
+    warmup: int,
+    weight_decay: float,
+    checkpoint_every: int,
+    device: str,
+    precision: str,
+    workers: int,
+    scratch: Path,
+    title: str,
+    betas: tuple[float, float] = (0.9, 0.98),
+    eps: float = 1e-6,
+    trained: Trained = "all",
+    last_layers: int = 1,
+    lora: Mapping[str, Any] | None = None,
+    ema: float | None = None,
+    rows_at_once: int | None = None,
+    recompute: bool = False,
+    patience: int | None = None,
+    max_gradient: float | None = 1.0,
+    on_points: Callable[[Curve], None] | None = None,
+    select: str = "",
+    group: Group = ALONE,
+) -> Curve:
+    """Train the model in place and return its curve; resumes from ``scratch``.
+
+    AdamW with weight decay on matrices only (BiVLC E.3). What the method carries from step to step, its teacher or
+    its state, is in the checkpoints.
+
+    Args:
+        clip: model to train.
+        examples: training rows, with the method that they are trained on by.
+        validation: rows whose ``hits`` are measured at each checkpoint; empty sets are left out.
+        batch: captions of a step, with their negatives and paraphrases: the more of them a method takes, the fewer
+            rows, as in BiVLC. Which rows: ``examples.rows_of``.
+        workers: processes that read and decode pictures for the steps to come; 0: this one does. It changes nothing in
+            the weights. None are started for pictures that are held in memory.
+        betas, eps: of AdamW.
+        trained, last_layers, lora: as in ``trained.freeze``; corrections are part of the weights at the end.
+        ema: decay of an average of the weights, which is then what is measured, and what the model ends with.
+        rows_at_once: rows of a batch that are encoded at a time, in less memory and more time; the gradient is that
+            of the whole batch (``grad_cache``).
+        recompute: whether layers are computed again for their gradient, in less memory and more time.
+        patience: checkpoints without a better ``select``, after which training ends.
+        max_gradient: norm to which a longer gradient is cut; None: none is.
+        on_points: called with the new points of the curve at each checkpoint, for tracking.
+        group: the processes that train together, this one among them: each of the batches is shared among them. All measure,
+            and the first alone writes to ``scratch`` and tells.
+        select: metric of ``hits`` by which the weights that the model ends with are chosen; "" for the last ones.
+        seed, steps, lr, warmup, weight_decay, checkpoint_every, device, precision, scratch,
+        title: as their names say.
+
+    Raises:
+        ConfigError: a batch of this model can be neither shared by processes nor encoded in parts, or as in ``loop.train``.
+    """
+    import torch
+
+    device = group.device(resolve_device(device))
+    precision = resolve_precision(precision, device)
+    on_device(clip.model, device)
+    method = examples.method
+    if method.neighbours:
+        near = nearest_rows(clip, examples, method.neighbours, device, precision)
+        examples = replace(examples, neighbours=near)
+    objective = Objective(clip, method, device=device, precision=precision, rows=rows_at_once, group=group)
+    average = None if ema is None else frozen_copy(clip.model)
+    seen = clip if average is None else replace(clip, model=average)
+    _require_rowwise(clip.model, group, rows_at_once, batch)
+    freeze(clip.model, trained, layers=last_layers, lora=lora or {}, seed=seed)
+    if recompute:
+        clip.model.set_grad_checkpointing()
+    to_training_mode(clip.model)
+    examples, *validation = encode_locked(clip, [examples, *validation], device, precision)
+    groups = weight_decay_groups([clip.model], weight_decay)
+    # Fused it takes a quarter of the time, on a processor, too: it goes through the weights once.
+    optimizer = torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, fused=True)
+
+    def drawn(step: int) -> Batch:
+        rows = rows_of(examples, batch, seed, step)
+        return take(clip, examples, rows, seed, step, group.own(len(rows)))
+
+    def measure() -> dict[str, float]:
+        found: dict[str, float] = {}
+        for part in validation:
+            if len(part):
+                found.update(hits(seen, part, device, precision))
+        to_training_mode(clip.model)
+        return found
+
+    def after_step(step: int) -> None:
+        objective.after_step()
+        if average is not None and ema is not None:
+            follow(average, plain_state(clip.model), warmed(ema, step))
+
+    def names(step: int) -> list[str]:
+        return [str(name) for name in examples.names[rows_of(examples, batch, seed, step)]]
+
+    with (
+        Loader(drawn, steps, 0 if examples.held else workers) as load,
+        ahead(lambda step: load(step).to(device), steps) as batch_of,
+    ):
+        training = Training(
+            {"model": clip.model, **objective.modules, **({} if average is None else {"average": average})},
+            optimizer,
+            batch_of,
+            objective.loss,
+            steps,
+            warmup,
+            checkpoint_every,
+            measure,
+            None if group.rank else on_points,
+            after_step,
+            select,
+            names,
+            patience,
+            max_gradient,
+            not group.rank,
+        )
+        curve = train(training, scratch=scratch, title=title)
+    merge(clip.model)
+    if average is not None:
+        clip.model.load_state_dict(average.state_dict())
+    clip.model.requires_grad_(True).eval()
+    return curve

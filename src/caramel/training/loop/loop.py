@@ -1,0 +1,256 @@
+"""One training loop that resumes where it was killed and gives the same weights.
+
+Every step's batch is given by its seed and number, so the state is the weights, the optimiser
+and the step number. The last two checkpoints are kept, so that there is one where the other is broken.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from tqdm import tqdm
+
+from caramel.errors import ConfigError, DataError, shown
+from caramel.interfaces.trainer import Curve
+from caramel.models.devices import fitting, whole_fp32
+from caramel.io.files import is_whole, keep
+
+if TYPE_CHECKING:
+    import torch
+
+Made = TypeVar("Made")
+CHECKPOINTS = 2  # that are kept
+CHECK_EVERY = 10  # steps: each look at a GPU's numbers waits for it
+CURE = (
+    "Lower `batch` (or finetune.rows_at_once: the same gradient in less memory), or take run.precision: bf16."
+)
+
+
+@dataclass
+class Training(Generic[Made]):
+    """What a training run is made of.
+
+    ``batch`` maps a step number, from 0, to what is trained on, ``loss`` that to its loss. ``measure`` returns
+    validation metrics; it runs at each checkpoint and at the end, and ``on_points`` gets what is new in the curve,
+    with ``waiting_share``, in [0, 1]: of the time of the steps since the start, what they waited for their batches.
+    It is no part of the curve, which is the same whenever it is made. ``after_step`` runs after each update (an
+    average of weights, say). ``modules`` are saved and restored by name. ``rows`` names the rows of a step's batch,
+    for messages. With ``patience`` training ends where the metric ``select`` has not become better for so many
+    checkpoints. ``select`` names the metric by which weights are kept at the end (``kept_step``): "" keeps the last.
+    A gradient whose norm is larger than ``max_gradient`` is cut to it; None: none is. Of processes that
+    train together one ``writes`` checkpoints, and all go on from them.
+    ``best`` holds those that are the best so far.
+    """
+
+    modules: dict[str, torch.nn.Module]
+    optimizer: torch.optim.Optimizer
+    batch: Callable[[int], Made]
+    loss: Callable[[Made], torch.Tensor]
+    steps: int
+    warmup: int
+    checkpoint_every: int
+    measure: Callable[[], dict[str, float]] | None = None
+    on_points: Callable[[Curve], None] | None = None
+    after_step: Callable[[int], None] | None = None
+    select: str = ""
+    rows: Callable[[int], Sequence[str]] | None = None
+    patience: int | None = None
+    max_gradient: float | None = 1.0
+    writes: bool = True
+    curve: Curve = field(default_factory=list)
+    best: dict[str, dict[str, torch.Tensor]] = field(default_factory=dict)
+
+
+def learning_rate(step: int, *, peak: float, warmup: int, steps: int) -> float:
+    """Return the rate at a step: linear warm-up, then a cosine down to zero."""
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - warmup) / max(1, steps - warmup)))
+
+
+def weight_decay_groups(modules: Sequence[torch.nn.Module], decay: float) -> list[dict[str, object]]:
+    """Return parameter groups: weight decay on matrices, none on gains, biases, norms and scales."""
+    parameters = [p for m in modules for p in m.parameters() if p.requires_grad]
+    return [
+        {"params": [p for p in parameters if p.ndim >= 2], "weight_decay": decay},
+        {"params": [p for p in parameters if p.ndim < 2], "weight_decay": 0.0},
+    ]
+
+
+def kept_step(curve: Curve, select: str) -> int:
+    """Return the step whose weights are kept: the earliest of the largest values of the metric, or the last of all.
+
+    Args:
+        curve: of a whole training, at least one point.
+        select: name of a metric that is better when larger; the last step is kept where it was not measured.
+    """
+    measured = [(value, -step) for step, name, value in curve if name == select]
+    return -max(measured)[1] if measured else curve[-1][0]
+
+
+def out_of_patience(curve: Curve, select: str, patience: int | None) -> bool:
+    """Return whether a metric has been measured so many times or more since it was best."""
+    values = [value for _, name, value in curve if name == select]
+    return patience is not None and bool(values) and len(values) - 1 - values.index(max(values)) >= patience
+
+
+def train(training: Training[Made], *, scratch: Path, title: str) -> Curve:
+    """Train to the last step, resuming from the newest whole checkpoint in ``scratch``; return the curve.
+
+    Losses in the curve are means since the last point, so the curve is the same after a crash. The modules end with the
+    weights of ``kept_step``.
+
+    Raises:
+        ConfigError: the loss, its gradient or a weight is no longer finite.
+        DataError: a checkpoint there is of another model.
+        ResourceError: a step does not fit into memory.
+    """
+    import torch
+
+    parameters = [p for group in training.optimizer.param_groups for p in group["params"]]
+    longest = math.inf if training.max_gradient is None else training.max_gradient
+    peak = [group["lr"] for group in training.optimizer.param_groups]
+    start = next((_restore(training, p) for p in _checkpoints(scratch) if is_whole(p)), 0)
+    losses: list[torch.Tensor] = []
+    unchecked: list[tuple[int, torch.Tensor, torch.Tensor]] = []
+    waited = spent = 0.0  # seconds
+    bar = tqdm(
+        range(start, training.steps),
+        initial=start,
+        total=training.steps,
+        desc=title,
+        unit="step",
+        disable=None,
+    )
+    for step in bar:
+        if out_of_patience(training.curve, training.select, training.patience):
+            break
+        began = time.perf_counter()
+        for group, rate in zip(training.optimizer.param_groups, peak, strict=True):
+            group["lr"] = learning_rate(step, peak=rate, warmup=training.warmup, steps=training.steps)
+        with fitting(f"Training {title!r}", str(parameters[0].device), CURE), whole_fp32():
+            training.optimizer.zero_grad(set_to_none=True)
+            asked = time.perf_counter()
+            batch = training.batch(step)
+            waited += time.perf_counter() - asked
+            loss = training.loss(batch)
+            if loss.requires_grad:  # else its gradient is there already
+                loss.backward()  # type: ignore[no-untyped-call]
+            norm = torch.nn.utils.clip_grad_norm_(parameters, longest)
+            training.optimizer.step()
+        losses.append(loss.detach().clone())  # mse_loss's own scalar lies in memory as large as its inputs
+        unchecked.append((step, losses[-1], norm))
+        if training.after_step:
+            training.after_step(step)
+        done = step + 1
+        saves = done % training.checkpoint_every == 0 or done == training.steps
+        if saves or len(unchecked) == CHECK_EVERY:
+            for number, *values in unchecked:
+                named = dict(zip(("loss", "gradient"), values, strict=True))
+                _check_finite(named, number, scratch, title, training.rows)
+            unchecked.clear()
+        spent += time.perf_counter() - began
+        bar.set_postfix_str(f"{waited / spent:.0%} waiting for data", refresh=False)
+        if saves:
+            _check_finite(_weights(training), step, scratch, title, training.rows)
+            points = [(done, "loss", float(torch.stack(losses).mean()))]
+            losses.clear()
+            if training.measure:
+                points += [(done, name, value) for name, value in training.measure().items()]
+            training.curve += points
+            if training.select and kept_step(training.curve, training.select) == done:
+                training.best = {
+                    name: {key: value.detach().clone() for key, value in module.state_dict().items()}
+                    for name, module in training.modules.items()
+                }
+            if training.on_points:
+                training.on_points([*points, (done, "waiting_share", waited / spent)])
+            if training.writes:
+                _save(training, scratch, done)
+    for name, weights in training.best.items():
+        training.modules[name].load_state_dict(weights)
+    return training.curve
+
+
+def _check_finite(
+    values: Mapping[str, torch.Tensor],
+    step: int,
+    scratch: Path,
+    title: str,
+    rows: Callable[[int], Sequence[str]] | None,
+) -> None:
+    """Raise ConfigError if one of the values of a step is NaN or infinite; it names the ``rows`` of the step's batch."""
+    import torch
+
+    for name, value in values.items():
+        if value.is_floating_point() and not torch.isfinite(value).all():
+            last = next((f"the checkpoint before it is {str(p)!r}" for p in _checkpoints(scratch)), "")
+            names = f"The rows of its batch:\n{shown(list(rows(step)))}\n" if rows else ""
+            raise ConfigError(
+                f"Training {title!r} stopped at step {step + 1}: its {name} is not finite, so that nothing more "
+                f"would be learnt; {last or 'there is no checkpoint before it'}.\n{names}Lower `lr`, make `warmup` "
+                f"longer, or take run.precision: fp32; then run `dvc repro`."
+            )
+
+
+def _weights(training: Training[Any]) -> dict[str, torch.Tensor]:
+    """Return all weights, named by their modules."""
+    return {
+        f"weight {name}.{key}": value
+        for name, module in training.modules.items()
+        for key, value in module.state_dict().items()
+    }
+
+
+def _checkpoints(scratch: Path) -> list[Path]:
+    """Return the checkpoints, the newest first."""
+    return sorted(scratch.glob("step-*.pt"), reverse=True)
+
+
+def _save(training: Training[Any], scratch: Path, step: int) -> None:
+    """Keep a checkpoint; of the earlier ones, and of what a killed run left half written, only what is needed."""
+    import torch
+
+    for half in scratch.glob(".step-*"):
+        half.unlink()
+    state = {
+        "step": step,
+        "curve": training.curve,
+        "optimizer": training.optimizer.state_dict(),
+        "modules": {name: module.state_dict() for name, module in training.modules.items()},
+        "best": training.best,
+    }
+    keep(scratch / f"step-{step:08}.pt", lambda temporary: torch.save(state, temporary))
+    for path in _checkpoints(scratch)[CHECKPOINTS:]:
+        path.unlink()
+
+
+def _restore(training: Training[Any], path: Path) -> int:
+    """Load the checkpoint into the training run and return the number of steps done.
+
+    Raises:
+        DataError: it is of another model.
+    """
+    import torch
+
+    state = torch.load(
+        path, weights_only=True, map_location="cpu"
+    )  # what is loaded has its own place already
+    try:
+        for name, module in training.modules.items():
+            module.load_state_dict(state["modules"][name])
+        training.optimizer.load_state_dict(state["optimizer"])
+    except (RuntimeError, ValueError, KeyError) as error:  # other sizes, other weights, another method
+        raise DataError(
+            f"Checkpoint {str(path)!r} is of another model or method than this training: "
+            f"{' '.join(str(error).split())[:300]}. Remove {str(path.parent)!r} to train anew, or give back what it was made with."
+        ) from error
+    training.curve[:] = [tuple(point) for point in state["curve"]]
+    training.best = state["best"]
+    step: int = state["step"]
+    return step

@@ -1,0 +1,119 @@
+"""Terms of contrastive losses of dual encoders, on what a step encoded.
+
+X(a → b ⊕ c) is the mean over rows of the cross-entropy of a_i with its own b_i, among all b and all c. A negative that a
+row lacks is a column of minus infinity, never a logit of 0; so is the caption of another row that shows the same image.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from caramel.interfaces.method import Encoded
+
+if TYPE_CHECKING:
+    import torch
+
+
+def contrast(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    scale: torch.Tensor,
+    *,
+    counts: torch.Tensor,
+    negatives: torch.Tensor | None = None,
+    there: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Return X(queries → keys ⊕ negatives), a scalar; 0 if no row counts.
+
+    Args:
+        queries: (n, d).
+        keys: (n, d); row i belongs to query i.
+        scale: inverse temperature, a scalar.
+        counts: (n, n) truth values: which keys are columns of which query; a row whose own key is none has no loss.
+        negatives: (…, d), further columns of every query.
+        there: (…), which of them there are.
+    """
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    rows, target = counts.diagonal(), torch.arange(len(keys), device=keys.device)
+    columns = counts | torch.diag(~rows)  # a row that does not count has a finite loss, which is left out
+    logits = (scale * queries @ keys.T).masked_fill(~columns, -torch.inf)
+    if negatives is not None:
+        assert there is not None
+        further = scale * queries @ negatives.flatten(0, -2).T
+        logits = torch.cat([logits, further.masked_fill(~there.flatten(), -torch.inf)], 1)
+    losses = cross_entropy(logits, target, reduction="none")
+    return (losses * rows).sum() / rows.sum().clamp(min=1)
+
+
+def apart(image_of: torch.Tensor) -> torch.Tensor:
+    """Return which rows are a pair or negatives of each other, (n, n): not two that show one image."""
+    import torch
+
+    same = image_of[:, None] == image_of[None, :]
+    return ~same | torch.eye(len(image_of), dtype=torch.bool, device=image_of.device)
+
+
+def both_ways(
+    images: torch.Tensor, texts: torch.Tensor, scale: torch.Tensor, counts: torch.Tensor
+) -> torch.Tensor:
+    """Return InfoNCE: ½ [X(x → y) + X(y → x)]."""
+    to_text = contrast(images, texts, scale, counts=counts)
+    return (to_text + contrast(texts, images, scale, counts=counts.T)) / 2
+
+
+def with_negative_texts(
+    images: torch.Tensor,
+    texts: torch.Tensor,
+    scale: torch.Tensor,
+    counts: torch.Tensor,
+    negatives: torch.Tensor,
+    there: torch.Tensor,
+) -> torch.Tensor:
+    """Return Neg(x, y, h) = ½ [X(x → y ⊕ h) + X(y → x)]: every row's negatives are columns of every image.
+
+    As NegCLIP has it (Yuksekgonul et al., ICLR 2023, 4.1), for any number of negatives.
+    """
+    to_text = contrast(images, texts, scale, counts=counts, negatives=negatives, there=there)
+    return (to_text + contrast(texts, images, scale, counts=counts.T)) / 2
+
+
+def neg(encoded: Encoded) -> torch.Tensor:
+    """Return Neg(x, y, h) of the rows; see ``with_negative_texts``."""
+    negatives, there = negatives_of(encoded)
+    counts = apart(encoded.image_of)
+    return with_negative_texts(encoded.images, encoded.texts, encoded.scale, counts, negatives, there)
+
+
+def negatives_of(encoded: Encoded) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the negative texts (n, K, d) and which of them there are (n, K)."""
+    assert encoded.negative_texts is not None
+    assert encoded.there is not None
+    return encoded.negative_texts, encoded.there
+
+
+def own(
+    anchors: torch.Tensor, firsts: torch.Tensor, others: torch.Tensor, scale: torch.Tensor | float
+) -> torch.Tensor:
+    """Return scale times the cosines of each row's anchor with its first and with its other vectors, (n, 1 + K).
+
+    anchors, firsts: (n, d); others: (n, K, d).
+    """
+    import torch
+
+    vectors = torch.cat([firsts[:, None], others], 1)
+    return scale * (vectors * anchors[:, None]).sum(2)
+
+
+def those_there(logits: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """Return logits (n, 1 + K) with minus infinity for the negatives that are not there (n, K)."""
+    import torch
+
+    return logits.masked_fill(~torch.nn.functional.pad(there, (1, 0), value=True), -torch.inf)
+
+
+def own_cross_entropy(logits: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    """Return the mean of −ln softmax₀ of logits (n, 1 + K) over the rows that have a negative; 0 if none has."""
+    # The others have one column, and so a loss of 0.
+    return -those_there(logits, there).log_softmax(1)[:, 0].sum() / there.any(1).sum().clamp(min=1)

@@ -1,0 +1,250 @@
+"""A small causal language model that answers the prompts of captions about the world, saved as any model of transformers.
+
+An LFM2 of some million weights with a tokenizer of its own. Its chat template leaves out what it has no room for: of the
+messages that every model gets it keeps the name of the task, what is given, and answers that did not do; rules and worked
+examples are in its weights.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from caramel.sources.captions.lm_training_data import Lesson, lesson
+from caramel.sources.captions.prompts.prompt_files import AGAIN, names, prompt, written
+from caramel.interfaces.trainer import Curve
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.io.files import empty_folder
+from caramel.training.loop.loop import Training, train, weight_decay_groups
+
+if TYPE_CHECKING:
+    import torch
+
+PAD, END, USER, FAILED, ASSISTANT = "<|pad|>", "<|end|>", "<|user|>", "<|again|>", "<|assistant|>"
+VOCABULARY = 640  # tokens at most: the world's words, signs of JSON, and all bytes
+LEARNT_FROM = 4_000  # lessons that the tokenizer is learnt from
+LONGEST = 1024  # tokens of a conversation
+ROW = 256  # tokens of a row in training
+JOINED = "\u2040"  # between a quotation mark and a word
+HEAD = 32  # numbers of an attention head
+UNSEEN = 200  # lessons that are measured on, of all prompts
+IGNORED = -100  # label of a token that is not learnt
+CHAT_TEMPLATE = (
+    "{%- set names = NAMES -%}"
+    "{%- set task = messages[0]['content'].split('\\n')[0] -%}"
+    "{%- set at = namespace(given=0) -%}"
+    "{%- for m in messages -%}"
+    "{%- if m['role'] == 'user' and not m['content'].startswith(AGAIN) -%}"
+    "{%- set at.given = loop.index0 -%}{%- endif -%}{%- endfor -%}"
+    "{{- names.get(task, task) -}}"
+    "{%- for m in messages[at.given:] -%}"
+    "{%- if loop.first -%}{{- USER + m['content'] -}}"
+    "{%- elif m['role'] == 'assistant' -%}{{- FAILED + m['content'] -}}{%- endif -%}"
+    "{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- ASSISTANT -}}{%- endif -%}"
+)
+
+
+class Batch(NamedTuple):
+    """Conversations, several in a row: tokens, their places in their conversation, and what is learnt, each (rows, length)."""
+
+    tokens: torch.Tensor
+    places: torch.Tensor
+    labels: torch.Tensor
+
+
+def train_writer(
+    *,
+    seed: int,
+    steps: int,
+    batch: int,
+    lr: float,
+    warmup: int,
+    width: int,
+    layers: int,
+    checkpoint_every: int,
+    device: str,
+    precision: str,
+    scratch: Path,
+    out: Path,
+    on_points: Callable[[Curve], None] | None = None,
+) -> Curve:
+    """Train the model, save it to ``out`` as ``local:`` and servers load it, and return its curve.
+
+    Metrics are ``loss`` (nats of a token of an answer) and ``right``: the share in [0, 1] of the tokens of answers to unseen
+    questions that the model holds for the likeliest; less than 1 for any model, as several answers may be right.
+
+    Args:
+        seed: of the weights and of the lessons.
+        batch: lessons in a step.
+        width, layers: of the model; width is a multiple of ``HEAD``, and there are two layers at least.
+        scratch: where resumable state lies.
+        out: folder of the model.
+        steps, lr, warmup, checkpoint_every, device, precision, on_points: as their names say.
+    """
+    import torch
+
+    device = resolve_device(device)
+    precision = resolve_precision(precision, device)
+    torch.manual_seed(seed)
+    tokenizer = make_tokenizer(_lessons([seed, 0], LEARNT_FROM))
+    model = on_device(make_model(tokenizer, width, layers), device).train()
+    unseen = packed(tokenizer, _lessons([seed, 1], UNSEEN))
+
+    def loss(made: Batch) -> torch.Tensor:
+        with autocast(device, precision):
+            found: torch.Tensor = model(
+                made.tokens.to(device),
+                position_ids=made.places.to(device),
+                labels=made.labels.to(device),
+                use_cache=False,
+            ).loss
+        return found
+
+    def measure() -> dict[str, float]:
+        with torch.inference_mode():
+            logits = model.eval()(
+                unseen.tokens.to(device), position_ids=unseen.places.to(device), use_cache=False
+            ).logits
+        model.train()
+        right = logits[:, :-1].argmax(-1).cpu() == unseen.tokens[:, 1:]
+        return {"right": float(right[unseen.labels[:, 1:] != IGNORED].float().mean())}
+
+    optimizer = torch.optim.AdamW(weight_decay_groups([model], 0.01), lr=lr, betas=(0.9, 0.98))
+    training = Training(
+        {"model": model},
+        optimizer,
+        lambda step: packed(tokenizer, _lessons([seed, 2, step], batch)),
+        loss,
+        steps,
+        warmup,
+        checkpoint_every,
+        measure,
+        on_points,
+    )
+    curve = train(training, scratch=scratch, title="train_writer")
+    empty_folder(out)
+    model.eval().save_pretrained(out)
+    tokenizer.save_pretrained(out)
+    return curve
+
+
+def _lessons(seed: Sequence[int], number: int) -> list[Lesson]:
+    rng = np.random.default_rng(seed)
+    return [lesson(rng) for _ in range(number)]
+
+
+def chat_template() -> str:
+    """Return the template (Jinja) by which a conversation becomes the model's text; an unknown task stands in its own words."""
+    named = {prompt(name).task: f"<|{name}|>" for name in names()}
+    words = {"NAMES": named, "AGAIN": AGAIN, "USER": USER, "FAILED": FAILED, "ASSISTANT": ASSISTANT}
+    text = CHAT_TEMPLATE
+    for name, value in words.items():
+        text = text.replace(f" {name} ", f" {json.dumps(value)} ").replace(
+            f"({name})", f"({json.dumps(value)})"
+        )
+    return text
+
+
+def make_tokenizer(lessons: Sequence[Lesson]) -> Any:
+    """Return a byte-level BPE learnt from lessons, with the tasks' names as tokens and the chat template.
+
+    A word is the same token behind a space and behind a quotation mark, where the space is put in and marked: to copy words
+    from a caption to an answer is most of what is to be learnt.
+    """
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    special = [PAD, END, USER, FAILED, ASSISTANT, *(f"<|{name}|>" for name in names())]
+    bare = Tokenizer(models.BPE())
+    bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bare.normalizer = normalizers.Replace(Regex(r'(?<=")(?=\w)'), f"{JOINED} ")
+    bare.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Replace(f"{JOINED} ", "")])
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY,
+        special_tokens=special,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    said = (text for one in lessons for text in (conversation(one)[-1][1], written(one.answer)))
+    bare.train_from_iterator(said, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bare,
+        pad_token=PAD,
+        eos_token=END,
+        additional_special_tokens=special[2:],
+        chat_template=chat_template(),
+        model_max_length=LONGEST,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def make_model(tokenizer: Any, width: int, layers: int) -> Any:
+    """Return an LFM2 with random weights: ``width`` numbers for each token, three times as many inside of a layer.
+
+    Every other layer is a convolution over three tokens and the rest attend.
+    """
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    end, pad = tokenizer.eos_token_id, tokenizer.pad_token_id
+    return Lfm2ForCausalLM(
+        Lfm2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=width,
+            intermediate_size=3 * width,
+            block_auto_adjust_ff_dim=False,
+            num_hidden_layers=layers,
+            layer_types=[("conv", "full_attention")[i % 2] for i in range(layers)],
+            num_attention_heads=width // HEAD,
+            num_key_value_heads=width // HEAD,
+            max_position_embeddings=LONGEST,
+            rope_parameters={"rope_type": "default", "rope_theta": 10_000.0},
+            initializer_range=width**-0.5,  # a small model begins to learn late with less
+            bos_token_id=None,
+            eos_token_id=end,
+            pad_token_id=pad,
+        )
+    )
+
+
+def conversation(taught: Lesson) -> tuple[tuple[str, str], ...]:
+    """Return the messages of a lesson's question, as they are sent: without worked examples, which the template leaves out."""
+    return prompt(taught.prompt).messages(taught.given, 0, taught.failed)
+
+
+def packed(tokenizer: Any, lessons: Sequence[Lesson]) -> Batch:
+    """Return the lessons as a batch; what is learnt is the answer and its end.
+
+    As many as have room stand in one row, each with places from 0, by which attention keeps them apart; convolutions see the
+    last tokens of the one before.
+    """
+    import torch
+
+    turns = [[{"role": role, "content": words} for role, words in conversation(one)] for one in lessons]
+    asked = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+    answers = [written(one.answer) + END for one in lessons]
+    questions, rest = (tokenizer(texts, add_special_tokens=False)["input_ids"] for texts in (asked, answers))
+    rows: list[list[tuple[list[int], list[int]]]] = [[]]
+    room = ROW
+    for question, answer in zip(questions, rest, strict=True):
+        room -= len(question) + len(answer)
+        if room < 0 and rows[-1]:
+            rows.append([])
+            room = ROW - len(question) - len(answer)
+        rows[-1].append((question, answer))
+    longest = max(sum(len(q) + len(a) for q, a in row) for row in rows)
+    tokens = np.full((len(rows), longest), tokenizer.pad_token_id)
+    labels, places = np.full_like(tokens, IGNORED), np.zeros_like(tokens)
+    for number, row in enumerate(rows):
+        at = 0
+        for question, answer in row:
+            begin, end = at + len(question), at + len(question) + len(answer)
+            tokens[number, at:end] = [*question, *answer]
+            labels[number, begin:end] = answer
+            places[number, at:end] = np.arange(end - at)
+            at = end
+    return Batch(*(torch.from_numpy(part) for part in (tokens, places, labels)))

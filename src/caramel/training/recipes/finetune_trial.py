@@ -1,0 +1,192 @@
+"""One variant, fine-tuned with one seed: what a trial of the stage ``finetune`` does."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.interfaces.trainer import Curve
+from caramel.models.open_clip.checkpoints import (
+    CONFIG,
+    VOCABULARY,
+    Clip,
+    load_checkpoint,
+    read_config,
+    save_checkpoint,
+)
+from caramel.models.devices import resolve_device, resolve_precision
+from caramel.registry import METHODS
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.ray.asha import reached
+from caramel.io.files import file_hash
+from caramel.io.image_store import Pictures
+from caramel.training.data.examples import Examples, load_examples
+from caramel.training.weight_averaging import Mix, best_mix
+from caramel.training.loop.contrastive import fit, hits
+from caramel.training.distributed import Group, Tell, together
+from caramel.training.loop.loop import kept_step
+from caramel.training.objective import with_bias
+from caramel.training.tracked import curve_figure, log_curve
+from caramel.training.variants import in_steps, set_up, split_rows
+
+if TYPE_CHECKING:
+    import torch
+
+CHECKPOINT = "checkpoint"  # folder of a trial
+# On val, by the first negative of each row: the weights that are kept are those of the best step by the metric.
+MEASURED_BY = {"trohn_img": "group", "trohn_text": "accuracy"}  # the second where a row has no negative image
+
+
+def finetune_trial(
+    point: Mapping[str, Any],
+    scratch: str,
+    *,
+    processes: int,
+    planned: tracking.Planned,
+    ending: tuple[str, int, int] | None = None,
+    **given: Any,
+) -> dict[str, Any]:
+    """Fine-tune one variant with one seed in ``scratch``, tracked as one MLflow run; see ``trained``.
+
+    Args:
+        processes: that train together, on this machine.
+        planned: the run.
+        ending: where the trial may be ended early: by which metric, the steps from checkpoint to checkpoint, and all steps.
+        point, scratch, given: as in ``trained``.
+
+    Returns {"variant", "seed", "curve", "select", "mixtures"}: ``select`` is the metric by which weights were kept, "" where it was none;
+    the checkpoint is the folder ``CHECKPOINT`` of ``scratch``.
+    """
+    variant, seed = point["variant"], point["seed"]
+    whole = {"point": dict(point), "scratch": scratch, **given}
+    with tracking.opened(planned):
+        import mlflow
+
+        def tell(points: Curve) -> None:
+            log_curve(points)
+            for step, name, value in points:
+                if ending and name == ending[0] and step < ending[2]:
+                    reached(step // ending[1], name, value)
+
+        result: dict[str, Any] = together(trained, whole, processes, tell)
+        curve, select = result["curve"], result["select"]
+        mlflow.log_dict(read_config(Path(scratch, CHECKPOINT, CONFIG)), "model_config.json")
+        mlflow.log_metric("kept_step", kept_step(curve, select))
+        mlflow.log_figure(curve_figure(curve, f"{variant}-{seed}"), "learning_curve.png")
+    return {"variant": variant, "seed": seed, **result}
+
+
+def trained(
+    group: Group,
+    tell: Tell,
+    *,
+    point: Mapping[str, Any],
+    scratch: str,
+    base: str,
+    rows: str,
+    images: str,
+    negatives: int | None,
+    mix: Sequence[float],
+    settings: Mapping[str, Any],
+    workers: int,
+) -> dict[str, Any]:
+    """Train one variant with one seed, and write its checkpoint: the first process of the group does.
+
+    With ``keep`` best the weights of the checkpoint that is best on the val rows (``MEASURED_BY``) are kept, as BiVLC does; of
+    equal ones the earlier. With ``keep`` last, or without val rows, the last are. The checkpoint's card says which.
+
+    Args:
+        group, tell: of ``group.together``.
+        point: {"variant", "seed"}, and "own" where the variant has settings of its own: of ``negatives``, ``mix`` and
+            ``settings``, and weights of its terms.
+        scratch: folder that outlives a crash; holds the resumable state and the checkpoint.
+        base: checkpoint folder to start from.
+        rows: path of the ``training`` table: its train rows are trained on, its val rows measured.
+        images: path of the images table.
+        negatives: as in ``set_up``.
+        mix: of the trained weights in mixtures with those of the base, of which the best on val is kept
+            (``averages.best_mix``); without val rows, or any such weight, there is no mixture.
+        settings: keyword arguments of ``contrastive.fit``; ``epochs`` and ``per_pass``: as in ``in_steps``; and ``keep``.
+        workers: as in ``contrastive.fit``.
+
+    Returns {"curve", "select", "mixtures"} as ``finetune_trial`` does.
+    """
+    import torch
+
+    torch.set_num_threads(1)  # one process per core, and the same weights on any number of cores
+    variant, seed = point["variant"], point["seed"]
+    name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
+    settings = {"negatives": negatives, "mix": mix, **settings, **point.get("own", {})}
+    method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
+    mix = settings.pop("mix")
+    train_rows, val_rows = split_rows(rows)
+    pictures = Pictures(images, tables.read(tables.IMAGES, images))
+    clip = load_checkpoint(base)
+    if method.bias:
+        clip = with_bias(clip)
+    examples = load_examples(clip, train_rows, pictures, method=method, seed=seed)
+    settings = in_steps(method, settings, len(train_rows))
+    measured = measured_by(val_rows)
+    metric, keep = MEASURED_BY[measured], settings.pop("keep")
+    select = metric if keep == "best" else ""
+    validation = [load_examples(clip, val_rows, pictures, method=METHODS[measured])] if len(val_rows) else []
+    before = {key: value.cpu().clone() for key, value in clip.model.state_dict().items()} if mix else {}
+    curve = fit(
+        clip,
+        examples,
+        validation,
+        seed=seed,
+        workers=workers,
+        scratch=Path(scratch),
+        title=name,
+        on_points=tell,
+        select=select,
+        group=group,
+        **settings,
+    )
+    if group.rank:
+        return {}
+    mixtures = mixed_with_base(clip, before, mix, validation, metric, settings)
+    vocabulary = Path(base) / VOCABULARY
+    card = {
+        "name": name,
+        "variant": variant,
+        "seed": seed,
+        "base": file_hash(base),
+        "step": kept_step(curve, select),
+        "kept": f"best {select} on val" if select and len(val_rows) else "last step",
+        "mixed": next((mixture.alpha for mixture in mixtures if mixture.kept), None),
+    }
+    own = vocabulary.read_bytes() if vocabulary.exists() else None
+    if out.exists():  # of a trial that is run again
+        shutil.rmtree(out)
+    save_checkpoint(out, clip.model, config=clip.config, vocabulary=own, card=card, tokenizer=clip.tokenize)
+    return {"curve": curve, "select": select, "mixtures": mixtures}
+
+
+def mixed_with_base(
+    clip: Clip,
+    before: Mapping[str, torch.Tensor],
+    mix: Sequence[float],
+    validation: Sequence[Examples],
+    select: str,
+    settings: Mapping[str, Any],
+) -> list[Mix]:
+    """Leave the model the best of its mixtures with the base on the validation rows; return what was measured of each."""
+    if not (mix and validation):
+        return []
+    device = resolve_device(settings["device"])
+    precision = resolve_precision(settings["precision"], device)
+    return best_mix(clip.model, before, mix, lambda: hits(clip, validation[0], device, precision), select)
+
+
+def measured_by(val_rows: pd.DataFrame) -> str:
+    """Return the method whose data the val rows have: with the image of each row's first negative, or without."""
+    images = val_rows["negative_image_ids"]
+    has = images.map(lambda names: names is not None and len(names) > 0 and names[0] is not None)
+    return "trohn_img" if has.all() else "trohn_text"

@@ -1,0 +1,267 @@
+"""A CLIP in two steps: the image tower learns what scenes show, is locked, and the text tower is aligned to it.
+
+LiT (Zhai et al., CVPR 2022): a contrastive model learns faster and further from an image tower that was trained on labels
+before, and is locked. Theirs are the classes of ImageNet-21k; here they are the scene itself: which objects stand where, in
+what colour and size. Contrast alone takes about three times as long to learn where things stand (docs/world.md). What is
+locked gives each image the same features in every step, so they are computed once. The last projection is trained with the
+texts, as a linear head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from caramel.errors import ConfigError
+from caramel.interfaces.trainer import Curve
+from caramel.models.open_clip.encoder import encode_text, normalised
+from caramel.models.open_clip.last_layer import tower_vectors
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.sources.world.scene_labels import ABSENT, CLASSES, SceneLabels, label_scenes
+from caramel.training.data.batch import rows_of
+from caramel.training.data.examples import Examples
+from caramel.training.data.loader import batch_rows
+from caramel.training.loop.contrastive import hits
+from caramel.training.loop.loop import Training, train, weight_decay_groups
+from caramel.training.losses import apart, both_ways
+from caramel.training.objective import LOGIT_SCALE_MAX
+
+if TYPE_CHECKING:
+    import torch
+
+    from caramel.models.open_clip.checkpoints import Clip
+
+POSITION_WEIGHT, LOOK_WEIGHT = (
+    1.0,
+    0.3,
+)  # of the terms of the loss: where an object is, and its colour and size
+FEATURE_BATCH = 512  # images whose features are computed at a time
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """What both trainings share: seed of the batches, rows of a step, AdamW, checkpoints, and where to compute."""
+
+    seed: int
+    batch: int
+    lr: float
+    warmup: int
+    weight_decay: float
+    checkpoint_every: int
+    device: str
+    precision: str
+
+
+def fit_locked(
+    clip: Clip,
+    examples: Examples,
+    validation: Sequence[Examples],
+    scenes: pd.Series[str],
+    *,
+    image_steps: int,
+    steps: int,
+    settings: LoopSettings,
+    scratch: Path,
+    on_points: Callable[[Curve], None] | None = None,
+) -> Curve:
+    """Train the model in place and return its curve; resumes from ``scratch``.
+
+    Args:
+        clip: model to train; its image tower is a vision transformer of open_clip's own.
+        examples: training rows.
+        validation: rows whose ``contrastive.hits`` are measured at each checkpoint.
+        scenes: what the image of each training row shows, as JSON.
+        image_steps: steps of the image tower, on ``scenes``.
+        steps: steps of the text tower and the projections, on pairs.
+        settings: of both.
+        on_points: called with the new points of the curve; the steps of the texts are counted on from those of the images.
+
+    Raises:
+        ConfigError: the image tower is of another make, or as in ``loop.train``.
+        DataError: a row has no scene.
+    """
+    device = resolve_device(settings.device)
+    settings = replace(settings, device=device, precision=resolve_precision(settings.precision, device))
+    on_device(clip.model, device)
+    labels = label_scenes(scenes)
+    curve = _train_image_tower(clip, examples, labels, image_steps, settings, scratch / "image", on_points)
+
+    def continue_curve(points: Curve) -> None:
+        if on_points is not None:
+            on_points(_shifted(points, image_steps))
+
+    points = _align_texts(clip, examples, validation, steps, settings, scratch / "text", continue_curve)
+    return curve + _shifted(points, image_steps)
+
+
+def _shifted(points: Curve, steps: int) -> Curve:
+    return [(step + steps, name, value) for step, name, value in points]
+
+
+@contextmanager
+def _without_projection(visual: torch.nn.Module) -> Iterator[None]:
+    """Let the tower return its normalised features (n, width), before the projection into the shared space.
+
+    Raises:
+        ConfigError: it has none that stands apart.
+    """
+    import torch
+
+    projection = getattr(visual, "proj", None)
+    if not isinstance(projection, torch.nn.Parameter):
+        raise ConfigError(
+            "pretrain.image_steps needs an image tower that is a vision transformer of open_clip's own, with a projection; "
+            "that of pretrain.model is none. Set pretrain.image_steps: 0: both towers then learn together."
+        )
+    visual.proj = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        visual.proj = projection
+
+
+def _train_image_tower(
+    clip: Clip,
+    examples: Examples,
+    labels: SceneLabels,
+    steps: int,
+    settings: LoopSettings,
+    scratch: Path,
+    on_points: Callable[[Curve], None] | None,
+) -> Curve:
+    """Train the image tower and a linear classifier on what scenes show; the classifier is dropped.
+
+    Metrics: ``loss``, and ``cells_right``: the share in [0, 1] of shown kinds of the last batch whose cell is the likeliest.
+    """
+    import torch
+
+    visual, kinds = clip.model.visual, labels.cells.shape[1]
+    with _without_projection(visual):
+        width = visual.ln_post.normalized_shape[0]
+        classifier = on_device(torch.nn.Linear(width, kinds * sum(CLASSES)), settings.device)
+        targets = [torch.from_numpy(values).to(settings.device) for values in labels]
+        last: dict[str, float] = {}
+
+        def loss(rows: torch.Tensor) -> torch.Tensor:
+            pixels = normalised(clip, torch.from_numpy(examples.images[rows.numpy()]).to(settings.device))
+            with autocast(settings.device, settings.precision):
+                logits = classifier(tower_vectors(visual, pixels)).float().view(len(rows), kinds, -1)
+            cells, *looks = logits.split(CLASSES, dim=-1)
+            where = targets[0][rows]
+            shown = where > 0
+            last["cells_right"] = float((cells.argmax(-1) == where)[shown].float().mean())
+            found = POSITION_WEIGHT * _cross_entropy(cells, where)
+            for look, target in zip(looks, targets[1:], strict=True):
+                found = found + LOOK_WEIGHT * _cross_entropy(look, target[rows])
+            return found
+
+        training = Training(
+            {"visual": visual, "classifier": classifier},
+            _optimizer([visual, classifier], settings),
+            lambda step: torch.from_numpy(batch_rows(settings.seed, step, len(examples), settings.batch)),
+            loss,
+            steps,
+            settings.warmup,
+            settings.checkpoint_every,
+            lambda: dict(last),
+            on_points,
+        )
+        visual.train()
+        curve = train(training, scratch=scratch, title="pretrain: images")
+    visual.eval()
+    return curve
+
+
+def _cross_entropy(logits: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    """Return the mean cross-entropy of logits (..., classes) where the target (...) is not ``ABSENT``."""
+    from torch.nn.functional import cross_entropy
+
+    return cross_entropy(logits.flatten(0, -2), target.flatten(), ignore_index=ABSENT)
+
+
+def _optimizer(modules: Sequence[torch.nn.Module], settings: LoopSettings) -> torch.optim.AdamW:
+    import torch
+
+    groups = weight_decay_groups(modules, settings.weight_decay)
+    return torch.optim.AdamW(groups, lr=settings.lr, betas=(0.9, 0.98), eps=1e-6, fused=True)
+
+
+def _features(clip: Clip, examples: Examples, settings: LoopSettings) -> torch.Tensor:
+    """Return the locked tower's features of the images of all rows, (n, width), fp32."""
+    import torch
+
+    starts = range(0, len(examples), FEATURE_BATCH)
+    stacks = (examples.images[np.arange(s, min(s + FEATURE_BATCH, len(examples)))] for s in starts)
+    with (
+        _without_projection(clip.model.visual),
+        torch.no_grad(),
+        autocast(settings.device, settings.precision),
+    ):
+        parts = [
+            tower_vectors(
+                clip.model.visual, normalised(clip, torch.from_numpy(stack).to(settings.device))
+            ).float()
+            for stack in stacks
+        ]
+    return torch.cat(parts)
+
+
+def _align_texts(
+    clip: Clip,
+    examples: Examples,
+    validation: Sequence[Examples],
+    steps: int,
+    settings: LoopSettings,
+    scratch: Path,
+    on_points: Callable[[Curve], None],
+) -> Curve:
+    """Train the text tower, both projections and the temperature with InfoNCE on features that stay."""
+    import torch
+    from torch.nn.functional import normalize
+
+    model, device = clip.model, settings.device
+    features = _features(clip, examples, settings)
+    model.visual.requires_grad_(False)
+    model.visual.proj.requires_grad_(True)
+    tokens = torch.from_numpy(examples.texts)
+    image_of = torch.from_numpy(examples.image_of)
+
+    def loss(rows: torch.Tensor) -> torch.Tensor:
+        with autocast(device, settings.precision):
+            images = normalize(features[rows] @ model.visual.proj, dim=-1).float()
+            texts = encode_text(clip, tokens[rows].long().to(device)).float()
+        return both_ways(images, texts, model.logit_scale.exp(), apart(image_of[rows].to(device)))
+
+    def clamp_temperature(step: int) -> None:
+        with torch.no_grad():
+            model.logit_scale.clamp_(0, LOGIT_SCALE_MAX)
+
+    def measure() -> dict[str, float]:
+        measured: dict[str, float] = {}
+        for part in validation:
+            measured |= hits(clip, part, device, settings.precision)
+        model.train()
+        return measured
+
+    training = Training(
+        {"model": model},
+        _optimizer([model], settings),
+        lambda step: torch.from_numpy(rows_of(examples, settings.batch, settings.seed, step)),
+        loss,
+        steps,
+        settings.warmup,
+        settings.checkpoint_every,
+        measure,
+        on_points,
+        clamp_temperature,
+    )
+    model.train()
+    curve = train(training, scratch=scratch, title="pretrain: texts")
+    model.requires_grad_(True).eval()
+    return curve

@@ -1,0 +1,130 @@
+"""Which settings a variant is trained with: points of a space, measured on val, and the best of them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from caramel.runtime.ray.asha import Halving
+from caramel.runtime.ray.trials import Finished
+from caramel.config.search_space import Point, merged, points
+
+COLUMNS = ["variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen"]
+Run = Callable[[Sequence[Point], Halving | None], list[Finished]]
+Key = tuple[str, int, int]  # variant, place of the candidate, seed
+
+
+class Candidate(NamedTuple):
+    """A point of a space, and with it all that the variant then has of its own."""
+
+    point: Point
+    own: dict[str, Any]
+
+
+class Searched(NamedTuple):
+    """What was chosen, and from what.
+
+    Attributes:
+        own: by variant, what it has of its own with the chosen point.
+        table: ``COLUMNS``, a row for each trial. point: from 1; setting: the point, as JSON; value: of the metric on
+            val, of the weights that are kept; stopped: the checkpoint at which it was ended early, which the value is of, or
+            missing; repeatable: whether the same is found when it is done again; chosen: of the point that is taken.
+    """
+
+    own: dict[str, dict[str, Any]]
+    table: pd.DataFrame
+
+
+def trial_point(variant: str, seed: int, own: Mapping[str, Any]) -> Point:
+    """Return the point of a trial: equal settings of a variant's own and equal seeds are one trial."""
+    return {"variant": variant, "seed": seed, **({"own": dict(own)} if own else {})}
+
+
+def candidates(
+    search: Mapping[str, Any], *, own: Mapping[str, Mapping[str, Any]], common: Mapping[str, Any]
+) -> dict[str, list[Candidate]]:
+    """Return by variant what is tried of it.
+
+    Args:
+        search: "space", by variant, "draws" and "seed", as in ``search_space.points``.
+        own: by variant, what it has of its own beside a point.
+        common: settings of all variants.
+    """
+    return {
+        variant: [
+            Candidate(point, merged(own.get(variant, {}), point, common))
+            for point in points(space, search["draws"], seed=search["seed"], name=variant)
+        ]
+        for variant, space in search["space"].items()
+    }
+
+
+def searched(
+    run: Run,
+    tried: Mapping[str, Sequence[Candidate]],
+    *,
+    seeds: Sequence[int],
+    halving: Mapping[str, Halving],
+    metric: str,
+) -> Searched:
+    """Run all candidates with all seeds and take of each variant the one with the best mean; of equal ones the first.
+
+    The candidates of a variant that has a ``halving`` run with the first seed, where the worse ones end early; those that
+    are left run with the others.
+
+    Args:
+        run: returns what trials gave, as ``tune_grid`` does; of one that has run before at once.
+        metric: of ``contrastive.hits``, by which weights are kept.
+    """
+    found: dict[Key, dict[str, Any]] = {}
+
+    def look(keys: Iterable[Key], ending: Halving | None) -> None:
+        keys = list(keys)
+        asked = [trial_point(variant, seed, tried[variant][place].own) for variant, place, seed in keys]
+        found.update(zip(keys, (each.result for each in run(asked, ending)), strict=True))
+
+    everything = [(variant, place) for variant, each in tried.items() for place in range(len(each))]
+    order = {key: number for number, key in enumerate(everything)}
+    for variant, ending in halving.items():  # one by one: values of two variants are not compared
+        look(((v, p, seeds[0]) for v, p in everything if v == variant), ending)
+    left = [(v, p) for v, p in everything if "stopped" not in found.get((v, p, seeds[0]), {})]
+    look(((v, p, seed) for v, p in left for seed in seeds), None)
+    means = {
+        (v, p): math.fsum(_value(found[v, p, seed], metric) for seed in seeds) / len(seeds) for v, p in left
+    }
+    best = {
+        variant: max((p for v, p in left if v == variant), key=lambda p: (means[variant, p], -p))
+        for variant in tried
+    }
+    rows = [
+        {
+            "variant": variant,
+            "point": place + 1,
+            "setting": json.dumps(tried[variant][place].point),
+            "seed": seed,
+            "metric": metric,
+            "value": _value(result, metric),
+            "stopped": result.get("stopped", {}).get("checkpoint"),
+            "repeatable": variant not in halving,
+            "chosen": place == best[variant],
+        }
+        for (variant, place, seed), result in sorted(found.items(), key=lambda item: order[item[0][:2]])
+    ]
+    return Searched(
+        {v: tried[v][place].own for v, place in best.items()}, pd.DataFrame(rows, columns=COLUMNS)
+    )
+
+
+def _value(result: Mapping[str, Any], metric: str) -> float:
+    """Return what the weights that a trial kept reach, of mixtures the one that is kept; or where it was ended."""
+    if "stopped" in result:
+        return float(result["stopped"][metric])
+    mixed = [value for _, name, value, kept in result["mixtures"] if kept and name == metric]
+    if mixed:
+        return float(mixed[0])
+    values = [value for _, name, value in result["curve"] if name == metric]
+    return float(max(values) if result["select"] else values[-1])

@@ -1,0 +1,138 @@
+"""SugarCrepe++ fine-tuned on 40 % of itself: which rows of each subset train, and a model trained on them.
+
+Dumpala et al. 2024, E.3, draw 40 % of each subset and train on all of them together; each other row is tested. Their split is
+over rows, so that a picture that several rows show may stand on both sides; here it is over image files, across subsets.
+They state neither their objective nor its settings: the one here is ``methods.two_captions``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from caramel.schemas import tables
+from caramel.benchmarks.image_files import encoded_file
+from caramel.utils.hashing import stable_keys
+from caramel.errors import DataError
+from caramel.interfaces.benchmark import Comparisons, ImageFile
+from caramel.registry import METHODS
+from caramel.training.data.examples import load_examples
+from caramel.training.loop.contrastive import fit
+
+if TYPE_CHECKING:
+    from caramel.models.open_clip.checkpoints import Clip
+
+SHARE = 0.4
+METHOD = "two_captions"
+
+
+def to_train(
+    image_ids: Sequence[object], subsets: Sequence[str], *, seed: int, share: float = SHARE
+) -> npt.NDArray[np.bool_]:
+    """Return which rows train, (n,): all rows of an image or none, and of each subset about the share.
+
+    Images are put in order by the subsets in which they have rows, those of the same subsets in an order drawn from their
+    names; of that order evenly many are taken, from a place on that is drawn, too. So of the images with rows in the
+    same subsets the share is taken, up to one image.
+
+    Args:
+        image_ids: of each row, equal where rows show one image, (n,).
+        subsets: of each row, (n,).
+    """
+    of = pd.DataFrame({"image": [*image_ids], "subset": [*subsets]})
+    kinds = of.groupby("image")["subset"].agg(lambda names: " ".join(sorted(names))).reset_index()
+    kinds = kinds.assign(key=stable_keys(kinds["image"].map(str), seed)).sort_values(["subset", "key"])
+    start = float(stable_keys(["start"], seed)[0]) / 2**64
+    passed = np.floor(np.arange(len(kinds) + 1) * share + start)
+    return of["image"].isin(kinds.loc[np.diff(passed) > 0, "image"]).to_numpy(bool)
+
+
+def training_rows(task: Comparisons, chosen: npt.NDArray[np.bool_]) -> pd.DataFrame:
+    """Return table ``training`` of the chosen rows of a task: P1 and P2 of each, and its hard negative."""
+    rows = task.rows[chosen]
+    found = [
+        {
+            "pair_id": row["instance_id"],
+            "image_id": str(task.images[row["image"]]),
+            "caption": row["caption"],
+            "caption2": row["caption2"],
+            "negative_captions": [row["negative_caption"]],
+            "negative_image_ids": [None],
+            "subtypes": row["subsets"][-1:],
+            "split": "train",
+        }
+        for row in rows.to_dict("records")
+    ]
+    return tables.frame(tables.TRAINING, found)
+
+
+def tune(
+    clip: Clip,
+    task: Comparisons,
+    chosen: npt.NDArray[np.bool_],
+    *,
+    seed: int,
+    epochs: int,
+    rows: int,
+    scratch: Path,
+    **settings: Any,
+) -> None:
+    """Train a model in place on the chosen rows; it ends with the weights of the last step, and nothing is measured meanwhile.
+
+    Args:
+        clip: model to train.
+        task: of SugarCrepe++.
+        chosen: (n,) of its rows.
+        epochs: passes through them.
+        rows: of a step, each with two captions and a negative.
+        scratch: folder where an interrupted training goes on.
+        seed, settings: as in ``contrastive.fit``.
+
+    Raises:
+        DataError: there are fewer rows than in a step, or an image is missing or broken.
+    """
+    table = training_rows(task, chosen)
+    if len(table) < rows:
+        raise DataError(
+            f"{len(table)} rows are to be trained on, fewer than a step's {rows}. Take fewer rows in a step."
+        )
+    method = METHODS[METHOD]
+    captions = rows * (1 + method.negatives + method.paraphrases)
+    examples = load_examples(clip, table, _Files(task.images), method=method)
+    every = epochs * (len(table) // rows)
+    fit(
+        clip,
+        examples,
+        [],
+        seed=seed,
+        steps=every,
+        checkpoint_every=every,
+        batch=captions,
+        scratch=scratch,
+        title=f"{settings['trained']}-{seed}",
+        **settings,
+    )
+
+
+class _Files(Mapping[str, bytes]):
+    """Encoded files of a benchmark's images by their names, each read when it is asked for."""
+
+    def __init__(self, images: Sequence[ImageFile]) -> None:
+        self._images = {str(image): image for image in images}
+
+    def __getitem__(self, name: str) -> bytes:
+        return encoded_file(self._images[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._images
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._images)
+
+    def __len__(self) -> int:
+        return len(self._images)

@@ -1,0 +1,99 @@
+"""When an attacker's accuracy is low enough: acceptance is a claim, and is tested as one.
+
+Few rows refute nothing, so that a set must not be accepted because it was not shown to be solvable. What has to be
+rejected is that the attacker is right above the limit: the upper end of the interval must reach no higher (the
+one-sided half of an equivalence test, as two one-sided tests by intervals; Schuirmann 1987, Westlake 1981). The
+interval is the one that stands beside the accuracy everywhere, two-sided of 95 %: of sets whose attacker is right as
+often as the limit says, 2.5 % are accepted. Where all of several attackers must be accepted the level stays the same
+(Berger 1982).
+
+The old rule, "not shown to be above the limit", is ``not_refuted``: a warning for sets that are too small for a claim.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple, get_args
+
+from caramel.utils.stats import Z
+
+Acceptance = Literal["equivalence", "not_refuted"]
+State = Literal["accepted", "undecided", "refused"]
+
+STATES: tuple[State, ...] = get_args(State)  # from the best on
+CHANCE = 0.5
+POWER = 0.8  # share of sets that are to be accepted where the attacker is at chance
+Z_POWER = 0.8416212335729143  # that quantile of the normal distribution
+
+
+class Verdict(NamedTuple):
+    """What an interval says about a limit.
+
+    ``state`` is ``accepted`` where the whole interval is at most the limit, ``refused`` where all of it is above,
+    else ``undecided``, as is an accuracy that is not known. ``needed`` is the number of rows, as dependent as these,
+    of which sets are accepted with probability ``POWER`` if the attacker is at chance; None: no number would do.
+    """
+
+    state: State
+    limit: float
+    rows: int
+    needed: int | None
+
+    def passes(self, acceptance: Acceptance) -> bool:
+        """Return whether the rule of that name lets the rows pass."""
+        return self.state == "accepted" or (self.state == "undecided" and acceptance == "not_refuted")
+
+    def __str__(self) -> str:
+        limit = f"{100 * self.limit:.1f} %"
+        if self.state == "accepted":
+            return f"accepted: shown to be at most {limit}"
+        if self.state == "refused":
+            return f"refused: shown to be above {limit}"
+        if self.needed is None:
+            return f"undecided: no number of rows like these would show an attacker at chance to be at most {limit}"
+        chance = f"an attacker at chance is accepted in {100 * POWER:.0f} % of cases"
+        if self.rows < self.needed:
+            return (
+                f"undecided about {limit}: too few rows; {chance} from about {self.needed:,} rows like these on, "
+                f"and there are {self.rows:,}"
+            )
+        return (
+            f"undecided about {limit}: {chance} from about {self.needed:,} rows like these on, and there are "
+            f"{self.rows:,}, so that this one is rather above chance: mend the rows before adding more"
+        )
+
+
+def verdict(share: float, low: float, high: float, *, rows: int, limit: float) -> Verdict:
+    """Return what the 95 % interval of an attacker's accuracy says about the limit.
+
+    Args:
+        share, low, high: accuracy and ends of its interval (``statistics.share_interval``), in [0, 1]; NaN: unknown.
+        rows: that they are of.
+        limit: the highest accuracy that is accepted, in [0, 1].
+    """
+    state: State = "accepted" if high <= limit else "refused" if low > limit else "undecided"
+    if not limit > CHANCE or math.isnan(share):
+        return Verdict(state, limit, rows, None)
+    effective = _effective_rows(share, low, high)
+    needed = math.ceil(rows * effective_rows_needed(limit) / effective) if effective > 0 else None
+    return Verdict(state, limit, rows, needed)
+
+
+def effective_rows_needed(limit: float) -> float:
+    """Return from how many independent rows on an attacker at chance is accepted with probability ``POWER``.
+
+    Wilson's upper end is below the limit L where the share p is below L − z √(L(1 − L)/n); p is normal around one
+    half, with variance 1/(4n). ``limit`` is in (0.5, 1].
+    """
+    return ((Z * math.sqrt(limit * (1 - limit)) + Z_POWER / 2) / (limit - CHANCE)) ** 2
+
+
+def _effective_rows(share: float, low: float, high: float) -> float:
+    """Return the number n of independent rows of which Wilson's interval is as wide as this one.
+
+    Its width w is 2z √(pqn + z²/4) / (n + z²) with q = 1 − p: a quadratic equation in n + z².
+    """
+    square, width, pq = Z**2, high - low, share * (1 - share)
+    if not width > 0:
+        return math.inf
+    return square * (2 * pq + math.sqrt(4 * pq**2 + width**2 * max(0.0, 1 - 4 * pq))) / width**2 - square

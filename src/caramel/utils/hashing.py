@@ -1,0 +1,29 @@
+"""Draws at random that depend on names and a seed, and on no order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.utils.arrays import Ints
+
+
+def stable_keys(names: Iterable[str], seed: int) -> npt.NDArray[np.uint64]:
+    """Return one random 64-bit number per name: a function of name and seed, not of position. (n,)."""
+    digests = (hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+
+
+def assign_folds(groups: Sequence[str], *, folds: int, seed: int) -> Ints:
+    """Return the fold of each row, in [0, folds). (n,).
+
+    Groups are dealt out evenly, in a random order that depends on the seed and their names alone.
+    Fewer groups than folds have a fold each; a single one has nothing to learn from.
+    """
+    names = sorted(set(groups))
+    order = np.argsort(stable_keys(names, seed), kind="stable")
+    place = {names[i]: rank % folds for rank, i in enumerate(order.tolist())}
+    return np.array([place[group] for group in groups], dtype=np.int64)

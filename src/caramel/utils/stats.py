@@ -1,0 +1,323 @@
+"""Intervals by a bootstrap clustered on the image, a t interval over seeds, and a test by sign flips.
+
+Instances of one image are not independent: its negatives share the positive similarity. So
+whole images are drawn, with replacement (the cluster bootstrap; Davison & Hinkley 1997, 3.8), and
+whole images are flipped. How often the intervals hold the truth and the tests are wrong is measured by
+benchmarks/intervals.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import ROUND_CEILING, Decimal, localcontext
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.utils.arrays import Floats, Ints
+
+LEVEL = 0.95
+Z = 1.959963984540054  # 97.5th percentile of the normal distribution
+FLIPS = 10_000  # draws of signs, unless told otherwise, where there are too many clusters to take all
+GUESS_FLIPS = 1999  # of a blind attacker's guesses, of which many are tested
+LEAST_GUESS_P = 1 / (GUESS_FLIPS + 1)  # the smallest p that so many draws can give
+EXHAUSTIVE = 13  # clusters that differ up to which all 2**n sign flips are taken
+Some = Floats | float
+_BLOCK = 2**22  # weights held at a time: 32 MB
+_SIGNS = 4_000_000  # signs of guesses held at a time
+
+
+class Seeds(NamedTuple):
+    """Mean over training seeds, standard deviation (n - 1) and 95 % t interval of the mean."""
+
+    mean: float
+    sd: float
+    low: float
+    high: float
+    n: int
+
+
+def means(values: Floats) -> Floats:
+    """Return the mean of each column over its rows that are not NaN; NaN if all are. (n, m) -> (m,)."""
+    scored = ~np.isnan(values)
+    return _divided(np.where(scored, values, 0.0).sum(axis=0), scored.sum(axis=0))
+
+
+def resampled_means(values: Floats, clusters: Ints, *, resamples: int, seed: int) -> Floats:
+    """Return the column means in each bootstrap sample of whole clusters, (n, m) -> (resamples, m).
+
+    Args:
+        values: (n, m); NaN is left out of its column's mean.
+        clusters: (n,) cluster of each row, in [0, k).
+        resamples: number of bootstrap samples.
+        seed: of the draw; equal seeds and clusters give equal samples, so columns are paired.
+
+    A sample that holds no value of a column has NaN there. With fewer than two clusters
+    nothing is known about the spread, and all is NaN.
+    """
+    count = int(clusters.max()) + 1 if len(clusters) else 0
+    if count < 2:
+        return np.full((resamples, values.shape[1]), np.nan)
+    scored = ~np.isnan(values)
+    sums, sizes = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
+    np.add.at(sums, clusters, np.where(scored, values, 0.0))
+    np.add.at(sizes, clusters, scored)
+    if count * resamples <= _BLOCK:
+        weights = _kept_weights(count, resamples, seed)
+        return _divided(weights @ sums, weights @ sizes)
+    parts = [_divided(w @ sums, w @ sizes) for w in _drawn_weights(count, resamples, seed)]
+    return np.concatenate(parts)
+
+
+def _drawn_weights(count: int, resamples: int, seed: int) -> Iterator[Floats]:
+    """Yield how often each cluster is in each bootstrap sample, (resamples, clusters) in parts of at most ``_BLOCK``."""
+    rng = np.random.default_rng(seed)
+    share = np.full(count, 1 / count)
+    block = max(1, _BLOCK // count)
+    for start in range(0, resamples, block):
+        yield rng.multinomial(count, share, size=min(block, resamples - start)).astype(float)
+
+
+@lru_cache(2)  # all figures of one benchmark are of the same samples
+def _kept_weights(count: int, resamples: int, seed: int) -> Floats:
+    return np.concatenate([*_drawn_weights(count, resamples, seed)])
+
+
+def cluster_counts(values: Floats, clusters: Ints) -> Ints:
+    """Return how many clusters hold a value of each column. (n, m), (n,) -> (m,)."""
+    held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
+    np.add.at(held, clusters, ~np.isnan(values))
+    counts: Ints = (held > 0).sum(axis=0)
+    return counts
+
+
+def fraction_intervals(values: Floats, samples: Floats, clusters: Ints) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % interval of fractions, in [0, 1]. (m,), (resamples, m), (m,) -> (m,), (m,).
+
+    The interval is Wilson's (1927) with an effective number of instances, the one by which a fraction
+    would have the standard error that the bootstrap found, and the t quantile of clusters - 1 degrees
+    of freedom (Korn & Graubard 1998; Dean & Pagano 2015; Franco et al. 2019). It holds the truth where
+    the percentile interval is too short: few images, or a fraction near 0 or 1.
+
+    Args:
+        values: the fractions.
+        samples: of the cluster bootstrap.
+        clusters: number of clusters that hold a value of each column.
+
+    Where nothing varies (all are hits, or none) the effective number is that of the clusters: it is no
+    smaller, even if the instances of an image always agree. Fewer than two clusters: NaN.
+    """
+    from scipy.stats import t
+
+    low, high = np.full(len(values), np.nan), np.full(len(values), np.nan)
+    known = (clusters >= 2) & ~np.isnan(values)
+    p, k = values[known], clusters[known]
+    square = standard_errors(samples[:, known], k) ** 2
+    n = np.where(square > 0, p * (1 - p) / np.where(square > 0, square, 1.0), k)
+    below, above = wilson(p, n, t.ppf((1 + LEVEL) / 2, k - 1))
+    # Rounding must not leave the value itself outside.
+    low[known], high[known] = np.minimum(below, p), np.maximum(above, p)
+    return low, high
+
+
+def standard_errors(samples: Floats, clusters: Ints) -> Floats:
+    """Return the standard error of each column from its bootstrap samples, NaN ones left out; (m,).
+
+    The bootstrap's variance is short by (k - 1) / k for k clusters, which is made good.
+    """
+    known = ~np.isnan(samples)
+    count = known.sum(axis=0)
+    centred = np.where(known, samples - means(samples), 0.0)
+    # Sums over all-equal samples may leave dust.
+    centred[np.abs(centred) < 1e-12] = 0.0
+    variance = _divided((centred**2).sum(axis=0), np.maximum(count - 1, 0))
+    return np.sqrt(variance * _divided(clusters.astype(float), np.maximum(clusters - 1, 0)))
+
+
+def sign_flip_p(totals: Floats, seed: int, flips: int = FLIPS) -> Floats:
+    """Return the two-sided p-value of each column of paired totals, (k, m) -> (m,).
+
+    If two models are alike, the images' differences are as likely with the opposite sign: p is the
+    share of sign flips whose sum is as far from zero as the one found (Fisher's randomisation test; of
+    whole images, as in Cameron et al. 2008). With ``EXHAUSTIVE`` clusters that differ, or fewer, all flips
+    are taken; else ``flips`` are drawn and the one found counts as one more, so that the level is exact
+    (Phipson & Smyth 2010). Where nothing differs p is 1.
+
+    Args:
+        totals: per cluster, what it adds to the difference of the two models.
+        seed: of the draw.
+        flips: how many; the smallest p is 1 / (flips + 1).
+    """
+    result = np.ones(totals.shape[1])
+    differ = totals != 0
+    few = differ.sum(axis=0) <= EXHAUSTIVE
+    for column in np.flatnonzero(few & differ.any(axis=0)):
+        result[column] = _exhaustive_p(totals[differ[:, column], column])
+    many = np.flatnonzero(~few)
+    if len(many):
+        rows = totals[differ[:, many].any(axis=1)][:, many]
+        limit = _limit(rows)
+        sums = _flipped(rows, flips, np.random.default_rng(seed))
+        above = sum((np.abs(found) >= limit).sum(axis=0) for found in sums)
+        result[many] = (above + 1) / (flips + 1)
+    return result
+
+
+def above_chance_p(totals: Floats, rng: np.random.Generator, *, factor: float) -> Floats:
+    """Return the one-sided p-value of each column of guesses' totals, (k, o, m) -> (m,).
+
+    Who cannot tell which of o texts is the false one takes any of them as often: p is the share of draws in which the
+    false one is drawn anew, for whole clusters, whose sum is as far above chance as the one found (Fisher's
+    randomisation test, as ``sign_flip_p``), the spread of the draws widened by the root of ``factor`` (see
+    ``variance_factor``).
+
+    Args:
+        totals: per cluster, how often each of the o texts was taken for the false one, weighted, less chance; the last
+            is the one that is.
+        rng: of the draws.
+        factor: by which the variance of the draws is multiplied.
+    """
+    clusters, options, columns = totals.shape
+    limit = totals[:, -1].sum(axis=0) - 1e-9
+    block, reached = max(1, _SIGNS // clusters), np.zeros(columns)
+    for start in range(0, GUESS_FLIPS, block):
+        drawn = rng.integers(0, options, size=(min(block, GUESS_FLIPS - start), clusters), dtype=np.int8)
+        sums = sum((drawn == o).astype(np.float64) @ totals[:, o] for o in range(options))
+        reached += (factor**0.5 * np.asarray(sums) >= limit).sum(axis=0)
+    return np.asarray((reached + 1) / (GUESS_FLIPS + 1))
+
+
+def format_p(p: float, form: str, *, least: float, uncorrected: float | None = None, equals: str = "") -> str:
+    """Return a p-value as text; rounded up, with "≤ " before it, where the draws could not give a smaller one.
+
+    Args:
+        p: in (0, 1]; NaN, of what was not tested, is a dash.
+        form: of a number, as ``.2g``.
+        least: what the test can give: 1 / (flips + 1) of ``sign_flip_p``, ``LEAST_GUESS_P`` of ``above_chance_p``.
+        uncorrected: the p-value that p is corrected from, where it is.
+        equals: what stands before any other p, such as "= ".
+    """
+    if np.isnan(p):
+        return "–"
+    # Stored figures are rounded to six decimals.
+    if (p if uncorrected is None else uncorrected) > least + 1e-6:
+        return f"{equals}{p:{form}}"
+    with localcontext(rounding=ROUND_CEILING):
+        # Of nine digits: 3 * 0.0001 is a hair above 0.0003.
+        bound = format(Decimal(f"{max(p, least):.9g}"), form)
+    return f"≤ {float(bound):{form}}"  # without the zeros that only decimals end in
+
+
+def _flipped(totals: Floats, flips: int, rng: np.random.Generator) -> Iterator[Floats]:
+    """Yield sums of the totals under random signs, (flips, m) in parts of which at most ``_BLOCK`` signs are held."""
+    block = max(1, _BLOCK // len(totals))
+    for start in range(0, flips, block):
+        signs = rng.integers(0, 2, size=(min(block, flips - start), len(totals)), dtype=np.int8)
+        yield (2.0 * signs - 1.0) @ totals
+
+
+def holm(p: Floats) -> Floats:
+    """Return Holm's (1979) adjusted p-values, (m,); NaN stays NaN and is no test.
+
+    Rejecting where it is below 5 % makes any false claim among all tests with 5 % at most, however
+    they depend on each other.
+    """
+    adjusted = np.full(len(p), np.nan)
+    places = np.flatnonzero(~np.isnan(p))
+    order = places[np.argsort(p[places], kind="stable")]
+    factors = np.arange(len(order), 0, -1)
+    adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * factors), 1.0)
+    return adjusted
+
+
+def over_seeds(values: Floats) -> Seeds:
+    """Return mean, standard deviation and t interval over the values of several seeds, shape (n,).
+
+    The interval is not clipped to [0, 1]. One seed has no spread: NaN.
+    """
+    n = len(values)
+    if n < 2:
+        return Seeds(float(values[0]) if n else np.nan, np.nan, np.nan, np.nan, n)
+    from scipy.stats import t
+
+    mean, sd = float(values.mean()), float(values.std(ddof=1))
+    half = float(t.ppf((1 + LEVEL) / 2, n - 1)) * sd / n**0.5
+    return Seeds(mean, sd, mean - half, mean + half, n)
+
+
+def variance_factor(folds: int) -> float:
+    """Return by how much folds that learn from each other may multiply the variance of an accuracy.
+
+    On a data set with nothing to find it is up to about twice that of independent guesses (Dietterich 1998; Bengio &
+    Grandvalet 2004); 1 + K / (K − 1) for K folds is what Nadeau & Bengio (2003) propose.
+    """
+    return 1 + folds / (folds - 1)
+
+
+def wilson(share: Some, n: Some, z: Some = Z) -> tuple[Floats, Floats]:
+    """Return the ends of the score interval of shares (Wilson 1927), in [0, 1]; arrays of one shape, or numbers.
+
+    Args:
+        share: hits by n; half hits, such as ties, may be counted.
+        n: may be an effective number; where it is 0 the interval is (0, 1).
+        z: quantile of the normal distribution, or of t where the variance behind n is an estimate.
+    """
+    share, n, square = (np.asarray(each, np.float64) for each in (share, n, z**2))
+    centre = (share * n + square / 2) / (n + square)
+    half = np.sqrt(square * (share * (1 - share) * n + square / 4)) / (n + square)
+    return np.maximum(centre - half, 0.0), np.minimum(centre + half, 1.0)
+
+
+def share_interval(
+    values: Floats, strata: Ints, clusters: Ints, *, factor: float
+) -> tuple[float, float, float]:
+    """Return (mean over strata of their means, low, high): a 95 % interval for a share in [0, 1].
+
+    Wilson's interval at n = p(1 − p)/v rows, where v is the variance of the mean by linearisation over k clusters
+    (Kish 1965, 6.5), and with the t quantile of k − 1 degrees of freedom, as in ``fraction_intervals``: a few clusters
+    that happen to agree show nothing. Where v is 0 it is no estimate: n is k, and the quantile the normal one. Of a single
+    cluster nothing is known of the spread: (0, 1).
+
+    Args:
+        values: (n,) in [0, 1].
+        strata: (n,) stratum of each row, in [0, k), none empty; all strata weigh the same.
+        clusters: (n,) cluster of each row, in [0, m).
+        factor: by which v is multiplied; see ``variance_factor``.
+    """
+    from scipy.stats import t
+
+    sizes = np.bincount(strata)
+    means = np.bincount(strata, values) / sizes
+    share, k = float(means.mean()), int(clusters.max()) + 1
+    if k < 2:
+        return share, 0.0, 1.0
+    residuals = (values - means[strata]) / (sizes[strata] * len(sizes))
+    variance = factor * k / (k - 1) * float((np.bincount(clusters, residuals) ** 2).sum())
+    rows, quantile = k / factor, Z
+    if variance > 1e-12:
+        rows, quantile = share * (1 - share) / variance, float(t.ppf((1 + LEVEL) / 2, k - 1))
+    low, high = (float(end) for end in wilson(share, rows, quantile))
+    return share, min(share, low), max(share, high)
+
+
+def _exhaustive_p(totals: Floats) -> float:
+    """Return the p-value over all sign flips of a few totals, none of them zero. (k,)."""
+    sums = np.zeros(1)
+    for total in totals:
+        sums = np.concatenate([sums + total, sums - total])
+    return float((np.abs(sums) >= _limit(totals[:, None])[0]).mean())
+
+
+def _limit(totals: Floats) -> Floats:
+    """Return the sum of each column, as a size that equal sums reach in spite of rounding."""
+    limit: Floats = np.abs(totals.sum(axis=0)) - 1e-9 * np.abs(totals).sum(axis=0)
+    return limit
+
+
+def _divided(sums: Floats, counts: npt.NDArray[np.float64] | Ints) -> Floats:
+    """Return sums / counts, NaN where the count is zero."""
+    result = np.full(sums.shape, np.nan)
+    np.divide(sums, counts, out=result, where=counts > 0)
+    return result

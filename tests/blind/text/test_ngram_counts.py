@@ -1,0 +1,28 @@
+"""Counts of terms are those of one text at a time."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from caramel.blind.text.ngram_counts import Terms
+
+TEXTS = st.lists(st.text("abc ", max_size=12), max_size=8)
+
+
+@given(TEXTS, st.data())
+def test_counts_are_those_of_each_text(texts, data) -> None:
+    found = Terms.of(texts, str.split)
+    assert found.names == sorted({word for text in texts for word in text.split()})
+    which = data.draw(st.lists(st.integers(0, len(texts) - 1), max_size=9)) if texts else []
+    counts = found.of_items(np.array(which, dtype=np.int64))
+    assert counts.shape == (len(which), len(found.names))
+    assert counts.dtype == np.float64
+    assert counts.has_sorted_indices
+    expected = [[texts[i].split().count(name) for name in found.names] for i in which]
+    assert counts.toarray().tolist() == (expected or np.zeros(counts.shape).tolist())
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", ""]])
+def test_items_may_have_no_terms(texts) -> None:
+    assert Terms.of(texts, str.split).of_items(np.arange(len(texts))).shape == (len(texts), 0)

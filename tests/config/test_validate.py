@@ -1,0 +1,192 @@
+"""Whatever the params name is looked up before the first stage runs, by stages and doctor alike."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from caramel.config.schema import Config, parse
+from caramel.doctor import settings
+from caramel.doctor.findings import FAIL
+from caramel.errors import BackendError
+from caramel.config.validate import check_names, is_there, unmet
+from caramel.io.safe_yaml import read_yaml
+
+DEFAULT = read_yaml(Path(__file__).parents[1] / "params" / "default.yaml", "")
+
+
+def config(**sets: Any) -> Config:
+    """Return the default params with other values, by key with ``__`` for the dot."""
+    values = copy.deepcopy(DEFAULT)
+    for key, value in sets.items():
+        section, _, name = key.partition("__")
+        values[section][name] = value
+    return parse(values, "params.yaml")
+
+
+@pytest.fixture
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("zero_shot", "replies"):
+        (tmp_path / "inputs" / name).mkdir(parents=True)
+    return tmp_path
+
+
+def test_the_default_names_nothing_that_is_missing() -> None:
+    assert list(unmet(config())) == []
+
+
+@pytest.mark.parametrize(
+    ("sets", "said"),
+    [
+        ({"negatives__backend": "wrold"}, "negatives.backend: .*Did you mean 'world'"),
+        ({"filter_images__second_judge": "clop"}, "filter_images.second_judge: .*'clip'"),
+        ({"scores__scorers": ["length", "lenght"]}, "scores.scorers = 'lenght': .*'length'.*vera:FOLDER"),
+        ({"refine__scorers": ["vera"]}, "refine.scorers = 'vera': .*needs a model"),
+        ({"refine__scorers": ["length:x"]}, "refine.scorers = 'length:x': .*takes no target"),
+        ({"refine__scorers": ["vera:nowhere/at/all"]}, "refine.scorers = 'vera:nowhere/at/all': "),
+        ({"pretrain__backend": "pretrained"}, "pretrain.pretrained is not set"),
+        (
+            {"scenes__source": "files"},
+            "synthesize.method = 'edit' needs scenes.source = 'world', not 'files'",
+        ),
+        ({"synthesize__size": 96}, "synthesize.method = 'edit' needs synthesize.size = 48, not 96"),
+        ({"train_generator__patch": 16}, "needs train_generator.patch to divide 24.* 16 does not"),
+        ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
+        ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be told"),
+        ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
+        (
+            {"evaluate__benchmarks": ["sugarcrep"], "evaluate__data": "."},
+            "evaluate.benchmarks: .*'sugarcrepe'",
+        ),
+        ({"evaluate__benchmarks": ["sugarcrepe"]}, "evaluate.data is not set"),
+        ({"evaluate__models": ["x" * 5000]}, "evaluate.models = 'x*: .*too long"),
+        (
+            {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "x" * 5000},
+            "evaluate.data = 'x*': there is no such folder",
+        ),
+        (
+            {"evaluate__benchmarks": ["sugarcrepe"], "evaluate__data": "gone"},
+            "evaluate.data = 'gone': there is no such folder",
+        ),
+        (
+            {"evaluate__benchmarks": ["held_out_retrieval"], "evaluate__data": "."},
+            "evaluate.benchmarks names 'held_out_retrieval', and it is always measured",
+        ),
+        (
+            {"evaluate__benchmarks": ["zero_shot"], "evaluate__data": "."},
+            "evaluate.benchmarks names 'zero_shot', and evaluate.zero_shot names its folder",
+        ),
+    ],
+)
+def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(
+    sets: dict[str, Any], said: str, folders: Path
+) -> None:
+    with pytest.raises(BackendError, match=said):
+        check_names(config(**sets))
+    found = settings.backends(config(**sets))
+    assert found.state == FAIL
+    assert said.partition(":")[0].partition(" ")[0] in found.text
+
+
+def test_all_that_is_missing_is_named_at_once(folders: Path) -> None:
+    sets = {"negatives__backend": "a", "evaluate__models": ["b:c"], "evaluate__benchmarks": ["d"]}
+    assert len(list(unmet(config(**sets)))) == 4
+
+
+def test_the_published_refinement_by_two_models_can_be_asked_for(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = importlib.import_module("small_language_models")
+    vera, cola = small.vera_folder(folders / "vera"), small.cola_folder(folders / "cola")
+    sets = {"refine__scorers": [f"vera:{vera}", f"cola:{cola}"]}
+    assert list(unmet(config(**sets))) == []
+
+
+def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path) -> None:
+    models = ["a=open_clip:data/base", "data/finetune/infonce-11", "chat:model@http://127.0.0.1:9/v1"]
+    assert list(unmet(config(evaluate__models=models))) == []
+
+
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        ({}, ["negatives.language_model.target is not set"]),
+        (
+            {"target": "chat:m@http://h/v1", "name": "m", "paraphraser": "chat:n@http://h/v1"},
+            ["name is one name for two models"],
+        ),
+        ({"target": "chat:m@http://h/v1", "max_cost": 5.0}, ["max_cost = 5 needs price_in or price_out"]),
+        ({"target": "chat:gpt"}, ["negatives.language_model.target = 'chat:gpt': .*MODEL@URL"]),
+        ({"target": "gpt"}, ["target = 'gpt': A language model is given as chat:MODEL@URL or local:FOLDER"]),
+        ({"target": "local:nowhere/at/all"}, ["target = 'local:nowhere/at/all': "]),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "replies": "gone.parquet", "paraphraser": "lokal:x"},
+            [
+                "paraphraser = 'lokal:x': .*Did you mean 'local'",
+                "replies = 'gone.parquet': there is no such file",
+            ],
+        ),
+        (
+            {"target": "local:data/model", "structured": True},
+            ["structured = true needs a server, chat:MODEL@URL, and target is 'local:data/model'"],
+        ),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "workers": 2},
+            ["workers = 2 is of a model of a folder, local:FOLDER, and target is 'chat:m@"],
+        ),
+        ({"target": "chat:m@http://127.0.0.1:9/v1"}, []),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "entailment": "nowhere/at/all", "grammar": "m:n"},
+            [
+                "language_model.entailment = 'nowhere/at/all': ",
+                "language_model.grammar = 'm:n': ",
+            ],
+        ),
+    ],
+)
+def test_what_a_language_model_lacks_is_named(model: dict[str, Any], said: list[str], folders: Path) -> None:
+    settings = {**DEFAULT["negatives"]["language_model"], **model}
+    sets = {"negatives__paraphrases": "language_model", "negatives__language_model": settings}
+    found = list(unmet(config(**sets)))
+    assert len(found) == len(said)
+    assert all(re.search(pattern, line) for pattern, line in zip(said, found, strict=True))
+
+
+def test_whoever_has_the_replies_needs_no_model(folders: Path) -> None:
+    def lacks(replies: str) -> list[str]:
+        gone = {"target": "local:gone", "entailment": "gone", "grammar": "gone", "replies": replies}
+        settings = {**DEFAULT["negatives"]["language_model"], **gone}
+        return list(unmet(config(negatives__backend="language_model", negatives__language_model=settings)))
+
+    (folders / "inputs/replies/README.md").touch()
+    assert any("'local:gone'" in line for line in lacks("inputs/replies"))
+    (folders / "inputs/replies/published.PARQUET").touch()
+    assert lacks("inputs/replies") == lacks("inputs/replies/published.PARQUET") == []
+    (folders / "known.csv").touch()
+    said = lacks("known.csv")
+    assert said[0] == (
+        "negatives.language_model.replies: 'known.csv' is no table: tables are files of Parquet, called .parquet."
+    )
+    assert any("'local:gone'" in line for line in said), "it is looked for, as nothing is known"
+
+
+def test_what_may_not_be_read_is_there(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed/file").touch()
+    (tmp_path / "closed").chmod(0)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)  # root reads everything
+    try:
+        assert is_there(str(tmp_path / "closed/file"))
+        assert not is_there("/absent")
+    finally:
+        os.seteuid(user)
+        (tmp_path / "closed").chmod(0o700)

@@ -1,0 +1,143 @@
+"""Two versions differ in what was changed between them, and in nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from remote_projects import cached
+
+from caramel.schemas import tables
+from caramel.release import pin as pins
+from caramel.release.resolve import version_of
+from caramel.release.pin_file import read_pin
+from caramel.release.pinned_tables import rows_of
+from caramel.release.diff import apart, told
+from caramel.report.difference_page import difference_page
+
+
+def negatives(names: list[str], subtype: str, seed: int) -> pd.DataFrame:
+    rows = [
+        (f"{name}:{subtype}", name, subtype.split("_")[0], subtype, f"not {name}", "rules", seed, 1, None)
+        for name in names
+    ]
+    return tables.frame(tables.NEGATIVES, rows)
+
+
+def similarities(right: int) -> pd.DataFrame:
+    """Of 40 instances, of which so many are right."""
+    scores = np.arange(40) < right
+    known = {"model": "m", "benchmark": "sugarcrepe", "subsets": [["swap_att"]] * 40, "s_c1_i0": 0.5}
+    names = {"instance_id": [f"i{k}" for k in range(40)], "image_id": [f"{k}.jpg" for k in range(40)]}
+    return tables.frame(
+        tables.SIMILARITIES, pd.DataFrame({**names, **known, "s_c0_i0": scores.astype(float)})
+    )
+
+
+def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Path) -> None:
+    """Ten models of which one alone gains a little: it must stand out from all of them."""
+
+    def scored(right: int, gains: int) -> pd.DataFrame:
+        parts = [similarities(right + gains * (n == 0)).assign(model=f"m{n}") for n in range(10)]
+        return tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
+
+    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    version(tmp_path, "v1", rows, none, right=0, seed=1, scored=scored(10, 0))
+    version(tmp_path, "v2", rows, none, right=0, seed=1, scored=scored(10, 8))
+    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    (figure,) = (row for row in found.metrics if row["subset"] == "all")
+    assert figure["model"] == "m0"
+    assert figure["tests"] == 30, "of ten models: all instances, their subset, and the mean of subsets"
+    assert figure["p_holm"] == min(1.0, 30 * 2 / 2**8), "all signs of eight instances"
+    assert "p by Holm over 30 figures 0.234" in told(found)
+    assert "corrected over all 30 figures" in difference_page(found.as_json(), {})
+
+
+def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
+    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    for name, right in (("v1", 10), ("v2", 30)):
+        scored = similarities(right)
+        subsets = pd.Series([["add_att"]] * 4 + [["swap_att"]] * 36)
+        scored = scored.assign(subsets=subsets, s_c0_i0=scored["s_c0_i0"].where(scored.index >= 4))
+        version(tmp_path, name, rows, none, right=0, seed=1, scored=scored)
+    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    assert {row["subset"] for row in found.metrics} == {"all", "swap_att", "macro"}
+
+
+def test_the_page_shows_a_small_p_as_a_bound_that_is_not_zero(tmp_path: Path) -> None:
+    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    for name, right in (("v1", 2), ("v2", 38)):
+        version(tmp_path, name, rows, none, right=right, seed=1)
+    found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    assert "≤ 0.0003" in difference_page(found.as_json(), {})
+
+
+def version(
+    root: Path,
+    name: str,
+    rows: pd.DataFrame,
+    rejects: pd.DataFrame,
+    right: int,
+    seed: int,
+    scored: pd.DataFrame | None = None,
+) -> None:
+    """Pin a project with these tables, as if DVC had made them; its cache keeps them. ``scored``: in place of ``right``."""
+    tables.write(tables.NEGATIVES, rows, root / "data" / "refine" / "negatives.parquet")
+    tables.write(tables.REJECTS, rejects, root / "data" / "refine" / "rejects.parquet")
+    results = similarities(right) if scored is None else scored
+    tables.write(tables.SIMILARITIES, results, root / "data" / "evaluate" / "similarities.parquet")
+    outs = [
+        {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)} for out in ("refine", "evaluate")
+    ]
+    lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
+    (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
+    params = {"evaluate": {"bootstrap": 100, "seed": 1}, "negatives": {"seed": seed}}
+    (root / "params.yaml").write_text(json.dumps(params), encoding="utf-8")
+    pins.pin(name, root)
+    cached(root)
+
+
+def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(tmp_path: Path) -> None:
+    none = tables.frame(tables.REJECTS, [])
+    old = pd.concat([negatives(["a", "b", "c"], "swap_att", 1), negatives(["d"], "replace_obj", 1)])
+    version(tmp_path, "v1", old, none, right=10, seed=1)
+    new = pd.concat(
+        [negatives(["a"], "swap_att", 1), negatives(["b"], "swap_att", 2), negatives(["e"], "add_obj", 2)]
+    )
+    gone = tables.frame(tables.REJECTS, [("c:swap_att", "refine", "surplus", "not c")])
+    version(tmp_path, "v2", new, gone, right=30, seed=2)
+    found = apart(read_pin("v1", tmp_path), read_pin("v2", tmp_path), tmp_path)
+    assert found.params == {"negatives.seed": [1, 2]}
+    assert found.code is None, "it is no repository"
+    rows = {table.path: table for table in found.tables}["data/refine/negatives.parquet"]
+    assert (rows.added, rows.removed, rows.changed, rows.columns) == (1, 2, 1, {"seed": 1})
+    assert rows.by_subtype == {"add_obj": [1, 0], "replace_obj": [0, 1], "swap_att": [0, 1]}
+    assert rows.reasons == {"refine: surplus": 1, "in no rejects": 1}
+    (figure,) = (row for row in found.metrics if row["subset"] == "all")
+    assert (figure["value_b"], figure["value_a"], figure["difference"]) == (0.25, 0.75, 0.5)
+    assert 0 < figure["ci_low"] < 0.5 < figure["ci_high"]
+    text = told(found)
+    for said in (
+        "negatives.seed: 1 -> 2",
+        "swap_att: +0 -1",
+        "removed, refine: surplus: 1",
+        "0.2500 -> 0.7500",
+    ):
+        assert said in text
+    assert json.loads(json.dumps(found.as_json()))["tables"]
+    same = apart(*[version_of(name, tmp_path) for name in ("v2", ".")], tmp_path)
+    assert (same.params, same.tables, same.metrics) == ({}, [], [])
+
+
+def test_the_same_rows_written_by_other_software_are_taken_as_the_version_s(tmp_path: Path) -> None:
+    none = tables.frame(tables.REJECTS, [])
+    version(tmp_path, "v1", negatives(["a"], "swap_att", 1), none, right=10, seed=1)
+    path = tmp_path / "data" / "refine" / "negatives.parquet"
+    pd.read_parquet(path).to_parquet(path, compression="gzip")
+    shutil.rmtree(tmp_path / ".dvc" / "cache")
+    pinned = read_pin("v1", tmp_path)
+    assert apart(pinned, pinned, tmp_path).tables == []
+    assert len(rows_of(pinned, "data/refine/negatives.parquet", tmp_path)) == 1

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import pytest
+
+from caramel.sources.captions.llm.checks import REASONS, Bounds, Change, Verdict, of_negative, of_paraphrase
+
+BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
+CAPTION = "A white cat sits in front of an old red car."
+SAID = frozenset(["a", "white", "cat", "sits", "in", "front", "of", "an", "old", "red", "car", "tail"])
+OBJECT = Change("replace_obj", "cat", "dog")
+SWAP = Change("swap_obj", "cat", "car")
+
+
+def negative(text: str, change: Change) -> Verdict:
+    return of_negative(CAPTION, text, change, SAID, BOUNDS)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (OBJECT, "A white dog sits in front of an old red car."),
+        (Change("replace_obj", "cat", "ice bear"), "A white ice bear sits in front of an old red car"),
+        (Change("replace_att", "white", "orange"), "An orange cat sits in front of an old red car."),
+        (Change("replace_att", "old", "new"), "A white cat sits in front of a new red car."),
+        (Change("replace_rel", "in front of", "far behind"), "A white cat sits far behind an old red car."),
+        (SWAP, "A white car sits in front of an old red cat."),
+        (Change("swap_att", "white", "old"), "An old cat sits in front of a white red car."),
+        (Change("add_obj", "cat", "drum"), "A white cat and a drum sits in front of an old red car."),
+        (Change("add_obj", "car", "drum"), "A white cat sits in front of an old red car and next to a drum."),
+        (Change("add_att", "cat", "golden"), "A white golden cat sits in front of an old red car."),
+        (Change("add_att", "car", "golden"), "A white cat sits in front of a golden old red car."),
+    ],
+)
+def test_one_change_as_asked_passes_every_check(change: Change, text: str) -> None:
+    assert negative(text, change).failed(tuple(REASONS)) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "wrong"),
+    [
+        (OBJECT, "Is a white dog in front of an old red car?", "statement"),
+        (OBJECT, "A white dog sits in front of an", "finished"),
+        (OBJECT, "Dog", "finished"),
+        (OBJECT, "A white dog sits in front of an old red car,", "finished"),
+        (OBJECT, "A white dog sits in front of an old red car.\nI changed cat to dog.", "plain"),
+        (OBJECT, "A white dog sits in front of an old red car" + " and a wall" * 9, "plain"),
+        (OBJECT, "a white cat sits in front of the old red car", "new"),
+        (OBJECT, "A white dog sits in front of an old blue car.", "one_change"),
+        (OBJECT, "A white cat sits in front of an old red dog.", "place"),
+        (OBJECT, "A white cow sits in front of an old red car.", "place"),
+        (SWAP, "An old red car sits in front of a white cat and a dog.", "one_change"),
+        (SWAP, "An old red car sits in front of a white cat.", "place"),
+        (Change("swap_obj", "cat", "cat"), "A white car sits in front of an old red cat.", "place"),
+        (Change("swap_obj", "cat", "tree"), "A white car sits in front of an old red cat.", "place"),
+        (Change("add_obj", "cat", "drum"), "A black drum sits in front of an old red car.", "one_change"),
+        (Change("add_att", "cat", "golden"), "A white cat sits in front of an old red golden car.", "place"),
+        (
+            Change("add_obj", "cat", "drum"),
+            "A white cat sits in front of an old red car and a bell.",
+            "place",
+        ),
+        (Change("replace_obj", "white", "black"), "A black cat sits in front of an old red car.", "subtype"),
+        (Change("replace_att", "cat", "dog"), "A white dog sits in front of an old red car.", "subtype"),
+        (Change("replace_rel", "cat", "dog"), "A white dog sits in front of an old red car.", "subtype"),
+        (Change("replace_obj", "cat", "tail"), "A white tail sits in front of an old red car.", "unsaid"),
+    ],
+)
+def test_what_is_not_as_asked_is_told_by_its_check(change: Change, text: str, wrong: str) -> None:
+    assert getattr(negative(text, change), wrong) is False
+
+
+@pytest.mark.parametrize("text", ["A dog by a cat and a cup by a cat.", "A cat by a cat and a cup by a dog."])
+def test_a_swap_may_take_any_of_the_places_where_a_word_stands_twice(text: str) -> None:
+    caption, said = "A cat by a dog and a cup by a cat.", frozenset(["cat", "dog", "cup"])
+    found = of_negative(caption, text, Change("swap_obj", "cat", "dog"), said, BOUNDS)
+    assert found.place is True
+    wrong = of_negative(
+        caption, "A cat by a cup and a dog by a cat.", Change("swap_obj", "cat", "dog"), said, BOUNDS
+    )
+    assert wrong.place is False
+
+
+def test_an_object_that_is_named_far_from_what_it_stands_beside_is_no_verdict() -> None:
+    change = Change("add_obj", "cat", "drum")
+    assert negative("A white cat sits in front of an old red car with a drum.", change).place is None
+
+
+def test_what_no_list_knows_is_no_verdict_and_does_not_reject() -> None:
+    verdict = of_negative(
+        "A zyx near a qwv.", "A plugh near a qwv.", Change("replace_obj", "zyx", "plugh"), frozenset(), BOUNDS
+    )
+    assert verdict.subtype is None
+    assert verdict.failed(tuple(REASONS)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("An old red car stands behind a sitting white cat.", None),
+        ("a white cat  sits in front of an old red car", "new"),
+        ("There is a building beneath the stars.", "overlap"),
+        ("Is there a white cat before an old red car?", "statement"),
+        (
+            "An old red car is behind a white cat. This paraphrase turns the relation."
+            + " It does so well." * 9,
+            "plain",
+        ),
+    ],
+)
+def test_paraphrases_are_told_by_their_checks(text: str, wrong: str | None) -> None:
+    assert of_paraphrase(CAPTION, text, BOUNDS).failed(tuple(REASONS)) == wrong
+
+
+@pytest.mark.parametrize("caption", ["Dog", "🙂", "Ένας σκύλος τρέχει.", "word " * 500, ""])
+@pytest.mark.parametrize("change", [OBJECT, SWAP, Change("add_att", "", ""), Change("replace_rel", "", "🙂")])
+def test_any_caption_has_verdicts(caption: str, change: Change) -> None:
+    for text in (caption, "", "🙂", "Ένας γάτος τρέχει.", "a " * 500):
+        assert isinstance(of_negative(caption, text, change, frozenset(), BOUNDS), Verdict)
+        assert isinstance(of_paraphrase(caption, text, BOUNDS), Verdict)

@@ -1,0 +1,317 @@
+"""Bad replies, budgets and patience, against a real server on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from chat_server import (
+    CLOSE,
+    DRIP,
+    HANG,
+    Behaviour,
+    ChatServer,
+    Request,
+    Response,
+    always,
+    in_turn,
+    refuses,
+    says,
+)
+from obliging_writer import asked, completion
+
+from caramel.sources.captions.llm.scheduler import PATIENCE, Asking, Manner, keyed
+from caramel.sources.captions.llm.conversation import (
+    CUT,
+    EMPTY,
+    MALFORMED,
+    NO_REPLY,
+    Ask,
+    Outcome,
+    Script,
+    answered,
+)
+from caramel.sources.captions.llm.models import Named
+from caramel.sources.captions.llm.response_cache import open_replies
+from caramel.sources.captions.llm.budget import Budget, Spent, length
+from caramel.errors import BackendError, ResourceError
+from caramel.models.chat.endpoint import Endpoint
+from caramel.models.llm.chat import ChatWriter
+
+GOOD = completion(json.dumps({"follows": "no"}))
+FREE = Budget(0.0, 0.0, None, None, None)
+MANNER = Manner("m", 1, 7, 64, False, 4)
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def server() -> Iterator[ChatServer]:
+    server = ChatServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "r.sqlite"
+
+
+def script(text: str, tries: int = 1) -> Script:
+    """Ask one question; its answer is the outcome."""
+    answer = yield from answered(Ask("validate_negative", {"caption": text, "changed": "B."}, 1, 0.0), tries)
+    return (
+        Outcome(None, 1, answer, ())
+        if isinstance(answer, str)
+        else Outcome(str(answer["follows"]), 1, "", ())
+    )
+
+
+def run(
+    server: ChatServer,
+    behave: Behaviour,
+    store: Path,
+    texts: list[str],
+    *,
+    tries: int = 1,
+    spent: Spent | None = None,
+    workers: int = 4,
+    attempts: int = 2,
+    timeout: float = 5,
+    max_tokens: int = MANNER.max_tokens,
+) -> list[Outcome]:
+    server.behave = behave
+    endpoint = Endpoint("m", server.url, pause=0.001, attempts=attempts, timeout=timeout, workers=workers)
+    manner = replace(MANNER, at_once=workers, max_tokens=max_tokens)
+    scripts = (script(text, tries) for text in texts)
+    with open_replies(store) as replies:
+        asking = Asking(
+            scripts,
+            len(texts),
+            manner=manner,
+            judges={},
+            store=replies,
+            spent=spent or Spent(FREE),
+            title="texts",
+        )
+        found = asking.run(Named("m", lambda: ChatWriter(endpoint)))
+    return [found[place] for place in range(len(texts))]
+
+
+@pytest.mark.parametrize(
+    ("trouble", "reason"),
+    [
+        (refuses(429, "slow down", Retry_After="0"), NO_REPLY),
+        (refuses(500, "oh"), NO_REPLY),
+        (Response(200, b"<html>502 Bad Gateway</html>"), NO_REPLY),
+        (Response(200, b'{"choices": [{"message": {"con', {"Content-Length": "9999"}), NO_REPLY),
+        (CLOSE, NO_REPLY),
+        (says(""), EMPTY),
+        (says(None), EMPTY),
+        (says("I'm sorry, but I can't help with that."), MALFORMED),
+        (says("Lo siento, no puedo."), MALFORMED),
+        (says("word " * 20_000), MALFORMED),
+        (completion('{"foll', "length"), CUT),
+    ],
+)
+def test_bad_replies_are_asked_again_and_then_a_reject_with_its_reason(
+    server: ChatServer, store: Path, trouble: Response | str, reason: str
+) -> None:
+    tries = 1 if reason == NO_REPLY else 2
+    assert run(server, in_turn(trouble, GOOD), store, ["A."], tries=tries)[0].text == "no"
+    assert len(server.requests) == 2
+    assert run(server, lambda *_: trouble, store, ["A.", "C."], tries=2)[1] == Outcome(None, 1, reason, ())
+    assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize("slow", [HANG, DRIP])
+def test_a_server_that_does_not_end_is_left_and_what_others_said_is_kept(
+    server: ChatServer, store: Path, slow: str
+) -> None:
+    def behave(request: Request, number: int) -> Response | str:
+        return slow if "A." in request.body["messages"][-1]["content"] else GOOD
+
+    quick = {"timeout": 0.2, "max_tokens": 1}
+    found = run(server, behave, store, ["A.", "C."], attempts=1, **quick)  # type: ignore[arg-type]
+    assert [outcome.reason for outcome in found] == [NO_REPLY, ""]
+    assert run(server, lambda *_: GOOD, store, ["A.", "C."], max_tokens=1)[0].text == "no"
+    assert len(server.requests) == 3
+
+
+def test_an_answer_that_is_not_of_the_form_is_shown_to_the_model_with_what_is_wrong(
+    server: ChatServer, store: Path
+) -> None:
+    run(server, in_turn(says("Hm."), GOOD), store, ["A."], tries=2)
+    *_, question, answer, told = server.requests[1].body["messages"]
+    assert question["content"] == "Caption: A.\nChanged: B."
+    assert answer == {"role": "assistant", "content": "Hm."}
+    assert told["content"].startswith("That does not do:")
+
+
+def test_equal_questions_are_asked_once_even_when_the_first_is_under_way(
+    server: ChatServer, store: Path
+) -> None:
+    found = run(server, always('{"follows": "yes"}'), store, ["A.", "B.", "A.", "B."] * 5)
+    assert [outcome.text for outcome in found] == ["yes"] * 20
+    assert len(server.requests) == 2
+
+
+def test_each_script_gets_the_reply_to_its_own_question(server: ChatServer, store: Path) -> None:
+    def behave(request: Request, number: int) -> Response:
+        return completion(json.dumps({"follows": "yes" if int(asked(request)[1]["caption"]) % 3 else "no"}))
+
+    found = run(server, behave, store, [str(i) for i in range(60)])
+    assert [outcome.text for outcome in found] == ["yes" if i % 3 else "no" for i in range(60)]
+
+
+def test_as_many_requests_as_allowed_are_under_way_and_no_more(server: ChatServer, store: Path) -> None:
+    all_there, busy, most, lock = threading.Barrier(4, timeout=10), 0, 0, threading.Lock()
+
+    def behave(request: Request, number: int) -> Response:
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        all_there.wait()
+        with lock:
+            busy -= 1
+        return GOOD
+
+    run(server, behave, store, [str(i) for i in range(16)])
+    assert most == 4
+
+
+EACH = length(
+    keyed(Ask("validate_negative", {"caption": "0.", "changed": "B."}, 1, 0.0), MANNER)[1]
+)  # tokens, about
+
+
+@pytest.mark.parametrize(
+    ("caps", "named"),
+    [
+        ((5, None, None), "max_requests = 5"),
+        ((None, 5 * (EACH + 64), None), f"max_total_tokens = {5 * (EACH + 64):,}"),
+        ((None, None, EACH * 5.5), f"max_cost = {EACH * 5.5:g}"),
+    ],
+)
+def test_a_cap_ends_the_run_what_came_is_kept_and_a_higher_one_goes_on(
+    server: ChatServer, store: Path, caps: tuple[int | None, int | None, float | None], named: str
+) -> None:
+    texts, answer = [f"{i}." for i in range(10)], always('{"follows": "no"}')
+    spent = Spent(Budget(1e6, 0.0, *caps))
+    with pytest.raises(ResourceError, match=f"{named} is reached with . of 10 texts.*raise the cap"):
+        run(server, answer, store, texts, spent=spent)
+    first = len(server.requests)
+    assert 5 <= first == spent.requests < 10
+    assert spent.cost == EACH * first <= (caps[2] or 10**9)
+    assert spent.tokens_in + spent.tokens_out <= (caps[1] or 10**9)
+    with pytest.raises(ResourceError, match=named):  # the cap is on the data set, not on one run
+        run(server, answer, store, texts, spent=Spent(Budget(1e6, 0.0, *caps)))
+    assert len(server.requests) == first
+    run(server, answer, store, texts)
+    assert len(server.requests) == 10
+
+
+def test_replies_that_are_known_count_for_caps_as_well_and_end_the_run_where_it_is_beyond_one(
+    server: ChatServer, store: Path
+) -> None:
+    texts = [f"{i}." for i in range(40)]
+    run(server, always('{"follows": "no"}'), store, texts)
+    with pytest.raises(ResourceError, match=r"max_requests = 5 is reached with . of 40 texts \(. requests"):
+        run(server, lambda *_: GOOD, store, texts, spent=Spent(Budget(0.0, 0.0, 5, None, None)))
+
+
+def test_an_estimate_counts_bytes_and_the_schema() -> None:
+    ask = Ask("validate_negative", {"caption": "犬" * 400, "changed": "B."}, 1, 0.0)
+    plain, structured = (keyed(ask, replace(MANNER, structured=s))[1] for s in (False, True))
+    assert length(plain) >= EACH + 295
+    assert length(structured) > length(plain)
+
+
+def test_a_server_that_is_down_ends_the_run_after_some_requests_and_what_came_is_kept(
+    server: ChatServer, store: Path
+) -> None:
+    texts = [str(i) for i in range(60)]
+    with pytest.raises(BackendError, match=f"did not answer {PATIENCE}.*503: on fire"):
+        run(
+            server,
+            lambda r, n: GOOD if n < 10 else refuses(503, "on fire"),
+            store,
+            texts,
+            workers=1,
+            attempts=1,
+        )
+    assert len(server.requests) == 10 + PATIENCE
+    assert len(run(server, lambda *_: GOOD, store, texts)) == 60
+    assert len(server.requests) == 60 + PATIENCE
+
+
+def test_a_server_that_is_down_is_an_error_also_where_less_is_asked_than_patience_lasts(
+    server: ChatServer, store: Path
+) -> None:
+    with pytest.raises(BackendError, match="replied to nothing that was asked for 3 texts"):
+        run(server, lambda *_: refuses(503, "on fire"), store, ["a", "b", "c"], attempts=1)
+    assert (
+        len(run(server, lambda r, n: refuses(503, "no") if n == 3 else GOOD, store, ["a", "b"], attempts=1))
+        == 2
+    )
+
+
+def test_silence_is_told_as_such_though_a_request_that_was_under_way_is_answered_at_last(
+    server: ChatServer, store: Path
+) -> None:
+    def behave(request: Request, number: int) -> Response:
+        if number:
+            return refuses(500, "oops")
+        time.sleep(1)
+        return GOOD
+
+    with pytest.raises(BackendError, match=f"did not answer {PATIENCE} .*500: oops"):
+        run(server, behave, store, [str(i) for i in range(60)], attempts=1)
+
+
+def test_a_wrong_key_is_one_clear_error_without_the_key_and_what_was_under_way_is_kept(
+    server: ChatServer, store: Path
+) -> None:
+    refused = threading.Event()
+
+    def behave(request: Request, number: int) -> Response:
+        if number == 0:
+            refused.set()
+            return refuses(401, "who are you?")
+        refused.wait(5)
+        return GOOD
+
+    with pytest.raises(BackendError, match=r"status 401: who are you\?\n.*CARAMEL_CHAT_KEY"):
+        run(server, behave, store, [str(i) for i in range(200)], workers=2)
+    first = len(server.requests)
+    assert first < 199
+    assert len(run(server, lambda *_: GOOD, store, [str(i) for i in range(200)])) == 200
+    assert len(server.requests) == 201
+
+
+def test_what_is_counted_is_what_the_server_says_and_else_an_estimate(
+    server: ChatServer, store: Path
+) -> None:
+    counted, guessed = Spent(Budget(2.0, 10.0, None, None, None)), Spent(FREE)
+    run(
+        server,
+        lambda *_: completion('{"follows": "no"}', tokens=(1000, 500)),
+        store,
+        ["A.", "B."],
+        spent=counted,
+    )
+    assert (counted.requests, counted.tokens_in, counted.tokens_out) == (2, 2000, 1000)
+    assert counted.cost == pytest.approx(0.014)
+    assert str(counted) == "2 requests, 3,000 tokens, cost 0.01"
+    run(server, lambda *_: says('{"follows": "no"}'), store, ["C."], spent=guessed)
+    assert 100 < guessed.tokens_in < 1000
+    assert guessed.tokens_out == 5

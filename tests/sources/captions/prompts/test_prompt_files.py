@@ -1,0 +1,180 @@
+"""Every demonstration of a prompt obeys the rules that the prompt states."""
+
+from __future__ import annotations
+
+import pytest
+
+from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.llm.checks import Bounds, Change, folded, of_negative, of_paraphrase
+from caramel.sources.captions.prompts.prompt_files import (
+    LEAST,
+    Example,
+    Failed,
+    names,
+    prompt,
+    version_of,
+    written,
+)
+from caramel.sources.captions.tokenization import scan
+from caramel.crepe.llm_captions import listed
+from caramel.crepe.caption_template import Caption, located
+from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
+
+BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
+NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")
+PARAPHRASE = ("statement", "finished", "plain", "new", "overlap")
+EXAMPLES = [(name, example) for name in names() for example in prompt(name).examples]
+MOST_WORDS = {"obj": 3, "att": 2, "rel": 4}
+
+
+def examples(*prefixes: str) -> list[tuple[str, Example]]:
+    return [(name, example) for name, example in EXAMPLES if name.startswith(prefixes)]
+
+
+def holds(text: str, phrase: str) -> bool:
+    return f" {' '.join(folded(phrase))} " in f" {' '.join(folded(text))} "
+
+
+def test_there_is_a_prompt_for_each_step_and_subtype() -> None:
+    steps = [
+        f"{s}_{step}"
+        for s in ("replace_obj", "replace_att", "replace_rel", "add_obj", "add_att")
+        for step in ("propose", "compose")
+    ]
+    rest = ["find_obj", "find_att", "find_rel", "swap_obj", "swap_att", "paraphrase", "say_graph"]
+    assert names() == sorted([*steps, *rest, "validate_paraphrase", "validate_negative"])
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_prompt_has_enough_examples_all_different_and_rules(name: str) -> None:
+    given = [tuple(example.given.values()) for example in prompt(name).examples]
+    assert len(set(given)) == len(given) >= LEAST
+    assert len(prompt(name).rules) >= 2
+    assert all(rule.endswith(".") for rule in prompt(name).rules)
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES)
+def test_an_example_has_the_fields_of_its_prompt_and_is_read_as_it_is_written(
+    name: str, example: Example
+) -> None:
+    asked = prompt(name)
+    assert list(example.given) == asked.given
+    assert list(example.answer) == list(asked.answer)
+    assert parse(written(example.answer), asked.answer) == example.answer
+
+
+@pytest.mark.parametrize(("name", "example"), examples("find_"))
+def test_what_is_found_stands_in_the_caption_once_and_without_article(name: str, example: Example) -> None:
+    found = next(iter(example.answer.values()))
+    assert all(phrase in example.given["sentence"] for phrase in found)
+    assert len(set(found)) == len(found)
+    assert not any(folded(phrase)[0] in ("a", "the") for phrase in found)
+
+
+@pytest.mark.parametrize("name", ["find_obj", "find_att", "find_rel"])
+def test_a_prompt_that_looks_for_something_shows_a_caption_without(name: str) -> None:
+    assert any(not next(iter(example.answer.values())) for example in prompt(name).examples)
+
+
+@pytest.mark.parametrize(("name", "example"), [e for e in EXAMPLES if e[0].endswith("_propose")])
+def test_what_is_proposed_is_new_short_and_without_article(name: str, example: Example) -> None:
+    new, words = str(example.answer["new"]), folded(str(example.answer["new"]))
+    assert not holds(example.given["sentence"], new)
+    assert len(words) <= MOST_WORDS[name.split("_")[1]]
+    assert words[0] not in ("a", "the")
+    concept = next(value for key, value in example.given.items() if key != "sentence")
+    assert holds(example.given["sentence"], concept)
+
+
+@pytest.mark.parametrize(("name", "example"), [e for e in EXAMPLES if e[0].endswith("_compose")])
+def test_what_is_composed_passes_all_checks(name: str, example: Example) -> None:
+    given, text = example.given, str(example.answer["sentence"])
+    concept = next(value for key, value in given.items() if key not in ("sentence", "new"))
+    change = Change(name.removesuffix("_compose"), concept, given["new"])
+    said = frozenset(folded(given["sentence"]))
+    assert of_negative(given["sentence"], text, change, said, BOUNDS).failed(NEGATIVE) is None
+    assert holds(text, given["new"])
+    if name.startswith("replace"):
+        assert not holds(text, concept)
+    assert " a a" not in text
+    assert not any(text.lower().startswith(f"a {v}") or f" a {v}" in text.lower() for v in "aeio")
+
+
+@pytest.mark.parametrize(("name", "example"), examples("swap_"))
+def test_what_is_swapped_passes_all_checks_and_what_cannot_be_is_empty(name: str, example: Example) -> None:
+    answer = example.answer
+    if answer["possible"] == "no":
+        assert {answer["first"], answer["second"], answer["sentence"]} == {""}
+        return
+    change = Change(name, str(answer["first"]), str(answer["second"]))
+    verdict = of_negative(example.given["sentence"], str(answer["sentence"]), change, frozenset(), BOUNDS)
+    assert verdict.failed(NEGATIVE) is None
+
+
+@pytest.mark.parametrize("name", ["swap_obj", "swap_att", "validate_paraphrase", "validate_negative"])
+def test_a_prompt_that_asks_yes_or_no_shows_both(name: str) -> None:
+    field = next(iter(prompt(name).answer))
+    assert {example.answer[field] for example in prompt(name).examples} == {"yes", "no"}
+
+
+@pytest.mark.parametrize(("name", "example"), examples("paraphrase"))
+def test_a_paraphrase_passes_all_checks(name: str, example: Example) -> None:
+    verdict = of_paraphrase(example.given["sentence"], str(example.answer["sentence"]), BOUNDS)
+    assert verdict.failed(PARAPHRASE) is None
+
+
+@pytest.mark.parametrize(("name", "example"), examples("say_graph"))
+def test_what_is_said_of_a_graph_says_all_of_it_and_no_noun_more(name: str, example: Example) -> None:
+    text = str(example.answer["sentence"])
+    graph = graph_listed(example.given["objects"], example.given["relations"])
+    assert isinstance(located(text, graph), Caption)
+    assert {f.word for f in scan(text) if f.kind == "noun"} <= {node.name for node in graph.nodes} | {"couch"}
+    assert not any(f" a {v}" in text.lower() for v in "aeio")
+
+
+def graph_listed(objects: str, relations: str) -> SceneGraph:
+    """Return the graph that the prompt's list says."""
+    things = [thing.partition(" (") for thing in objects.split("; ")]
+    nodes = tuple(
+        Node(noun, tuple(filter(None, looks.removesuffix(")").split(", ")))) for noun, _, looks in things
+    )
+    names = [node.name for node in nodes]
+    found = [
+        (a, b, r)
+        for r in relations.split("; ")
+        for a in names
+        for b in names
+        if r.startswith(f"{a} ") and r.endswith(f" {b}")
+    ]
+    edges = (Edge(names.index(a), r[len(a) + 1 : -len(b) - 1], names.index(b)) for a, b, r in found)
+    return SceneGraph(nodes, tuple(edges))
+
+
+def test_examples_of_graphs_are_of_every_complexity_that_no_template_says() -> None:
+    graphs = [graph_listed(e.given["objects"], e.given["relations"]) for _, e in examples("say_graph")]
+    assert [len(graph.places()) for graph in graphs] == [5, 6, 7, 8, 9, 10, 11, 12]
+    assert [listed(graph) for graph in graphs] == [dict(e.given) for _, e in examples("say_graph")]
+
+
+def test_the_validators_problems_are_those_that_its_rules_name() -> None:
+    problems = {(e.answer["same"], e.answer["problem"]) for e in prompt("validate_paraphrase").examples}
+    assert problems == {("yes", "none"), ("no", "spatial"), ("no", "hallucination"), ("no", "meaning")}
+
+
+def test_messages_are_task_examples_what_is_given_and_what_did_not_do() -> None:
+    asked = prompt("paraphrase")
+    given = {"sentence": "A dog."}
+    found = asked.messages(given, 2, [Failed("A dog.", "negligible change")])
+    assert [role for role, _ in found] == ["system", *["user", "assistant"] * 2, "user", "assistant", "user"]
+    assert all(rule in found[0][1] for rule in asked.rules)
+    assert [words for _, words in found[-3:]] == [
+        "Sentence: A dog.",
+        "A dog.",
+        "That does not do: negligible change. Answer again.",
+    ]
+    assert len(asked.messages(given, 2, [Failed("x" * 10**5, "too long")])[-2][1]) == 300
+
+
+def test_a_version_follows_the_words_that_are_said() -> None:
+    versions = {version_of(name, n) for name in names() for n in (0, 3, 7)}
+    assert len(versions) == 3 * len(names())

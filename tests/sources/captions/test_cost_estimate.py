@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chat_server import ChatServer
+from obliging_writer import BOTH, CAPTIONS, MODEL, obliging, pairs_of, write
+
+from caramel.sources.captions.cost_estimate import Forecast, forecast
+
+
+def forecast_of(url: str, folder: Path, captions: list[str], sample: int = 100, **model: object) -> Forecast:
+    settings = {**MODEL, "target": f"chat:m@{url}", "name": "m", **model}
+    store = folder / "r.sqlite"
+    return forecast(
+        pairs_of(captions), seed=2, attempts=3, parts=BOTH, model=settings, sample=sample, store=store
+    )
+
+
+def test_a_forecast_is_what_good_answers_take_and_asks_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    server = ChatServer(obliging)
+    try:
+        found = forecast_of(server.url, tmp_path, CAPTIONS, price_in=1.0, price_out=10.0)
+        assert server.requests == []
+        assert (found.texts, found.looked_at, found.known) == (32, 32, 0)
+        assert found.requests == 4 * (
+            3 + 3 * 2 + 2 + 2 * 2 + 7 + 2
+        )  # finds, replace, swap, add, validators, paraphrase
+        assert found.cost == pytest.approx((found.tokens_in + 10 * found.tokens_out) / 1e6)
+        write(server.url, tmp_path)
+        assert (
+            abs(len(server.requests) - found.requests) <= 4
+        )  # of two that cannot be swapped nothing is validated
+        after = forecast_of(server.url, tmp_path, CAPTIONS)
+        assert (after.requests, after.known) == (0, len(server.requests))
+    finally:
+        server.close()
+
+
+def test_figures_of_some_texts_are_those_of_all(tmp_path: Path) -> None:
+    captions = [
+        f"A {word} dog near a tree." for word in ("red", "big", "old", "wet", "fat", "shy") for _ in range(1)
+    ]
+    whole = forecast_of("http://127.0.0.1:9/v1", tmp_path, captions)
+    some = forecast_of("http://127.0.0.1:9/v1", tmp_path, captions, sample=2)
+    assert (some.looked_at, whole.looked_at) == (16, 48)
+    assert some.texts == whole.texts
+    assert some.requests == whole.requests
+    assert some.tokens_in == pytest.approx(whole.tokens_in, rel=0.01)
+
+
+def test_of_no_captions_nothing_is_asked(tmp_path: Path) -> None:
+    assert forecast_of("http://127.0.0.1:9/v1", tmp_path, []) == Forecast(0, 0, 0, 0, 0, 0, 0.0)

@@ -1,0 +1,90 @@
+"""What is taught is right: it keeps the prompts' forms, passes the checks of texts, and is what the world's reading says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.llm.checks import Bounds, Change, of_negative
+from caramel.sources.captions.lm_training_data import Lesson, articled, lesson, words_in
+from caramel.sources.captions.error_rates import CHANGED
+from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, names, prompt, written
+from caramel.sources.world.grammar import read
+
+BOUNDS = Bounds(2.0, 0.999, 1, 0.3, 0.5, 0.5)
+
+
+@pytest.fixture(scope="module")
+def lessons() -> list[Lesson]:
+    rng = np.random.default_rng(0)
+    return [lesson(rng) for _ in range(1500)]
+
+
+def test_every_prompt_is_taught_and_answers_have_its_form(lessons: list[Lesson]) -> None:
+    assert set(Counter(one.prompt for one in lessons)) == set(names()) - {OF_GRAPHS}
+    for one in lessons:
+        asked = prompt(one.prompt)
+        assert list(one.given) == asked.given
+        assert parse(written(one.answer), asked.answer) == one.answer
+
+
+def test_what_is_composed_or_swapped_is_of_its_subtype_where_it_is_a_sentence_of_the_world(
+    lessons: list[Lesson],
+) -> None:
+    seen: Counter[str] = Counter()
+    for one in lessons:
+        subtype = one.prompt.removesuffix("_compose")
+        if subtype in CHANGED and one.answer.get("possible") != "no":
+            said, now = read(one.given["sentence"]), read(str(one.answer["sentence"]))
+            assert said is not None
+            if now is not None:
+                seen[subtype] += 1
+                assert CHANGED[subtype](said, now), one
+    assert set(seen) == set(CHANGED)
+
+
+def test_what_is_composed_passes_the_checks(lessons: list[Lesson]) -> None:
+    refused: Counter[str] = Counter()
+    composed = [one for one in lessons if one.prompt.endswith("_compose")]
+    for one in composed:
+        given, subtype = one.given, one.prompt.removesuffix("_compose")
+        old = next(given[name] for name in ("object", "attribute", "relation") if name in given)
+        change = Change(subtype, old, given["new"])
+        verdict = of_negative(given["sentence"], str(one.answer["sentence"]), change, frozenset(), BOUNDS)
+        refused[verdict.failed(("statement", "finished", "plain", "new", "place")) or ""] += 1
+    assert refused[""] == len(composed)
+
+
+def test_a_paraphrase_says_the_same_and_a_validator_knows_what_does(lessons: list[Lesson]) -> None:
+    def meaning(text: str) -> object:
+        said = read(text)
+        assert said is not None
+        return said.whole.canonical(), said.alone
+
+    for one in lessons:
+        if one.prompt == "paraphrase":
+            assert meaning(str(one.answer["sentence"])) == meaning(one.given["sentence"])
+        elif one.prompt == "validate_paraphrase":
+            same = meaning(one.given["first"]) == meaning(one.given["second"])
+            assert (one.answer["same"] == "yes") == same == (one.answer["problem"] == "none")
+        elif one.prompt == "validate_negative":
+            follows = meaning(one.given["caption"]) == meaning(one.given["changed"])
+            assert (one.answer["follows"] == "yes") == follows
+
+
+def test_words_are_found_in_their_order_and_articles_follow_the_letter() -> None:
+    caption = "An orange car that has a small box to its left, and above the box is a cup."
+    assert words_in(caption, "obj") == ["car", "box", "cup"]
+    assert words_in(caption, "att") == ["orange", "small"]
+    assert words_in(caption, "rel") == ["to its left", "above"]
+    assert words_in("A car on the left and a box at the top.", "rel") == ["on the left", "at the top"]
+    assert articled("A orange car and an red box.") == "An orange car and a red box."
+
+
+def test_captions_with_positions_are_taught_by_every_prompt(lessons: list[Lesson]) -> None:
+    texts = [(one.prompt, next(iter(one.given.values()))) for one in lessons]
+    placed = {prompt for prompt, text in texts if (said := read(text)) and said.meaning.mentions[0].position}
+    assert placed == {prompt for prompt, _ in texts}

@@ -1,0 +1,126 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stored_images import indexed
+
+from caramel.schemas import tables
+from caramel.sources.images import candidates
+from caramel.sources.images.candidates import Until, candidate_seed, draw_shard, drawn_until
+from caramel.sources.images.filters import filter_images
+from caramel.sources.images.judges import ReadingJudge
+from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.scenes import Scene, Thing
+
+RED_CAR, BLUE_CAR = Thing("car", "red", "small", 0, 0), Thing("car", "blue", "small", 0, 0)
+TREE = Thing("tree", "green", "large", 1, 1)
+# Names of pictures, and of types with their captions of which these are true or not.
+SHOWN = {"none": (TREE,), "red": (RED_CAR,), "blue": (BLUE_CAR,), "both": (BLUE_CAR, TREE)}
+PNG = {name: to_png(draw(Scene(things, "white"), np.random.default_rng(0))) for name, things in SHOWN.items()}
+ASKED = {
+    "replace": ("replace_att", "There is a red car.", "There is a blue car."),
+    "add": ("add_att", "There is a car.", "There is a blue car."),
+    "swap": ("swap_obj", "There is a car.", "There is a blue car."),  # never clear
+}
+KEPT = ["add"]
+NAMES = [f"{kind}-{number}" for kind in ASKED for number in range(2)]
+
+
+def shard() -> list[dict[str, str]]:
+    rows = []
+    for name in NAMES:
+        kind = name.split("-")[0]
+        _, positive, negative = ASKED[kind]
+        rows.append({"negative_id": name, "type": kind, "positive": positive, "caption": negative})
+    return rows
+
+
+def found_by(
+    monkeypatch: Any, drawn: dict[tuple[str, int], tuple[str, str | None]], until: Until | None
+) -> Any:
+    """Return the candidates of ``shard`` where these pictures are drawn, and how often it was asked for each."""
+    asked: list[tuple[str, int]] = []
+
+    def pictures(rows: Any, **unused: object) -> list[tuple[bytes, bytes | None]]:
+        places = [(row["negative_id"], number) for row, number in rows]
+        asked.extend(places)
+        return [(PNG[n], None if p is None else PNG[p]) for n, p in (drawn[place] for place in places)]
+
+    monkeypatch.setattr(candidates, "_draw", pictures)
+    table = draw_shard(shard(), candidates=4, until=until, seed=7).to_pandas()
+    return table, asked
+
+
+def chosen(table: pd.DataFrame) -> list[tuple[str, int]]:
+    """Return which candidates the filter chooses."""
+    rows, files = [], {}
+    for row in table.itertuples():
+        name = f"{row.negative_id}#{row.candidate}"
+        files[name] = row.png
+        if row.positive_png is not None:
+            files[f"{name}+"] = row.positive_png
+        drawn = f"{name}+" if row.positive_png is not None else None
+        rows.append((row.negative_id, row.candidate, name, row.seed, "g", "p", drawn, None))
+    frame = pd.DataFrame(rows, columns=list(tables.CANDIDATES.columns))
+    pairs = [(n, n, ASKED[n.split("-")[0]][1], None, "test", "t") for n in NAMES]
+    negatives = [
+        (n, n, n.split("-")[0], ASKED[n.split("-")[0]][0], ASKED[n.split("-")[0]][2], "g", 0, 1, None)
+        for n in NAMES
+    ]
+    kept = filter_images(
+        frame,
+        indexed(files),
+        files,
+        pd.DataFrame(negatives, columns=list(tables.NEGATIVES.columns)),
+        pd.DataFrame(pairs, columns=list(tables.PAIRS.columns)),
+        judge=ReadingJudge(further_objects=False),
+        second_judge=None,
+        min_faithful=0.5,
+        margin=0.0,
+        keep_ambiguous=KEPT,
+    ).choices.dropna(subset="chosen_by")
+    return list(zip(kept["negative_id"], kept["candidate"], strict=True))
+
+
+PICTURE = st.tuples(st.sampled_from([*SHOWN]), st.sampled_from([None, "red", "none"]))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(PICTURE, min_size=4 * len(NAMES), max_size=4 * len(NAMES)))
+def test_in_rounds_the_same_candidates_are_chosen_as_of_all_and_none_is_drawn_after_them(
+    pictures: Any,
+) -> None:
+    drawn = dict(zip([(name, number) for name in NAMES for number in range(4)], pictures, strict=True))
+    with pytest.MonkeyPatch.context() as patch:
+        whole, _ = found_by(patch, drawn, None)
+        rounds, asked = found_by(patch, drawn, Until(further_objects=False, keep_ambiguous=KEPT))
+    assert chosen(rounds) == chosen(whole)
+    last = dict(chosen(whole))
+    expected = {(n, number) for n in NAMES for number in range(last.get(n, 3) + 1)}
+    assert len(asked) == len(expected)
+    assert {*asked} == expected
+    common = whole.merge(rounds[["negative_id", "candidate"]], on=["negative_id", "candidate"])
+    pd.testing.assert_frame_equal(common, rounds)
+
+
+def test_an_ambiguous_candidate_of_another_type_than_add_ends_no_drawing(monkeypatch) -> None:
+    drawn = {(name, number): ("blue", None) for name in NAMES for number in range(4)}
+    kept = ["add", "swap"]
+    table, _ = found_by(monkeypatch, drawn, Until(further_objects=False, keep_ambiguous=kept))
+    counts = table.groupby("negative_id").size()
+    assert [int(counts[n]) for n in ("replace-0", "add-0", "swap-0")] == [1, 1, 4]
+
+
+def test_only_an_exact_reading_of_which_something_is_asked_ends_the_drawing() -> None:
+    how: dict[str, Any] = {"further_objects": False, "keep_ambiguous": KEPT}
+    assert drawn_until("world", min_faithful=0.5, **how) == Until(False, KEPT)
+    for judge, least in (("clip", 0.5), ("clip", None), ("world", 0.0), ("world", None)):
+        assert drawn_until(judge, min_faithful=least, **how) is None
+
+
+def test_seeds_differ_by_negative_and_candidate() -> None:
+    seeds = {candidate_seed(1, name, number) for name in ("a", "b") for number in range(4)}
+    assert len(seeds) == 8

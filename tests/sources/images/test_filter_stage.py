@@ -1,0 +1,86 @@
+"""The stage ``filter_images`` as profile ``files`` has it: a CLIP judge whose threshold is calibrated."""
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from stored_images import stored
+
+from caramel.config.schema import schema
+from caramel.schemas import tables
+from caramel.errors import DataError
+from caramel.config.profiles import write_profile
+from caramel.io.image_store import Pictures
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def run(world, files, clip_folder, tmp_path, monkeypatch):
+    """Return a function that runs a stage on the small world, all of whose images are of the val split."""
+    source, written = world
+    negatives = written.negatives.drop_duplicates("pair_id").head(20)
+    drawn = dict(zip(negatives["negative_id"], files.values(), strict=False))
+    candidates = [
+        {"negative_id": name, "image_id": name, "candidate": 0, "seed": 1, "generator": "g", "prompt": "p"}
+        for name in drawn
+    ]
+    size = {"width": 48, "height": 48, "source": "world", "split": "val"}
+    for stage, images in (("scenes", files), ("synthesize", drawn)):
+        rows = [{"image_id": name, "data": data, **size} for name, data in images.items()]
+        stored(tmp_path / "data" / stage / "images.parquet", rows)
+    pairs = source.pairs.assign(split="val")
+    for table, rows, path in (
+        (tables.PAIRS, pairs, "refine/pairs"),
+        (tables.NEGATIVES, written.negatives, "refine/negatives"),
+        (tables.CANDIDATES, candidates, "synthesize/candidates"),
+    ):
+        tables.write(table, tables.frame(table, rows), tmp_path / "data" / f"{path}.parquet")
+    shutil.copytree(clip_folder, tmp_path / "data" / "base")
+    shutil.copytree(ROOT / "params", tmp_path / "params")
+    write_profile("files", {}, tmp_path)
+    monkeypatch.chdir(tmp_path)
+
+    def stage(name):
+        spec = importlib.util.spec_from_file_location(name, ROOT / "pipelines" / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        getattr(module, name)(schema.load())
+
+    return stage
+
+
+def test_profile_files_measures_its_threshold_and_says_what_it_reaches(run) -> None:
+    run("filter_images")
+    metrics = json.loads(Path("data/filter_images/metrics.json").read_text())
+    asked, found = metrics["threshold"], metrics["threshold"]["calibration"]
+    pairs, negatives = (
+        tables.read(tables.TABLES[name], f"data/refine/{name}.parquet") for name in ("pairs", "negatives")
+    )
+    known = pairs[(pairs["split"] == "val") & pairs["pair_id"].isin(negatives["pair_id"])]
+    assert found["images"] == known["image_id"].nunique() >= 30
+    assert asked["min_faithful"] == found["threshold"]
+    assert asked["faithful_from"] >= 0.5
+    assert 0 < found["precision"] <= 1
+    assert 0 < found["recall"] <= 1
+    choices = tables.read(tables.CHOICES, "data/filter_images/choices.parquet")
+    assert (choices.dropna(subset="chosen_by")["faithful"] >= found["threshold"]).all()
+
+
+def test_what_is_kept_lies_where_it_was_drawn(run, files) -> None:
+    run("filter_images")
+    index = Path("data/filter_images/images.parquet")
+    kept = tables.read(tables.IMAGES, index)
+    assert set(kept["shard"]) == {"../synthesize/images/00000.parquet"}
+    pictures = Pictures(index, kept)
+    assert len(pictures) > 0
+    assert {*map(pictures.checked, pictures)} <= {*files.values()}
+
+
+def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_is_trained(run) -> None:
+    pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
+    tables.write(tables.PAIRS, pairs.assign(split="train"), "data/refine/pairs.parquet")
+    with pytest.raises(DataError, match=r"cannot be calibrated on 0 images .* or a number in filter_images"):
+        run("validate_captions")

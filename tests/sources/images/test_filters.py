@@ -1,0 +1,152 @@
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from stored_images import indexed
+
+from caramel.schemas import tables
+from caramel.sources.images.calibration import Calibration
+from caramel.sources.images.filters import AMBIGUOUS, NO_FAITHFUL, Filtered, filter_images
+from caramel.sources.images.judges import ReadingJudge
+from caramel.sources.world.drawing import draw, to_png
+from caramel.sources.world.scenes import Scene, Thing
+
+RED_CAR, BLUE_CAR = Thing("car", "red", "small", 0, 0), Thing("car", "blue", "small", 0, 0)
+TREE = Thing("tree", "green", "large", 1, 1)
+
+
+def picture(*things: Thing) -> bytes:
+    return to_png(draw(Scene(things, "white"), np.random.default_rng(0)))
+
+
+def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> Filtered:
+    """Filter candidates of negatives "a blue car" of the pair "a red car", or of other captions."""
+    positive = changes.pop("positive", "There is a red car.")
+    negative = changes.pop("negative", "There is a blue car.")
+    subtype = changes.pop("subtype", "replace_att")
+    pairs = pd.DataFrame(
+        [(n, n, positive, None, "test", "t") for n in drawn], columns=list(tables.PAIRS.columns)
+    )
+    negatives = pd.DataFrame(
+        [(n, n, subtype.split("_")[0], subtype, negative, "g", 0, 1, None) for n in drawn],
+        columns=list(tables.NEGATIVES.columns),
+    )
+    with_positives = changes.pop("positives", {})
+    rows = [
+        (n, i, f"{n}#{i}", 0, "g", "p", f"{n}#{i}+" if n in with_positives else None, None)
+        for n, files in drawn.items()
+        for i in range(len(files))
+    ]
+    candidates = pd.DataFrame(rows, columns=list(tables.CANDIDATES.columns))
+    files = {
+        f"{n}#{i}{mark}": data
+        for mark, several in (("", drawn), ("+", with_positives))
+        for n, pictures in several.items()
+        for i, data in enumerate(pictures)
+    }
+    images = indexed(files)
+    settings = {"min_faithful": 0.5, "margin": 0.0, "keep_ambiguous": ["add"], **changes}
+    judge = ReadingJudge(further_objects=False)
+    return filter_images(
+        candidates, images, files, negatives, pairs, judge=judge, second_judge=judge, **settings
+    )
+
+
+def test_the_first_faithful_candidate_is_chosen() -> None:
+    found = filtered({"n": [picture(TREE), picture(BLUE_CAR), picture(BLUE_CAR, TREE)]})
+    assert found.images["image_id"].tolist() == ["n#1"]
+    assert found.choices["chosen_by"].fillna("no").tolist() == ["no", "world", "no"]
+    assert found.rejects.empty
+
+
+def test_none_is_chosen_where_none_is_faithful() -> None:
+    found = filtered({"n": [picture(TREE), picture(RED_CAR)]})
+    assert found.images.empty
+    assert found.rejects["reason"].tolist() == [NO_FAITHFUL]
+
+
+def test_an_image_that_fits_both_captions_is_dropped() -> None:
+    found = filtered({"n": [picture(BLUE_CAR)]}, positive="There is a car.")
+    assert found.rejects["reason"].tolist() == [AMBIGUOUS]
+
+
+def test_a_clear_candidate_is_preferred_to_an_ambiguous_one() -> None:
+    said = {"positive": "A car is to the left of a tree.", "negative": "A car is above a tree."}
+    both, clear = picture(BLUE_CAR, TREE), picture(BLUE_CAR, Thing("tree", "green", "large", 1, 0))
+    assert filtered({"n": [both, clear]}, **said).images["image_id"].tolist() == ["n#1"]
+
+
+def test_types_that_are_ambiguous_by_construction_can_be_kept() -> None:
+    found = filtered({"n": [picture(BLUE_CAR)]}, subtype="add_att", positive="There is a car.")
+    assert len(found.images) == 1
+
+
+def test_where_the_positive_is_drawn_too_both_pictures_must_be_faithful() -> None:
+    drawn = {"n": [picture(BLUE_CAR)] * 2}
+    found = filtered(drawn, positives={"n": [picture(TREE), picture(RED_CAR)]})
+    assert found.choices["chosen_by"].fillna("no").tolist() == ["no", "world"]
+    assert found.images["image_id"].tolist() == ["n#1", "n#1+"]
+    assert found.metrics["candidates"]["faithful"] == 0.0  # of first ones
+    none = filtered(drawn, positives={"n": [picture(TREE)] * 2})
+    assert none.rejects["reason"].tolist() == [NO_FAITHFUL]
+
+
+def test_every_negative_is_kept_or_rejected_and_tables_keep_their_contracts() -> None:
+    found = filtered({"a": [picture(BLUE_CAR)], "b": [picture(TREE)]})
+    assert len(found.images) + len(found.rejects) == 2
+    for table, rows in (
+        (tables.CHOICES, found.choices),
+        (tables.REJECTS, found.rejects),
+        (tables.IMAGES, found.images),
+    ):
+        tables.check(table, rows, "test")
+
+
+def test_the_figures_say_from_which_fit_on_a_candidate_is_kept_and_counts_as_faithful() -> None:
+    drawn = {"a": [picture(BLUE_CAR)], "b": [picture(TREE)]}
+    asked = filtered(drawn, min_faithful=0.0).metrics["threshold"]
+    assert asked == {"min_faithful": 0.0, "faithful_from": 0.5, "calibration": None}
+    found = Calibration(0.7, 60, 0.9, 0.8, 0.85)
+    asked = filtered(drawn, min_faithful=found.threshold, calibration=found).metrics["threshold"]
+    assert (asked["min_faithful"], asked["faithful_from"]) == (0.7, 0.7)
+    assert asked["calibration"]["precision"] == 0.9
+    assert asked["calibration"]["images"] == 60
+
+
+def test_a_judge_measured_against_itself_has_no_errors() -> None:
+    drawn = {"a": [picture(BLUE_CAR), picture(TREE)], "b": [picture(RED_CAR), picture(BLUE_CAR)]}
+    second = filtered(drawn).metrics["second_judge"]
+    assert (second["precision"], second["recall"], second["agreement"]) == (1.0, 1.0, 1.0)
+
+
+def test_the_second_judge_is_measured_from_its_calibrated_threshold_on() -> None:
+    drawn = {"a": [picture(BLUE_CAR)], "b": [picture(TREE)]}
+    found = Calibration(0.0, 60, 0.9, 0.8, 0.85)
+    second = filtered(drawn, second_calibration=found).metrics["second_judge"]
+    assert (second["accepted_from"], second["calibration"]["balanced_accuracy"]) == (0.0, 0.85)
+    assert (second["passed"], second["passed_of_unfaithful"]) == (1.0, 1.0)
+    second = filtered(drawn, second_calibration=found._replace(threshold=0.5)).metrics["second_judge"]
+    assert (second["passed"], second["passed_of_unfaithful"]) == (0.5, 0.0)
+
+
+def test_yield_is_counted_per_first_candidate_and_per_negative() -> None:
+    drawn = {
+        "a": [picture(BLUE_CAR), picture(TREE)],
+        "b": [picture(TREE), picture(BLUE_CAR)],
+        "c": [picture(TREE)],
+    }
+    metrics = filtered(drawn).metrics
+    assert (metrics["candidates"]["drawn"], metrics["candidates"]["n"]) == (5, 3)
+    assert metrics["candidates"]["faithful"] == pytest.approx(1 / 3, abs=1e-4)
+    assert metrics["candidates"]["by_subtype"] == {"replace_att": {"n": 3, "faithful": 0.3333}}
+    assert metrics["second_judge"]["n"] == 3
+    assert metrics["negatives"]["with_faithful"] == pytest.approx(2 / 3, abs=1e-4)
+
+
+def test_shares_of_candidates_are_those_of_all_where_further_ones_are_drawn_only_after_failures() -> None:
+    of_all = {"a": [picture(BLUE_CAR)] * 2, "b": [picture(TREE), picture(BLUE_CAR)]}
+    in_rounds = {**of_all, "a": [picture(BLUE_CAR)]}
+    one, other = (filtered(drawn).metrics for drawn in (of_all, in_rounds))
+    assert one["candidates"].pop("drawn") - other["candidates"].pop("drawn") == 1
+    assert one == other

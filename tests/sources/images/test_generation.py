@@ -1,0 +1,312 @@
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from stored_images import Taken
+
+from caramel.schemas import tables
+from caramel.errors import BackendError, DataError, ResourceError
+from caramel.sources.images.candidates import Until
+from caramel.sources.images.generation import (
+    NOT_DRAWN,
+    choose_negatives,
+    choose_settings,
+    not_drawn,
+    prompts,
+    synthesize,
+)
+from caramel.sources.images.diffusion import adopt_pipeline, draw_pictures, load_pipeline
+from caramel.sources.world.compounds import mentions_of, split_of
+from caramel.sources.world.grammar import Reading, read, realise
+from caramel.sources.world.scenes import Meaning, Mention, Scene, holds
+from caramel.io.image_codec import pixels
+
+PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
+
+
+def chosen(world) -> pd.DataFrame:
+    source, written = world
+    return choose_negatives(written.negatives, source.pairs, per_subtype=PER_SUBTYPE, seed=1)
+
+
+def draw(world, generator_folder, folder, **changes):
+    settings = {
+        "candidates": 2,
+        "until": None,
+        "seed": 7,
+        "shard": 2,
+        "guidance": 2.0,
+        "steps": 2,
+        "size": 48,
+        "batch": 4,
+        "device": "cpu",
+        "gpus": 1,
+        "executor": "inline",
+        **changes,
+    }
+    method = settings.pop("method", "draw")
+    rows = chosen(world).head(5)
+    asked = prompts(rows, world[0].pairs, world[0].pairs, method=method, prompt_suffix="", seed=3)
+    splits = dict(zip(rows["negative_id"], rows["split"], strict=True))
+    taken = Taken()
+    candidates = synthesize(
+        asked, splits, generator=str(generator_folder), folder=folder, put=taken, **settings
+    )
+    return candidates, taken
+
+
+def test_an_image_gets_at_most_one_negative_and_a_subtype_at_most_its_number(world) -> None:
+    rows = chosen(world).merge(world[0].pairs[["pair_id", "image_id"]], on="pair_id")
+    assert rows["image_id"].is_unique
+    counts = rows.groupby(["split", "subtype"]).size()
+    assert (counts <= counts.index.get_level_values("split").map(PER_SUBTYPE)).all()
+
+
+def test_a_negative_is_drawn_or_a_reject(world) -> None:
+    negatives, drawn = world[1].negatives, chosen(world)
+    rejects = not_drawn(negatives, drawn)
+    tables.check(tables.REJECTS, rejects, "test")
+    assert sorted([*rejects["id"], *drawn["negative_id"]]) == sorted(negatives["negative_id"])
+    assert set(rejects["reason"]) == {NOT_DRAWN}
+    text = negatives.set_index("negative_id")["negative_caption"]
+    assert rejects["text"].tolist() == text[rejects["id"]].tolist()
+    assert not_drawn(drawn, drawn).empty
+
+
+def test_the_choice_does_not_depend_on_the_order_of_rows(world) -> None:
+    source, written = world
+    shuffled = written.negatives.sample(frac=1, random_state=0)
+    again = choose_negatives(shuffled, source.pairs, per_subtype=PER_SUBTYPE, seed=1)
+    assert again.equals(chosen(world))
+
+
+def test_subtypes_that_find_no_free_image_get_none(world) -> None:
+    source, written = world
+    all_of_them = choose_negatives(
+        written.negatives, source.pairs, per_subtype=dict.fromkeys(PER_SUBTYPE, 1000), seed=1
+    )
+    of = all_of_them.merge(source.pairs[["pair_id", "image_id"]], on="pair_id")
+    assert of["image_id"].is_unique
+    assert of["subtype"].nunique() < written.negatives["subtype"].nunique()
+
+
+def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp_path) -> None:
+    candidates, images = draw(world, generator_folder, tmp_path)
+    tables.check(tables.CANDIDATES, candidates, "test")
+    assert candidates["image_id"].tolist() == list(images.files)
+    assert len(candidates) == 10
+    splits = chosen(world).set_index("negative_id")["split"]
+    for row, known in zip(candidates.itertuples(), images.rows, strict=True):
+        assert (known["width"], known["height"], known["split"]) == (48, 48, splits[row.negative_id])
+        assert known["source"] == f"synthetic ({row.generator})"
+        assert pixels(images.files[row.image_id], "first", 48).shape == (48, 48, 3)
+
+
+def test_edited_pairs_come_with_their_positives_and_their_plans(world, generator_folder, tmp_path) -> None:
+    candidates, images = draw(world, generator_folder, tmp_path, method="edit")
+    assert len(images.files) == 2 * len(candidates) == 20
+    tables.check(tables.CANDIDATES, candidates, "test")
+    assert {*images.files} == {*candidates["image_id"], *candidates["positive_image_id"]}
+    captions = world[1].negatives.set_index("negative_id")["negative_caption"]
+    splits = chosen(world).set_index("negative_id")["split"]
+    for row in candidates.itertuples():
+        said, scene = read(captions[row.negative_id]), Scene.from_json(row.scene)
+        assert holds(said.whole, scene.things, exactly=True)
+        assert split_of(mentions_of(scene.things)) == splits[row.negative_id]
+
+
+def test_a_caption_that_no_picture_of_its_split_shows_is_a_clear_error(world) -> None:
+    rows, pairs = chosen(world).head(1), world[0].pairs
+    said = read(rows["negative_caption"][0]).whole.mentions
+    full = [Mention(m.noun, m.colour or "red", m.size or "small") for m in said]
+    caption = realise(Reading(Meaning(tuple(full)), 0))
+    other = next(split for split in tables.SPLITS if split != split_of(full))
+    wrong = pairs.assign(split=other)
+    with pytest.raises(DataError, match=f"may stand in split '{other}'.*negatives.backend to 'world'"):
+        prompts(rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3)
+
+
+def test_edited_pairs_repeat_and_a_killed_run_goes_on_to_the_same_bytes(
+    world, generator_folder, tmp_path
+) -> None:
+    whole = draw(world, generator_folder, tmp_path / "a", method="edit")[1]
+    sorted((tmp_path / "a").glob("*.parquet"))[1].unlink()
+    resumed = draw(world, generator_folder, tmp_path / "a", method="edit")[1]
+    assert (resumed.files, resumed.rows) == (whole.files, whole.rows)
+
+
+def test_captions_of_no_known_scene_cannot_be_edited(world) -> None:
+    rows = chosen(world).head(1).assign(negative_caption="A dog runs.")
+    with pytest.raises(DataError, match=r"drawn cell by cell, not 'A dog runs.'.*synthesize.method"):
+        prompts(rows, world[0].pairs, world[0].pairs, method="edit", prompt_suffix="", seed=3)
+
+
+def test_the_size_of_shards_does_not_change_a_picture_much(world, generator_folder, tmp_path) -> None:
+    """Batches of another size may round differently; each picture has its own seed."""
+    one = draw(world, generator_folder, tmp_path / "a", shard=1)[1]
+    two = draw(world, generator_folder, tmp_path / "b", shard=5)[1]
+    assert list(one.files) == list(two.files)
+    for a, b in zip(one.files.values(), two.files.values(), strict=True):
+        difference = pixels(a, "a", 48).astype(int) - pixels(b, "b", 48)
+        assert np.abs(difference).max() <= 1
+
+
+@pytest.mark.parametrize("suffix", [", a photograph", " A picture.", ""])
+def test_a_prompt_has_no_final_stop_before_its_suffix(world, suffix) -> None:
+    rows = chosen(world).head(3)
+    asked = prompts(rows, world[0].pairs, world[0].pairs, method="draw", prompt_suffix=suffix, seed=3)
+    for caption, found in zip(rows["negative_caption"], asked, strict=True):
+        assert found["caption"] == caption
+        assert caption[-1] == "." != caption[-2]
+        assert found["prompt"] == (caption[:-1] + suffix if suffix else caption)
+
+
+def test_a_killed_run_goes_on_to_the_same_bytes(world, generator_folder, tmp_path) -> None:
+    whole = draw(world, generator_folder, tmp_path / "a")[1]
+    draw(world, generator_folder, tmp_path / "b")
+    lost = sorted((tmp_path / "b").glob("*.parquet"))[1]
+    lost.unlink()
+    resumed = draw(world, generator_folder, tmp_path / "b")[1]
+    assert (resumed.files, resumed.rows) == (whole.files, whole.rows)
+
+
+def test_in_rounds_pictures_are_those_of_all_candidates_and_a_killed_run_goes_on_to_the_same_bytes(
+    world, generator_folder, tmp_path
+) -> None:
+    how = {"method": "edit", "batch": 1, "candidates": 3}
+    _, whole = draw(world, generator_folder, tmp_path / "a", **how)
+    until = Until(further_objects=False, keep_ambiguous=("add",))
+    candidates, rounds = draw(world, generator_folder, tmp_path / "b", until=until, **how)
+    assert candidates.groupby("negative_id").size().between(1, 3).all()
+    assert rounds.files == {name: whole.files[name] for name in rounds.files}
+    sorted((tmp_path / "b").glob("*.parquet"))[1].unlink()
+    _, resumed = draw(world, generator_folder, tmp_path / "b", until=until, **how)
+    assert (resumed.files, resumed.rows) == (rounds.files, rounds.rows)
+
+
+def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, clip_folder, tmp_path) -> None:
+    asked = prompts(
+        chosen(world).head(3),
+        world[0].pairs,
+        world[0].pairs,
+        method="draw",
+        prompt_suffix=" A picture.",
+        seed=3,
+    )
+    found = choose_settings(
+        asked,
+        guidance=[1.5, 3.0],
+        steps=[2],
+        generator=str(generator_folder),
+        judge="clip",
+        further_objects=False,
+        judge_checkpoint=str(clip_folder),
+        seed=1,
+        size=48,
+        batch=4,
+        device="cpu",
+        gpus=1,
+        executor="inline",
+        folder=tmp_path,
+    )
+    assert [point["guidance"] for point in found["grid"]] == [1.5, 3.0]
+    best = max(found["grid"], key=lambda point: point["fit"])
+    assert found["chosen"] == {"guidance": best["guidance"], "steps": 2}
+    assert len({point["fit"] for point in found["grid"]}) == 2, "the settings make no difference"
+
+
+def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
+    generator_folder, tmp_path
+) -> None:
+    import torch
+    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+
+    ours, _ = load_pipeline(generator_folder, "cpu")
+    torch.manual_seed(0)
+    unet = UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(32, 32),
+        layers_per_block=1,
+        cross_attention_dim=64,
+        attention_head_dim=8,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+    )
+    vae = AutoencoderKL(latent_channels=4, block_out_channels=(32,), norm_num_groups=8)
+    other = StableDiffusionPipeline(
+        vae=vae,
+        text_encoder=ours.text_encoder,
+        tokenizer=ours.tokenizer,
+        unet=unet,
+        scheduler=DDIMScheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    other.save_pretrained(tmp_path / "other")
+    adopt_pipeline(pretrained=str(tmp_path / "other"), out=tmp_path / "adopted")
+    pipeline, options = load_pipeline(tmp_path / "adopted", "cpu")
+    assert type(pipeline).__name__ == "StableDiffusionPipeline"
+    drawn = draw_pictures(pipeline, options, ["A red car."], [1], guidance=2.0, steps=2, size=16)
+    assert drawn.shape == (1, 16, 16, 3)
+
+
+def test_a_missing_generator_and_an_unknown_name_are_clear_errors(tmp_path) -> None:
+    with pytest.raises(BackendError, match="dvc repro train_generator"):
+        load_pipeline(tmp_path, "cpu")
+    adopt_pipeline(pretrained="no-such/pipeline", out=tmp_path)
+    with pytest.raises(BackendError, match="no-such/pipeline"):
+        load_pipeline(tmp_path, "cpu")
+
+
+def test_a_generator_that_is_not_as_it_was_written_is_refused_with_what_to_run(
+    generator_folder, tmp_path
+) -> None:
+    whole = generator_folder / "generator.json"
+    copy = tmp_path / "copy"
+    shutil.copytree(generator_folder, copy)
+    text = whole.read_text()
+    for broken in ("", text[:20], "[]", "{}", text.replace('"sha256"', '"sha"')):
+        (copy / "generator.json").write_text(broken)
+        with pytest.raises(
+            BackendError, match=r"card .*generator.json' is broken.*dvc repro -f train_generator"
+        ):
+            load_pipeline(copy, "cpu")
+    (copy / "generator.json").write_text(text)
+    weights = next(copy.rglob("*.safetensors"))
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(BackendError, match="is not the one"):
+        load_pipeline(copy, "cpu")
+
+
+def test_an_adopted_pipeline_that_changed_or_went_is_refused(generator_folder, tmp_path) -> None:
+    theirs = tmp_path / "theirs"
+    shutil.copytree(generator_folder / "pipeline", theirs)
+    adopt_pipeline(pretrained=str(theirs), out=tmp_path / "adopted")
+    (theirs / "model_index.json").write_text((theirs / "model_index.json").read_text() + " ")
+    with pytest.raises(BackendError, match=r"theirs' is not the one .*changed or missing"):
+        load_pipeline(tmp_path / "adopted", "cpu")
+    shutil.rmtree(theirs)
+    with pytest.raises(BackendError, match="theirs' is not the one"):
+        load_pipeline(tmp_path / "adopted", "cpu")
+
+
+def test_pictures_that_do_not_fit_into_memory_say_what_to_lower(generator_folder, monkeypatch) -> None:
+    pipeline, options = load_pipeline(generator_folder, "cpu")
+
+    def full(*args, **named):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes.")
+
+    monkeypatch.setattr(pipeline.transformer, "forward", full)
+    with pytest.raises(
+        ResourceError, match=r"A call for 2 pictures does not fit into the memory of 'cpu'.*batch`"
+    ):
+        draw_pictures(pipeline, options, ["a car", "a ball"], [1, 2], guidance=2.0, steps=1, size=48)
+
+
+def test_a_pipeline_on_a_device_that_is_not_there_is_a_clear_error(generator_folder) -> None:
+    with pytest.raises(BackendError, match=r"Device 'meteor' cannot be used"):
+        load_pipeline(generator_folder, "meteor")

@@ -1,0 +1,201 @@
+"""What a batch holds of a training set: the rows' own negatives and paraphrases, as a method takes them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from training_rows import training_rows
+
+from caramel.schemas import tables
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.registry import METHODS
+from caramel.training.data.batch import rows_of, take
+from caramel.training.data.examples import load_examples
+from caramel.training.data.hard_batch_mining import nearest_rows
+from caramel.training.loop.forward import encode
+from caramel.training.variants import in_steps
+
+
+@pytest.fixture(scope="module")
+def clip(clip_folder):
+    return load_checkpoint(clip_folder)
+
+
+@pytest.fixture
+def rows(world, files):
+    return training_rows(world, list(files), 12)
+
+
+@pytest.fixture
+def taken(rows, files, clip):
+    """Return a function: what a method takes of rows 3, 0 and 7."""
+
+    def batch(name: str, seed: int = 1, step: int = 0, **changes):
+        examples = load_examples(clip, rows, files, method=replace(METHODS[name], **changes))
+        return take(clip, examples, np.array([3, 0, 7]), seed, step)
+
+    return batch
+
+
+def said(clip, captions) -> list:
+    return clip.tokenize(list(captions)).tolist()
+
+
+@pytest.mark.parametrize("number", [1, 3, 20])
+def test_a_row_has_its_own_negatives_and_no_more_than_there_are(number, rows, taken, clip) -> None:
+    found = taken("degla", negatives=number)
+    assert found.negative_texts.shape[:2] == found.there.shape == found.kinds.shape == (3, number)
+    for place, row in enumerate([3, 0, 7]):
+        captions, kinds = rows["negative_captions"][row], rows["subtypes"][row]
+        has = min(number, len(captions))
+        assert found.there[place].tolist() == [True] * has + [False] * (number - has)
+        assert found.negative_texts[place, :has].tolist() == said(clip, captions[:has])
+        assert [tables.SUBTYPES[kind] for kind in found.kinds[place, :has]] == kinds[:has]
+        assert found.texts[place].tolist() == said(clip, [rows["caption"][row]])[0]
+
+
+def test_negatives_are_drawn_anew_at_each_visit_where_the_method_says_so(rows, taken) -> None:
+    def visits(name: str) -> set:
+        return {str(taken(name, step=step).negative_texts.tolist()) for step in range(8)}
+
+    assert len(visits("trohn_text")) == 1
+    assert len(visits("negclip")) > 1
+    assert taken("negclip").negative_texts.equal(taken("negclip").negative_texts)
+    drawn = taken("negclip", negatives=3)
+    assert all(len({tuple(text) for text in texts}) == 3 for texts in drawn.negative_texts.tolist())
+
+
+def test_a_method_with_images_takes_negatives_that_have_one(rows, taken, files, clip) -> None:
+    names, lists = list(files), rows["negative_image_ids"]
+    lists[3][:3], lists[0][:2] = (
+        [None, names[0], names[1]],
+        [None, names[-20]],
+    )  # rows 0 and 1 show the first two
+    found = taken("triplet_clip", negatives=2)
+    assert found.there.tolist() == [[True, True], [True, False], [True, False]]
+    assert found.negative_texts[0].tolist() == said(clip, rows["negative_captions"][3][1:3])
+    assert found.negative_texts[1, 0].tolist() == said(clip, rows["negative_captions"][0][1:2])[0]
+    assert found.negative_images.shape[:2] == (3, 2)
+    assert found.negative_images[0, 0].equal(found.images[1])
+    assert found.negative_image_of[0, 0] == found.image_of[1]
+    assert found.negative_image_of[1, 0] not in found.image_of
+
+
+def test_captions_of_one_image_have_its_number_also_among_negatives(rows, files, clip) -> None:
+    rows.loc[5, "image_id"] = rows.loc[2, "image_id"]
+    rows["negative_image_ids"][4][0] = rows.loc[2, "image_id"]
+    examples = load_examples(clip, rows, files, method=METHODS["trohn_img"])
+    found = take(clip, examples, np.arange(12), 1, 0)
+    assert found.image_of[5] == found.image_of[2] == found.negative_image_of[4, 0]
+    assert len(set(found.image_of.tolist())) == 11
+
+
+def test_rows_without_a_paraphrase_are_said(rows, taken, clip) -> None:
+    rows.loc[0, "caption2"] = None
+    found = taken("read")
+    assert found.paraphrased.tolist() == [True, False, True]
+    assert found.paraphrases[[0, 2]].tolist() == said(clip, [rows["caption2"][3], rows["caption2"][7]])
+
+
+def test_what_a_method_does_not_take_is_neither_in_a_batch_nor_encoded(taken, clip) -> None:
+    for name, method in ((name, METHODS[name]) for name in METHODS):
+        batch = taken(name)
+        encoded = encode(clip, method, batch)
+        beside = method.pairing != "apart"
+        for part, wanted in (
+            ("negative_texts", (method.negatives and method.captions and beside) or method.joins),
+            ("negative_images", method.images and beside),
+            ("paraphrases", method.paraphrases or method.joins),
+        ):
+            assert (getattr(batch, part) is not None) == (getattr(encoded, part) is not None) == bool(wanted)
+        assert (encoded.patches is not None) == (encoded.words is not None) == method.parts
+
+
+def test_a_batch_has_so_many_captions_and_half_of_it_may_be_neighbours(rows, files, clip) -> None:
+    for name, captions, size in (
+        ("infonce", 8, 8),
+        ("trohn_text", 8, 4),
+        ("degla", 10, 2),
+        ("read", 11, 2),
+        ("degla", 4, 2),
+    ):
+        examples = load_examples(clip, rows, files, method=METHODS[name])
+        assert len(rows_of(examples, captions, 1, 0)) == size
+    examples = load_examples(clip, rows, files, method=METHODS["negclip"])
+    near = nearest_rows(clip, examples, 3, "cpu", "fp32")
+    examples = replace(examples, neighbours=near)
+    found = rows_of(examples, 12, 1, 0)
+    assert len(found) == 6
+    assert all(beside in near[row] for row, beside in zip(found[:3], found[3:], strict=True))
+    assert {str(rows_of(examples, 12, 1, step)[3:]) for step in range(4)} != {str(found[3:])}
+
+
+def test_neighbours_are_the_nearest_images_that_are_others(rows, files, clip) -> None:
+    from caramel.models.open_clip.encoder import ClipEncoder
+
+    rows.loc[6, "image_id"] = rows.loc[1, "image_id"]
+    examples = load_examples(clip, rows, files, method=METHODS["negclip"])
+    found = nearest_rows(clip, examples, 3, "cpu", "fp32")
+    vectors = ClipEncoder(clip, "cpu", "fp32", "t").encode_images([files[n] for n in rows["image_id"]], 4)
+    for row in range(12):
+        others = [r for r in range(12) if r != 6 and rows["image_id"][r] != rows["image_id"][row]]
+        expected = sorted(others, key=lambda r: -float(vectors[r] @ vectors[row]))[:3]
+        assert found[row].tolist() == expected
+
+
+@pytest.mark.parametrize(("block_size", "captions"), [(4, 8), (5, 12), (1, 6), (99, 6)])
+def test_rows_of_a_block_stay_together_and_each_block_has_its_turn(
+    block_size, captions, rows, files, clip
+) -> None:
+    examples = load_examples(clip, rows, files, method=METHODS["infonce"])
+    examples = replace(examples, block_size=block_size)
+    block = min(block_size, len(rows))
+    first_epoch = len(rows) // block // max(1, captions // block)
+    drawn = [rows_of(examples, captions, 1, step) for step in range(first_epoch)]
+    for found in drawn:
+        blocks = found.reshape(-1, block)
+        assert (blocks == blocks[:, :1] + np.arange(block)).all()
+        assert (blocks[:, 0] % block == 0).all()
+    everything = np.concatenate(drawn)
+    assert len(set(everything.tolist())) == len(everything)
+
+
+def test_shuffled_negatives_are_each_of_another_row_and_stay_so_for_the_training(rows, files, clip) -> None:
+    def beside(seed: int) -> list:
+        examples = load_examples(clip, rows, files, method=METHODS["shuffled"], seed=seed)
+        found = take(clip, examples, np.arange(12), seed, 0)
+        later = take(clip, examples, np.arange(12), seed, 5)
+        assert later.negative_texts.equal(found.negative_texts)
+        assert later.negative_images.equal(found.negative_images)
+        known = said(clip, [captions[0] for captions in rows["negative_captions"]])
+        of = [known.index(text) for text in found.negative_texts[:, 0].tolist()]
+        own = take(
+            clip, load_examples(clip, rows, files, method=METHODS["trohn_img"]), np.arange(12), seed, 0
+        )
+        assert found.negative_images.equal(own.negative_images[of])
+        assert found.negative_image_of.equal(own.negative_image_of[of])
+        assert found.texts.equal(own.texts)
+        return of
+
+    assert sorted(beside(1)) == list(range(12))
+    assert all(other != row for row, other in enumerate(beside(1)))
+    assert beside(1) == beside(1) != beside(2)
+
+
+def test_pairs_that_stand_apart_are_those_of_trohn_img_each_as_often(rows, files, clip) -> None:
+    paired = load_examples(clip, rows, files, method=METHODS["trohn_img"])
+    apart = load_examples(clip, rows, files, method=METHODS["pairs_unpaired"])
+    whole = take(clip, paired, np.arange(12), 1, 0)
+    alone = take(clip, apart, np.arange(24), 1, 0)
+    assert len(apart) == 24
+    assert alone.texts.tolist() == [*whole.texts.tolist(), *whole.negative_texts[:, 0].tolist()]
+    assert alone.images.tolist() == [*whole.images.tolist(), *whole.negative_images[:, 0].tolist()]
+    assert alone.image_of.tolist() == [*whole.image_of.tolist(), *whole.negative_image_of[:, 0].tolist()]
+    assert len(rows_of(apart, 12, 1, 0)) == 2 * len(rows_of(paired, 12, 1, 0)) == 12
+
+
+def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(rows, files, clip) -> None:
+    both = (METHODS["trohn_img"], METHODS["pairs_unpaired"])
+    settings = {"batch": 8, "epochs": 2, "per_pass": 1, "warmup": 1}
+    assert in_steps(both[0], settings, 12) == in_steps(both[1], settings, 12)
+    assert in_steps(both[1], settings, 12)["steps"] == 2 * (24 // 8)

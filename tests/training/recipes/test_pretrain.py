@@ -1,0 +1,135 @@
+"""A base in two steps: the image tower on scenes, then texts on its features, which stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+
+from caramel.errors import ConfigError, DataError
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.training.recipes.pretrain import pretrain_base
+
+VISION = {"image_size": 48, "layers": 1, "width": 32, "head_width": 16, "patch_size": 12}
+TEXT = {"context_length": 40, "width": 32, "heads": 2, "layers": 1}
+SETTINGS: dict[str, Any] = {
+    "pretrained": None,
+    "seed": 6,
+    "image_steps": 4,
+    "steps": 6,
+    "batch": 16,
+    "block_size": 4,
+    "lr": 1e-3,
+    "warmup": 2,
+    "weight_decay": 0.1,
+    "checkpoint_every": 2,
+    "device": "cpu",
+    "precision": "fp32",
+    "workers": 0,
+}
+
+
+def write_model(folder: Path, vision: dict[str, Any]) -> str:
+    path = folder / "model.json"
+    config = {
+        "embed_dim": 16,
+        "quick_gelu": False,
+        "custom_text": True,
+        "vision_cfg": vision,
+        "text_cfg": TEXT,
+    }
+    path.write_text(json.dumps(config))
+    return str(path)
+
+
+def pretrain(
+    pairs: pd.DataFrame,
+    files: dict[str, bytes],
+    folder: Path,
+    vision: dict[str, Any] = VISION,
+    **changed: Any,
+) -> Any:
+    settings = {**SETTINGS, "model": write_model(folder, vision), "scratch": folder / "scratch", **changed}
+    return pretrain_base(pairs, files, pairs["caption"], out=folder / "base", **settings)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_checkpoint(folder / "base").model.state_dict()
+
+
+def test_texts_learn_from_an_image_tower_that_stays_as_scenes_made_it(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    pairs, found = drawn_world[0].pairs, {}
+    for steps in (2, 6):
+        folder = tmp_path / str(steps)
+        folder.mkdir()
+        curve = pretrain(pairs, files, folder, steps=steps)
+        found[steps] = weights(folder)
+    assert max(step for step, *_ in curve) == 10
+    assert {name for step, name, _ in curve if step <= 4} == {"loss", "cells_right"}
+    assert {name for step, name, _ in curve if step > 4} == {"loss", "retrieval"}
+    changed = {name for name, value in found[2].items() if not torch.equal(value, found[6][name])}
+    assert {name for name in changed if name.startswith("visual.")} == {"visual.proj"}
+    assert "text.token_embedding.weight" in changed
+
+
+def test_an_image_tower_learns_where_objects_are(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    changed = {"image_steps": 300, "steps": 1, "batch": 60, "checkpoint_every": 100, "lr": 3e-3, "warmup": 50}
+    wide = {**VISION, "width": 64, "layers": 2}
+    curve = pretrain(drawn_world[0].pairs, files, tmp_path, vision=wide, **changed)
+    right = [value for _, name, value in curve if name == "cells_right"]
+    assert right[-1] > 0.9
+
+
+@pytest.mark.parametrize("stop", [2, 6])
+def test_what_was_cut_off_in_either_step_goes_on_to_the_same_weights(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path, stop: int
+) -> None:
+    def cut_off(points: Any) -> None:
+        if points[0][0] >= stop + 2:
+            raise KeyboardInterrupt
+
+    pairs = drawn_world[0].pairs
+    whole, parted = tmp_path / "whole", tmp_path / "parted"
+    whole.mkdir()
+    parted.mkdir()
+    expected = pretrain(pairs, files, whole)
+    with pytest.raises(KeyboardInterrupt):
+        pretrain(pairs, files, parted, on_points=cut_off)
+    assert pretrain(pairs, files, parted) == expected
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(parted)[name]), name
+
+
+def test_without_steps_of_images_both_towers_learn_together(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    pairs = drawn_world[0].pairs.assign(scene=None)
+    curve = pretrain(pairs, files, tmp_path, image_steps=0)
+    assert {name for _, name, _ in curve} == {"loss", "retrieval"}
+
+
+def test_pairs_whose_scenes_are_not_known_are_named_with_the_cure(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    pairs = drawn_world[0].pairs.copy()
+    pairs.loc[pairs.index[3], "scene"] = None
+    with pytest.raises(
+        DataError, match=r"1 of 60 training pairs have no scene(?s:.*)'train-000003'(?s:.*)image_steps: 0"
+    ):
+        pretrain(pairs, files, tmp_path)
+
+
+def test_an_image_tower_of_another_make_is_refused_with_the_cure(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    resnet = {"image_size": 64, "layers": [1, 1, 1, 1], "width": 16}
+    with pytest.raises(ConfigError, match=r"vision transformer of open_clip's own(?s:.*)image_steps: 0"):
+        pretrain(drawn_world[0].pairs, files, tmp_path, vision=resnet)
