@@ -36,8 +36,8 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.utils.acceptance import effective_rows_needed, verdict
 from caramel.blind.text.attack import BEST, best_blind_attacker
+from caramel.utils.acceptance import effective_rows_needed, verdict
 from caramel.utils.stats import Z, variance_factor, wilson
 
 KINDS = ("word", "length", "punctuation", "word order")

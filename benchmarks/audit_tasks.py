@@ -21,10 +21,10 @@ import click
 import pandas as pd
 from refine_sugarcrepe import published
 
+from caramel.audit.exploitability import hole_of, learned_from
+from caramel.audit.files.inputs import read_rows
 from caramel.blind.text.attack import BEST, Attack, attacks
 from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
-from caramel.audit.files.inputs import read_rows
-from caramel.audit.exploitability import hole_of, learned_from
 from caramel.refine.rows import repair
 from caramel.runtime.environment import be_quiet
 

@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 from arms import score_group, write_rows
 
-from caramel.sources.captions.scene_writer import write_negative
 from caramel.config.schema import load
 from caramel.models.open_clip.checkpoints import load_encoder
+from caramel.sources.captions.scene_writer import write_negative
 from caramel.sources.world.compounds import belongs, seen_and_tested
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.grammar import read, realise

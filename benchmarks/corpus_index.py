@@ -17,9 +17,9 @@ import numpy as np
 import psutil
 import pyarrow.parquet as pq
 
-from caramel.sources.captions.words import ADJECTIVES, CONTRARY, NOUNS, article
 from caramel.crepe.corpus_index import build
 from caramel.interfaces.scene_graph import Atom
+from caramel.sources.captions.words import ADJECTIVES, CONTRARY, NOUNS, article
 
 LISTS = [sorted({word for group in known.values() for word in group}) for known in (ADJECTIVES, NOUNS)]
 RELATIONS = sorted(CONTRARY)

@@ -28,17 +28,17 @@ import numpy as np
 import pandas as pd
 from PIL import Image
 
-from caramel.schemas import tables
 from caramel.crepe import productivity, systematicity
+from caramel.crepe.caption_template import by_template
 from caramel.crepe.corpus_index import build
 from caramel.crepe.crops import CropRules
 from caramel.crepe.foils import Told
-from caramel.crepe.caption_template import by_template
+from caramel.crepe.subgraph_sampling import walk
 from caramel.crepe.systematicity import Said, is_compound
 from caramel.crepe.visual_genome_graphs import Picture
-from caramel.crepe.subgraph_sampling import walk
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, picture, sample, told
 from caramel.interfaces.scene_graph import Compound, SceneGraph
+from caramel.schemas import tables
 from caramel.sources.world.grammar import PREPOSITION
 from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
 

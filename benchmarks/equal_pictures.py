@@ -21,9 +21,9 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from caramel.gates.near_duplicate_images import MOST_APART, perceptual_hash
+from caramel.io.image_codec import FORMATS, open_picture
 from caramel.sources.world.drawing import draw
 from caramel.sources.world.scenes import sample_scene
-from caramel.io.image_codec import FORMATS, open_picture
 
 SIDE = 256
 WINDOW, STEP = 160, 80  # of the sample photographs, in pixels: windows overlap by half at most

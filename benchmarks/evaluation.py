@@ -30,8 +30,8 @@ from caramel.benchmarks.image_files import check_images
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Comparisons
-from caramel.runtime.ray.sharded_map import threaded
 from caramel.runtime.environment import be_quiet
+from caramel.runtime.ray.sharded_map import threaded
 
 SIZE = (640, 480)  # pixels, the most frequent size of COCO's images
 

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from arms import score_group, write_rows
 
-from caramel.schemas import tables
 from caramel.config.schema import load
-from caramel.models.open_clip.checkpoints import load_encoder
-from caramel.models.devices import compute
 from caramel.io.image_store import Pictures
+from caramel.models.devices import compute
+from caramel.models.open_clip.checkpoints import load_encoder
+from caramel.schemas import tables
 from caramel.training.distributed import ALONE
 from caramel.training.recipes.finetune_trial import CHECKPOINT, trained
 

@@ -22,14 +22,14 @@ import pandas as pd
 from caramel import metrics
 from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
 from caramel.interfaces.benchmark import Comparisons
+from caramel.io.image_store import Pictures
+from caramel.models.devices import on_device, resolve_device
 from caramel.models.open_clip.checkpoints import Clip
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.models.open_clip.loader import open_target
-from caramel.models.devices import on_device, resolve_device
 from caramel.report.blocks import interval, percent, signed
-from caramel.utils.stats import over_seeds
-from caramel.io.image_store import Pictures
 from caramel.training.recipes.sugarcrepe_pp_finetune import to_train, tune
+from caramel.utils.stats import over_seeds
 
 BENCHMARK, MEASURED = "sugarcrepe_pp", ("itt", "tot")
 RANK = 2  # of LoRA, as in the paper; which weights it corrects is not stated: all of attention and MLPs here

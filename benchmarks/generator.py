@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from caramel.schemas import tables
 from caramel.config.schema import load
+from caramel.models.devices import autocast, compute
+from caramel.schemas import tables
 from caramel.sources.images.candidates import candidate_seed
+from caramel.sources.images.diffusion import load_pipeline
 from caramel.sources.images.editing import draw_pairs
 from caramel.sources.images.generation import choose_negatives, prompts
 from caramel.sources.images.judges import ReadingJudge
-from caramel.sources.images.diffusion import load_pipeline
-from caramel.models.devices import autocast, compute
 from caramel.sources.world.drawing import CELL, to_png
 from caramel.sources.world.objects import BORDER, Objects
 from caramel.sources.world.scenes import Scene

@@ -13,9 +13,9 @@ from typing import Any
 
 import click
 
-from caramel.schemas import tables
 from caramel.blind.image.scores import image_scores
 from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 
 
 @click.command()

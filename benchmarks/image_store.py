@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from caramel.schemas import tables
 from caramel.io.image_shards import ShardWriter
 from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 
 DISTINCT = 500  # pictures that are drawn; each file is made different from others by its number at its end
 SIDE = 256

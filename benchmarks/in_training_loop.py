@@ -22,8 +22,8 @@ import torch
 from PIL import Image
 
 import caramel
-from caramel.sources.captions.scene_writer import world_negatives
 from caramel.evaluation.score_model import Scores
+from caramel.sources.captions.scene_writer import world_negatives
 from caramel.sources.world.sampling import sample_pairs
 
 CONFIG: dict[str, Any] = {

@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.interfaces.benchmark import Benchmark
+from caramel.schemas import tables
 from caramel.utils.stats import cluster_counts, fraction_intervals, means, resampled_means
 
 Floats = npt.NDArray[np.float64]

@@ -28,9 +28,9 @@ import psutil
 import torch
 from image_store import drawn, files, write_store
 
-from caramel.schemas import tables
-from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
 from caramel.io.image_store import Pictures
+from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
+from caramel.schemas import tables
 from caramel.training.data import loader
 from caramel.training.data.batch import take
 from caramel.training.data.examples import Examples, load_examples

@@ -18,20 +18,20 @@ import numpy as np
 import pandas as pd
 import torch
 
-from caramel.schemas import tables
 from caramel.evaluation.results.forgetting import KEPT
 from caramel.evaluation.results.summary import BASE
-from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.io.image_store import Pictures
 from caramel.models.devices import resolve_precision
+from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.report.blocks import interval, percent, signed
-from caramel.utils.stats import holm
-from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 from caramel.training.data.batch import rows_of, take
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import nearest_rows
 from caramel.training.objective import Objective, with_bias
 from caramel.training.variants import split_rows
+from caramel.utils.stats import holm
 
 DATA = Path("data/evaluate")
 SUBSET = "without_add"

@@ -25,12 +25,12 @@ from typing import Any
 import click
 import pandas as pd
 
-from caramel.utils.acceptance import verdict
-from caramel.blind.text.attack import BEST, best_blind_attacker
 from caramel.audit.files.inputs import read_rows
+from caramel.blind.text.attack import BEST, best_blind_attacker
 from caramel.refine import tradeoff
 from caramel.refine.rows import repair
 from caramel.runtime.environment import be_quiet
+from caramel.utils.acceptance import verdict
 
 PUBLISHED = ("ngram", "probe")
 OURS = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")

@@ -18,9 +18,9 @@ import click
 import pandas as pd
 from image_store import drawn, files, write_store
 
-from caramel.schemas import tables
 from caramel.release.pin import dvc_hash, pin
 from caramel.release.publishing.build import Released, release
+from caramel.schemas import tables
 
 
 def make(root: Path, images: int) -> None:

@@ -26,13 +26,13 @@ from typing import Any
 
 import click
 
-from caramel.sources.captions.llm.scheduler import Asking, Manner
+from caramel.models.chat.endpoint import Endpoint
+from caramel.models.llm.chat import ChatWriter
+from caramel.sources.captions.llm.budget import Budget, Spent
 from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered
 from caramel.sources.captions.llm.models import Named
 from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.budget import Budget, Spent
-from caramel.models.chat.endpoint import Endpoint
-from caramel.models.llm.chat import ChatWriter
+from caramel.sources.captions.llm.scheduler import Asking, Manner
 
 LATENCY = 0.05  # seconds
 MESSAGE = {"choices": [{"message": {"content": '{"follows": "no"}'}, "finish_reason": "stop"}]}

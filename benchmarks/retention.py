@@ -22,23 +22,23 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import outcomes
 from caramel.config.schema import Finetune, load
-from caramel.evaluation.weight_distance import moved
-from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.evaluation.results.summary import aligned
+from caramel.evaluation.score_model import LoadedBenchmark, live_similarities, loaded
+from caramel.evaluation.weight_distance import moved
+from caramel.io.image_store import Pictures
 from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_checkpoint
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet
-from caramel.utils.stats import over_seeds
-from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 from caramel.training.data.examples import load_examples
-from caramel.training.weight_averaging import mixed
 from caramel.training.loop.contrastive import fit, hits
 from caramel.training.variants import in_steps, set_up, split_rows
+from caramel.training.weight_averaging import mixed
+from caramel.utils.stats import over_seeds
 
 BASE, ASSEMBLED, SCENES = Path("data/base"), Path("data/assemble"), Path("data/scenes")
 MEASURES = {"group": "Group", "kept": "R@1"}

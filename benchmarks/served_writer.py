@@ -23,11 +23,11 @@ import pandas as pd
 import requests
 from writer_noise import ROOT, judge, world_pairs
 
-from caramel.sources.captions.llm.writer import language_negatives
+from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.interfaces.writer import Written
-from caramel.config.profiles import read_profile
 from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.llm.writer import language_negatives
 
 START = 180  # seconds until the server listens
 

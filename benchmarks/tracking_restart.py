@@ -25,8 +25,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from tracking_servers import BUCKET, PASSWORD, USER, Postgres, Server, Storage, postgres_binaries
 
-from caramel.runtime.mlflow import tracking
 from caramel.runtime.environment import be_quiet
+from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import LOGIN, NAME
 from caramel.training.tracked import log_curve
 

@@ -38,10 +38,10 @@ from image_store import drawn, files, write_store
 from loader import CONFIG
 from scipy.stats import t as student
 
-from caramel.schemas import tables
+from caramel.io.image_store import Pictures
 from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.runtime.environment import be_quiet
-from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 from caramel.training.data import loader
 from caramel.training.data.batch import take
 from caramel.training.data.examples import Examples, load_examples

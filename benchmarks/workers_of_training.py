@@ -28,16 +28,16 @@ import pandas as pd
 import torch
 from matplotlib.figure import Figure
 
-from caramel.sources.captions.scene_writer import world_negatives
 from caramel.interfaces.trainer import Curve
 from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.scene_writer import world_negatives
 from caramel.sources.world.sampling import sample_pairs
 from caramel.training.data.examples import load_examples
-from caramel.training.loop.contrastive import fit
 from caramel.training.distributed import Group, Tell, together
+from caramel.training.loop.contrastive import fit
 
 EVERY = 5  # steps of a point of the curves
 PAIRS = 2000

@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from caramel.gates.split_leakage import meaning
+from caramel.io.image_codec import pixels
+from caramel.io.image_store import Pictures
 from caramel.sources.world.compounds import compounds_of_scene, seen_and_tested
 from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.grammar import read
 from caramel.sources.world.exact_reader import read_pictures
+from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import Scene, Thing
-from caramel.io.image_store import Pictures
-from caramel.io.image_codec import pixels
 
 
 @click.command()

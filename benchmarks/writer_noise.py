@@ -19,13 +19,13 @@ import click
 import pandas as pd
 
 from caramel.api import audit_captions
-from caramel.sources.captions.llm.writer import language_negatives
-from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
-from caramel.sources.captions.scene_writer import world_negatives
+from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.interfaces.writer import Written
-from caramel.config.profiles import read_profile
 from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
+from caramel.sources.captions.llm.writer import language_negatives
+from caramel.sources.captions.scene_writer import world_negatives
 from caramel.sources.world.sampling import sample_pairs
 from caramel.training.recipes.caption_lm import train_writer
 

@@ -21,15 +21,15 @@ import click
 import pandas as pd
 
 from caramel.blind.scores import score_pairs
-from caramel.sources.captions.llm.writer import language_negatives
-from caramel.sources.captions.llm.split_filter import in_own_split
-from caramel.sources.captions.failures import failures
+from caramel.config.profiles import read_profile
 from caramel.interfaces.language_model import Request
 from caramel.interfaces.writer import Written
 from caramel.models.llm.causal import load_causal_writer
-from caramel.config.profiles import read_profile
 from caramel.refine.adversarial import refine
 from caramel.runtime.environment import be_quiet
+from caramel.sources.captions.failures import failures
+from caramel.sources.captions.llm.split_filter import in_own_split
+from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.folders import read_pairs
 
 ROOT = Path(__file__).parents[1]

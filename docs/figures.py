@@ -39,11 +39,11 @@ from caramel.report.sections import (
 from caramel.report.sections.model_rows import SOURCE_FORM, keyed, read_variants
 from caramel.report.study_page import build_study_sections
 from caramel.runtime.code_manifest import stages
+from caramel.runtime.mlflow.tracking import git_commit
 from caramel.runtime.progress import SHIPPED
 from caramel.runtime.timings import last_run, last_seconds
-from caramel.runtime.mlflow.tracking import git_commit
-from caramel.utils.stats import format_p
 from caramel.study.preregistration import Registration, RunFacts, check_registration
+from caramel.utils.stats import format_p
 
 ROOT = Path(__file__).parents[1]
 PAGES = ("README.md", "docs/results.md")

@@ -11,8 +11,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 from caramel import registry
-from caramel.schemas import tables
 from caramel.cli.commands import cli
+from caramel.schemas import tables
 from caramel.schemas.contracts import Column
 
 ROOT = Path(__file__).parents[1]

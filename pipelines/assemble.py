@@ -1,10 +1,10 @@
 """Stage ``assemble``: the benchmark and the training set."""
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
-from caramel.sources.images.assemble import assemble as join
-from caramel.runtime.stage_runner import run
 from caramel.io.image_store import referred
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
+from caramel.sources.images.assemble import assemble as join
 
 OUT = "data/assemble"
 

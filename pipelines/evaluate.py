@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
-from caramel.evaluation.synthetic_probe import detect
 from caramel.evaluation.grid import checkpoints, evaluate_models
 from caramel.evaluation.mlflow_logging import log_detectors, log_retained
 from caramel.evaluation.position_probe import probe_positions
 from caramel.evaluation.results.summary import overall
-from caramel.runtime.stage_runner import run
+from caramel.evaluation.synthetic_probe import detect
 from caramel.io.files import write_csv, write_json
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 
 OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
 ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")

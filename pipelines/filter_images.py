@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
-from caramel.sources.images.calibration import SPLIT, Calibration, calibrate, can_calibrate
-from caramel.sources.images.filters import filter_images as choose
 from caramel.interfaces.judge import Judge
-from caramel.registry import JUDGES
-from caramel.runtime.stage_runner import run
 from caramel.io.files import write_json
 from caramel.io.image_store import Pictures, referred
+from caramel.registry import JUDGES
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
+from caramel.sources.images.calibration import SPLIT, Calibration, calibrate, can_calibrate
+from caramel.sources.images.filters import filter_images as choose
 
 
 def images(stage: str) -> tuple[Path, pd.DataFrame]:

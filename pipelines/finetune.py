@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.models.devices import compute, gpus_of
-from caramel.runtime.stage_runner import run
-from caramel.runtime.mlflow.store import store_root
 from caramel.io.files import empty_folder, write_csv, write_json
+from caramel.models.devices import compute, gpus_of
+from caramel.runtime.mlflow.store import store_root
+from caramel.runtime.stage_runner import run
 from caramel.training.recipes import finetune as library
 
 ROWS, IMAGES = "data/assemble/training.parquet", "data/assemble/images.parquet"

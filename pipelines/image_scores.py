@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.blind.image.scores import image_scores as attacked
 from caramel.config.schema import Config
-from caramel.runtime.stage_runner import run
 from caramel.io.files import write_json
 from caramel.io.image_store import Pictures
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 
 INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.sources.captions.llm.split_filter import in_own_split
-from caramel.sources.captions.llm.response_run import log_replies
-from caramel.sources.captions.failures import failures
-from caramel.sources.captions.error_rates import checks, judged, noise
 from caramel.config.schema import Config
 from caramel.interfaces.writer import Part, Written
+from caramel.io.files import write_csv
 from caramel.registry import WRITERS
 from caramel.runtime.stage_runner import run
-from caramel.io.files import write_csv
+from caramel.schemas import tables
+from caramel.sources.captions.error_rates import checks, judged, noise
+from caramel.sources.captions.failures import failures
+from caramel.sources.captions.llm.response_run import log_replies
+from caramel.sources.captions.llm.split_filter import in_own_split
 
 FOLDER = "data/negatives"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config.schema import Config
 from caramel.refine import adversarial as refinement
 from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 
 INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 

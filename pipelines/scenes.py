@@ -1,10 +1,10 @@
 """Stage ``scenes``: images and true captions, from the embedded world or from a folder."""
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
+from caramel.io.image_shards import ShardWriter
 from caramel.registry import SOURCES
 from caramel.runtime.stage_runner import run
-from caramel.io.image_shards import ShardWriter
+from caramel.schemas import tables
 
 
 def scenes(config: Config) -> None:

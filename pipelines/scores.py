@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.blind.positive_control import compute_positive_control
 from caramel.blind.scores import SCORED, write_scores
 from caramel.config.schema import Config
-from caramel.runtime.stage_runner import run
 from caramel.io.files import write_json
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 
 OUT = Path("data/scores")
 

@@ -3,14 +3,14 @@
 from pathlib import Path
 from typing import Any
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
+from caramel.io.files import write_json
+from caramel.io.image_shards import ShardWriter
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 from caramel.sources.images.candidates import drawn_until
 from caramel.sources.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
 from caramel.sources.images.generation import synthesize as draw
-from caramel.runtime.stage_runner import run
-from caramel.io.files import write_json
-from caramel.io.image_shards import ShardWriter
 
 
 def synthesize(config: Config) -> None:

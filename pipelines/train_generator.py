@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
+from caramel.io.files import file_hash
+from caramel.io.image_store import Pictures
 from caramel.models.devices import compute
 from caramel.registry import GENERATORS
 from caramel.runtime.ray.sharded_map import fingerprint
 from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 from caramel.sources.world.drawing import CELL
 from caramel.sources.world.objects import BORDER, Objects
-from caramel.io.files import file_hash
-from caramel.io.image_store import Pictures
 from caramel.training.tracked import tracked_training
 
 INPUTS = [

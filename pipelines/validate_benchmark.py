@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
-from caramel.runtime.stage_runner import run
 from caramel.io.image_store import Pictures
+from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
 
 INPUTS = Path("data/assemble")
 SUMMARY = "data/validate_benchmark/summary.json"

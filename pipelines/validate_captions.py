@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.blind.scores import read_by_scorer
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
-from caramel.sources.images.calibration import check_enough
 from caramel.refine.adversarial import unbalanced
 from caramel.runtime.stage_runner import run
+from caramel.schemas import tables
+from caramel.sources.images.calibration import check_enough
 
 INPUTS = Path("data/refine")
 SUMMARY = Path("data/validate_captions/summary.json")

@@ -43,7 +43,7 @@ PARTS = {
     "tests/runtime/ray/test_workers.py": "ray_cluster",
     "tests/training/recipes/test_search.py": "ray_cluster",
     "tests/models/llm/test_sharded.py": "ray_cluster",
-    "tests/runtime/test_tracking_copy.py": "tracking_servers",
+    "tests/runtime/mlflow/test_store_copy.py": "tracking_servers",
     "tests/runtime/mlflow/test_server.py": "tracking_servers",
     "tests/doctor/test_remote.py": "s3",
     "tests/release/test_get.py": "s3",
@@ -198,8 +198,8 @@ def generator_folder(world: Any, tmp_path_factory: pytest.TempPathFactory) -> Pa
     """A tiny, untrained text-to-image pipeline, saved by diffusers."""
     import torch
 
-    from caramel.sources.images.diffusion import CallOptions, save_pipeline
     from caramel.models.open_clip.tokenizer import learn_merges
+    from caramel.sources.images.diffusion import CallOptions, save_pipeline
     from caramel.training.recipes import text_to_image as t2i
 
     folder = tmp_path_factory.mktemp("generator")

@@ -16,9 +16,9 @@ import pytest
 
 import caramel
 from caramel import api, cli
-from caramel.schemas import tables
 from caramel.cli.commands import cli as commands
 from caramel.errors import BackendError, CaramelError, ConfigError, ContractError, DataError
+from caramel.schemas import tables
 
 
 def captions(n: int = 30) -> pd.DataFrame:

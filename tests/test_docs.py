@@ -22,13 +22,13 @@ from remote_projects import cached
 from transformers import AutoImageProcessor, AutoTokenizer, CLIPModel, CLIPProcessor
 
 import caramel
-from caramel.schemas import tables
 from caramel.cli.commands import cli, run
 from caramel.config.schema import load
 from caramel.evaluation.results.summary import summarise
+from caramel.io.safe_yaml import read_yaml
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
-from caramel.io.safe_yaml import read_yaml
+from caramel.schemas import tables
 
 ROOT = Path(__file__).parents[1]
 SIZE = 32

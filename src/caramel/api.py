@@ -16,10 +16,10 @@ from caramel.errors import ConfigError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from caramel.utils.acceptance import Acceptance
     from caramel.audit.audit import Audit
     from caramel.evaluation.score_model import LoadedBenchmark, Scores
     from caramel.refine.refining import Refined
+    from caramel.utils.acceptance import Acceptance
 
 RESAMPLES = (100, 100_000)  # fewer give no interval, more tell nothing
 
@@ -110,8 +110,8 @@ def score(
         >>> found.overall
         {'accuracy': 0.76...}
     """
-    from caramel.evaluation.score_model import LoadedBenchmark, scores
     from caramel.evaluation.adapters import live_model, undisturbed
+    from caramel.evaluation.score_model import LoadedBenchmark, scores
 
     if not isinstance(benchmark, LoadedBenchmark):
         raise ConfigError(
@@ -250,10 +250,10 @@ def audit_captions(
         >>> found.best["micro"]
         0.61...
     """
-    from caramel.blind.text.text_tasks import Source
     from caramel.audit.dataset import audit_data_set
     from caramel.audit.files.inputs import rows_of
     from caramel.blind.scorer_specs import default_scorers
+    from caramel.blind.text.text_tasks import Source
 
     _check("folds", folds, 2, None)
     _check("seed", seed, 0, None)
@@ -319,11 +319,11 @@ def refine_captions(
     """
     from dataclasses import replace
 
-    from caramel.utils.acceptance import Acceptance as rules
     from caramel.audit.files.inputs import rows_of
     from caramel.refine import refining
     from caramel.refine.adversarial import Within
     from caramel.refine.tradeoff import METHODS
+    from caramel.utils.acceptance import Acceptance as rules
 
     settings = refining.settled(
         scorers=_names("scorers", scorers),

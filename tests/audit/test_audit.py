@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.blind.text.attack import BEST, best_blind_attacker
 from caramel.audit.audit import audit, broken
 from caramel.audit.output import badge, badge_svg, write_audit
 from caramel.blind.scorer_specs import all_scorers
+from caramel.blind.text.attack import BEST, best_blind_attacker
 from caramel.errors import BackendError
 from caramel.report.audit_text import audit_text
 from caramel.sources.sugarcrepe_files import read_captions

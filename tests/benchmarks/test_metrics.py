@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS, RECALLS, outcomes
 from caramel.errors import DataError
+from caramel.schemas import tables
 
 COLUMNS = [
     name

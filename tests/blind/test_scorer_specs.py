@@ -3,9 +3,9 @@ import pandas as pd
 import pytest
 import small_language_models as small
 
-from caramel.blind.text.linear_probe import edit_probe
 from caramel.blind.scorer_specs import all_scorers, scorer, scorers_help
 from caramel.blind.scores import score_pairs
+from caramel.blind.text.linear_probe import edit_probe
 from caramel.blind.text.surface import length
 from caramel.errors import BackendError
 from caramel.registry import SCORERS

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from caramel.schemas import tables
-from caramel.blind.text.attack_results import figures
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.scorers import share_below
 from caramel.blind.scores import blind_accuracy, score_pairs
-from caramel.utils.hashing import assign_folds, stable_keys
+from caramel.blind.text.attack_results import figures
 from caramel.errors import BackendError, DataError
 from caramel.gates.blind_expectation import accuracies
 from caramel.interfaces.scorer import without_model
 from caramel.refine.rows import row_gaps
 from caramel.registry import SCORERS
+from caramel.schemas import tables
+from caramel.utils.hashing import assign_folds, stable_keys
 from caramel.utils.stats import share_interval, wilson
 from caramel.utils.text import words_only
 

@@ -4,13 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.blind import sharded_scores as sharded
 from caramel.blind.scorer_specs import local_scorer
 from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
-from caramel.runtime.ray.file_transfer import Local
 from caramel.io.files import keep
+from caramel.runtime.ray.file_transfer import Local
+from caramel.schemas import tables
 
 
 def audit_rows(count):

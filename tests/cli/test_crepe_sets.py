@@ -14,8 +14,8 @@ from small_visual_genome import item, region, wordnet, write
 
 from caramel import cli
 from caramel.benchmarks.crepe_files import regions
-from caramel.registry import BENCHMARKS
 from caramel.io.files import file_hash
+from caramel.registry import BENCHMARKS
 
 Call = Callable[..., tuple[int, str]]
 NOUNS = ("dog", "cat", "cow", "horse", "sheep", "zebra")

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from caramel import cli
-from caramel.schemas import tables
 from caramel.cli.commands import cli as group
 from caramel.io.files import file_hash
+from caramel.schemas import tables
 
 BENCHMARK = "sugarcrepe"
 # Command -> what it reads and writes, if it may: {} is a spelling of the folder that holds all inputs.

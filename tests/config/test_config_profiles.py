@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from caramel.config.profiles import write_profile
 from caramel.config.schema import load, parse
 from caramel.errors import ConfigError
-from caramel.config.profiles import write_profile
-from caramel.registry import JUDGES, METHODS, SCORERS, SOURCES, WRITERS
 from caramel.io.safe_yaml import read_yaml
+from caramel.registry import JUDGES, METHODS, SCORERS, SOURCES, WRITERS
 
 ROOT = Path(__file__).parents[1]
 PROFILES = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))

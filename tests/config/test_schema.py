@@ -14,8 +14,8 @@ from commands import run_command
 
 from caramel.config.schema import Config, load, parse
 from caramel.errors import ConfigError
-from caramel.release.pin import params_in
 from caramel.io.safe_yaml import read_yaml
+from caramel.release.pin import params_in
 
 ROOT = Path(__file__).parents[1]
 DEFAULT = read_yaml(ROOT / "params" / "default.yaml", "")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from caramel.config.schema import Config, parse
+from caramel.config.validate import check_names, is_there, unmet
 from caramel.doctor import settings
 from caramel.doctor.findings import FAIL
 from caramel.errors import BackendError
-from caramel.config.validate import check_names, is_there, unmet
 from caramel.io.safe_yaml import read_yaml
 
 DEFAULT = read_yaml(Path(__file__).parents[1] / "params" / "default.yaml", "")

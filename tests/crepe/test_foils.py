@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from caramel.crepe.caption_template import by_template, located, named
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
 from caramel.crepe.matching import holds
-from caramel.crepe.caption_template import by_template, located, named
 from caramel.crepe.subgraph_sampling import walk
 from caramel.crepe.world_graphs import WorldWords, graph_of, picture, sample, told
 from caramel.interfaces.scene_graph import Edge, Node, Place, SceneGraph

@@ -13,10 +13,10 @@ from chat_server import ChatServer, Request, Response
 from obliging_writer import asked, completion, obliging
 
 from caramel.benchmarks.crepe_files import regions
-from caramel.crepe.llm_captions import OMITTED, Tell, templates, told_by
-from caramel.crepe.crops import CropRules
-from caramel.crepe.productivity import Draft, drafts, file_of, make
 from caramel.crepe.caption_template import Caption
+from caramel.crepe.crops import CropRules
+from caramel.crepe.llm_captions import OMITTED, Tell, templates, told_by
+from caramel.crepe.productivity import Draft, drafts, file_of, make
 from caramel.crepe.visual_genome_graphs import Picture
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, sample, told
 from caramel.errors import BackendError, ResourceError

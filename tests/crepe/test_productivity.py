@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from caramel.crepe.caption_template import by_template
 from caramel.crepe.crops import CropRules
 from caramel.crepe.example_files import WEIGHED
 from caramel.crepe.productivity import drafts, make
-from caramel.crepe.caption_template import by_template
 from caramel.crepe.visual_genome_graphs import Picture
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, sample
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from caramel.crepe.caption_template import by_template, located
 from caramel.crepe.crops import CropRules
 from caramel.crepe.example_files import Example, rejected, write
 from caramel.crepe.foils import Told
-from caramel.crepe.wordlist_thesaurus import list_words
-from caramel.crepe.caption_template import by_template, located
 from caramel.crepe.systematicity import MOST, UNSAID, comp_foils, described, is_compound
 from caramel.crepe.visual_genome_graphs import Picture, Region
+from caramel.crepe.wordlist_thesaurus import list_words
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import AtomKind, Edge, Node, SceneGraph, Thesaurus

@@ -17,14 +17,14 @@ from tempfile import TemporaryDirectory
 import pytest
 from training_rows import training_rows
 
-from caramel.schemas import tables
-from caramel.config.schema import Config, load
-from caramel.doctor import machine, settings, versions
-from caramel.doctor import local as examination
-from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.config.profiles import write_profile
-from caramel.runtime.ray.cluster import SETTINGS
+from caramel.config.schema import Config, load
+from caramel.doctor import local as examination
+from caramel.doctor import machine, settings, versions
+from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.io.safe_yaml import read_yaml
+from caramel.runtime.ray.cluster import SETTINGS
+from caramel.schemas import tables
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,8 +19,8 @@ from s3_server import BUCKET
 from tracking_servers import free_port
 
 from caramel.doctor.findings import FAIL, OK, WARN
-from caramel.release.pin import dvc_hash
 from caramel.doctor.remote import examine_remotes, mend_remotes, unlike
+from caramel.release.pin import dvc_hash
 from caramel.runtime.dvc import remote
 from caramel.runtime.dvc.remote import cache
 

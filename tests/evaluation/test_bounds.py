@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from stored_images import stored
 
-from caramel.schemas import tables
 from caramel.evaluation.bounds import compute_bounds, compute_expected_group, read_group
 from caramel.evaluation.results.run_hits import hits_of_runs
+from caramel.schemas import tables
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import Scene, Thing
 

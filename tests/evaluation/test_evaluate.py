@@ -11,15 +11,15 @@ import pytest
 from PIL import Image
 from small_releases import write_sugarcrepe
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
-from caramel.evaluation.preflight import missing
-from caramel.evaluation.evaluate import Evaluation, evaluate, take_turns
 from caramel.evaluation.benchmark_source import Source
+from caramel.evaluation.evaluate import Evaluation, evaluate, take_turns
+from caramel.evaluation.preflight import missing
 from caramel.evaluation.scores import encoding
 from caramel.models.loading.specs import open_model
 from caramel.runtime.ray import sharded_map, trials
+from caramel.schemas import tables
 
 SETTINGS = {
     "device": "cpu",

@@ -11,12 +11,12 @@ from PIL import Image
 from safetensors.torch import save_file
 from stored_images import stored
 
-from caramel.schemas import tables
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, overall, summarise_variants
+from caramel.schemas import tables
 from caramel.sources.world.scenes import Scene, Thing
 
 SETTINGS = {

@@ -5,9 +5,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.evaluation.mlflow_logging import headline, log_retained, logged_names
 from caramel.evaluation.results.forgetting import RETAINED_COLUMNS
+from caramel.schemas import tables
 
 
 def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() -> None:

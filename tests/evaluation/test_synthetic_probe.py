@@ -9,11 +9,11 @@ import pytest
 import torch
 from training_rows import training_rows
 
-from caramel.schemas import tables
-from caramel.evaluation.synthetic_probe_data import MARKED, MOST, PLANTED, Form, learnt_rows, plant
-from caramel.evaluation.synthetic_probe import _outcomes, fit_head, judged
 from caramel.evaluation.external.detector_files import IMAGE, TEXT
 from caramel.evaluation.scores import features
+from caramel.evaluation.synthetic_probe import _outcomes, fit_head, judged
+from caramel.evaluation.synthetic_probe_data import MARKED, MOST, PLANTED, Form, learnt_rows, plant
+from caramel.schemas import tables
 
 
 def test_a_head_tells_what_can_be_told_and_is_kept_by_val() -> None:

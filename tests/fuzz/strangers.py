@@ -51,8 +51,8 @@ def leave_special_files(box: Path) -> None:
 
 def registry() -> None:
     """A checkpoint, and the replies of a server that has registered it."""
-    from caramel.release.publishing_models.model_registry import CONTENT
     from caramel.io.files import file_hash
+    from caramel.release.publishing_models.model_registry import CONTENT
 
     served.open_clip()
     Path("data/model").rename("model")

@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from caramel.schemas import tables
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.runtime.environment import be_quiet
+from caramel.schemas import tables
 
 SAMPLES: dict[pa.DataType, tuple[Any, Any]] = {
     tables.TEXT: ("a", "b"),

@@ -16,8 +16,8 @@ from stored_images import stored
 
 from caramel.errors import GateError
 from caramel.gates import near_duplicate_images as module
-from caramel.gates.near_duplicate_images import alike_elsewhere, equal_pictures, perceptual_hash
 from caramel.gates.gates import images_that_open
+from caramel.gates.near_duplicate_images import alike_elsewhere, equal_pictures, perceptual_hash
 from caramel.gates.suites import validate
 
 SUITE = Path(__file__).parents[2] / "expectations/equal_pictures.json"

@@ -16,12 +16,12 @@ from great_expectations.execution_engine import pandas_execution_engine
 from PIL import Image
 from stored_images import indexed, stored
 
-from caramel.schemas import tables
-from caramel.utils.acceptance import Acceptance
 from caramel.errors import DataError, GateError
 from caramel.gates import gates
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.gates.suites import Summary, read_suite, validate, write_summaries
+from caramel.schemas import tables
+from caramel.utils.acceptance import Acceptance
 
 ROOT = Path(__file__).parents[2]
 SUITES = ROOT / "expectations"

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError
-from caramel.models.embedding_cache import Store, Vectors, _scratch, vector_table
 from caramel.io.files import keep
 from caramel.io.keys import pair_key, text_key
+from caramel.models.embedding_cache import Store, Vectors, _scratch, vector_table
 
 MADE: list[str] = []
 WIDTH = 5

@@ -6,9 +6,9 @@ import pytest
 
 import caramel
 from caramel.models import identity
+from caramel.models.identity import settings_hash, versions
 from caramel.models.open_clip.loader import load_open_clip
 from caramel.models.transformers.text_encoders import load_text
-from caramel.models.identity import settings_hash, versions
 
 
 def test_a_hash_of_settings_leaves_out_where_they_were_written() -> None:

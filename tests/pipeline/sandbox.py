@@ -21,8 +21,8 @@ import psutil
 from project import Project
 from ruamel.yaml import YAML
 
-from caramel.runtime.dvc.state import read_lock
 from caramel.io.files import file_hash
+from caramel.runtime.dvc.state import read_lock
 
 OF_DVC = re.compile(r"\.[\w-]{22}\.tmp")  # what DVC links, until it has its name
 ELSEWHERE, RAN = "elsewhere", "ran"  # beside the project: what links lead to, and what planted programs make

@@ -14,12 +14,12 @@ import pytest
 from chat_server import ChatServer
 from obliging_writer import CAPTIONS, obliging, pairs_of
 
+from caramel.config.schema import parse
+from caramel.io.safe_yaml import read_yaml
+from caramel.runtime.mlflow.store import tracking_uri
 from caramel.schemas import tables
 from caramel.sources.captions.llm.split_filter import ELSEWHERE
-from caramel.config.schema import parse
-from caramel.runtime.mlflow.store import tracking_uri
 from caramel.sources.world.sampling import sample_pairs
-from caramel.io.safe_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
 TRAIN = runpy.run_path(str(ROOT / "pipelines" / "train_writer.py"))["train_writer"]

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image, ImageDraw, ImageFilter
 from project import Project
 
-from caramel.schemas import tables
 from caramel.io.safe_yaml import read_yaml
+from caramel.schemas import tables
 
 pytestmark = pytest.mark.slow
 

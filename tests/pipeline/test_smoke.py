@@ -13,8 +13,8 @@ from project import Project
 from remote_projects import run
 from s3_server import BUCKET
 
-from caramel.schemas import tables
 from caramel.io.safe_yaml import read_yaml
+from caramel.schemas import tables
 
 pytestmark = pytest.mark.slow
 

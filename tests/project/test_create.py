@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
+from caramel.config.profiles import write_profile
 from caramel.config.schema import load
 from caramel.doctor.findings import FAIL, OK
 from caramel.doctor.settings import code
 from caramel.errors import CaramelError, ConfigError, ResourceError
-from caramel.project.create import new
-from caramel.config.profiles import write_profile
-from caramel.runtime.code_manifest import require_listed
 from caramel.io.safe_yaml import flat, read_yaml
+from caramel.project.create import new
+from caramel.runtime.code_manifest import require_listed
 
 ROOT = Path(__file__).parents[2]
 

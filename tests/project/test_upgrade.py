@@ -12,13 +12,13 @@ import yaml
 from commands import run_command
 
 from caramel.errors import ConfigError, DataError
+from caramel.io.files import file_hash, write_atomically
 from caramel.project import create
 from caramel.project.create import new
 from caramel.project.project_files import contents
 from caramel.project.upgrade import ASIDE, upgrade
 from caramel.runtime.code_deps import CARAMEL, Package
 from caramel.runtime.code_manifest import apart
-from caramel.io.files import file_hash, write_atomically
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,12 +6,12 @@ import pandas as pd
 import pytest
 from stored_images import Taken
 
-from caramel.schemas import tables
 from caramel.blind.scores import blind_accuracy, score_pairs
 from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
-from caramel.refine.mirrored_grid import UNIT, balanced
 from caramel.refine.adversarial import find_faults, refine, unbalanced
+from caramel.refine.mirrored_grid import UNIT, balanced
+from caramel.schemas import tables
 
 DATA = os.environ.get("CARAMEL_DATA")
 GRID = ("ngram", "probe")

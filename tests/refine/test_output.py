@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.refine.output import write_curve, write_refined, write_report
 from caramel.refine.tradeoff import COLUMNS
+from caramel.schemas import tables
 from caramel.sources.sugarcrepe_files import read_captions
 
 

@@ -2,10 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.errors import BackendError
 from caramel.refine import adversarial as refinement
 from caramel.refine.rows import rejected, repair, row_gaps
+from caramel.schemas import tables
 
 
 def rows(captions, negatives, paraphrases=None) -> pd.DataFrame:

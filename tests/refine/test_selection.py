@@ -3,11 +3,11 @@ import pandas as pd
 import pytest
 from encoders import CountingEncoder
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.refine import selection
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED
 from caramel.refine.selection import select
+from caramel.schemas import tables
 
 TWO = ("vera", "cola")
 

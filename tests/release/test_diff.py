@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from remote_projects import cached
 
-from caramel.schemas import tables
 from caramel.release import pin as pins
-from caramel.release.resolve import version_of
+from caramel.release.diff import apart, told
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import rows_of
-from caramel.release.diff import apart, told
+from caramel.release.resolve import version_of
 from caramel.report.difference_page import difference_page
+from caramel.schemas import tables
 
 
 def negatives(names: list[str], subtype: str, seed: int) -> pd.DataFrame:

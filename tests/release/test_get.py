@@ -22,14 +22,14 @@ from stored_images import stored
 from tracking_servers import free_port
 
 import caramel
-from caramel.schemas import tables
 from caramel.errors import BackendError, CaramelError, ConfigError, DataError, ResourceError
+from caramel.io.image_store import Pictures, referred
 from caramel.release import pin as pins
 from caramel.release import pin_file
 from caramel.release.get import STAGING, get
 from caramel.release.source import opened
 from caramel.runtime.dvc.state import listing_hash
-from caramel.io.image_store import Pictures, referred
+from caramel.schemas import tables
 
 FILES = 40  # of the model: enough for a get to be killed between two of them
 STAGES = """

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 from stored_images import stored
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError
+from caramel.io.image_store import Pictures, referred
 from caramel.release import pin as pins
 from caramel.release import pin_file
-from caramel.io.image_store import Pictures, referred
+from caramel.schemas import tables
 
 STAGES = """
 stages:

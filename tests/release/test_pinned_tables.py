@@ -13,9 +13,9 @@ from test_pin import made as made
 from test_pin import rejects
 
 import caramel
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.release import pin as pins
+from caramel.schemas import tables
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
 from caramel.release.rescoring import rescore
+from caramel.schemas import tables
 
 
 def similarities(model: str, seed: int) -> pd.DataFrame:

@@ -12,12 +12,12 @@ from PIL import Image
 from remote_projects import cached, run
 from stored_images import stored
 
-from caramel.schemas import tables
 from caramel.cli.commands import run as caramel
 from caramel.errors import DataError
 from caramel.release import pin as pins
-from caramel.release.resolve import PicturesOf, version_of
 from caramel.release.diff import apart, pictures_apart
+from caramel.release.resolve import PicturesOf, version_of
+from caramel.schemas import tables
 
 
 def picture(colour: str) -> bytes:

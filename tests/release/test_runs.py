@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from commands import run_command
 
-from caramel.schemas import tables
 from caramel.cli.commands import run as caramel
 from caramel.release import pin as pins
 from caramel.release.runs import runs_of, tag_runs
 from caramel.runtime.mlflow import tracking
+from caramel.schemas import tables
 
 
 @pytest.fixture

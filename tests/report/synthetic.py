@@ -8,15 +8,10 @@ import numpy as np
 import pandas as pd
 from stored_images import stored
 
-from caramel.schemas import tables
+from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
 from caramel.blind.image.attack import ATTACKERS
 from caramel.blind.image.joint import METRICS
-from caramel.benchmarks.readers.instances import BENCHMARK, subsets_of
-from caramel.sources.captions.failures import FAILURE_COLUMNS
-from caramel.sources.captions.error_rates import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.evaluation.bounds import compute_bounds
-from caramel.evaluation.synthetic_probe_data import PLANTED
-from caramel.evaluation.synthetic_probe import CLASSES
 from caramel.evaluation.grid import HEADLINE
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.comparison import compare_variants
@@ -25,12 +20,17 @@ from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import count_separable
 from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
-from caramel.sources.images.generation import NOT_DRAWN
+from caramel.evaluation.synthetic_probe import CLASSES
+from caramel.evaluation.synthetic_probe_data import PLANTED
+from caramel.io.image_store import is_shard, referred
 from caramel.report.sections.search_sections import COLUMNS as SEARCHED
+from caramel.schemas import tables
+from caramel.sources.captions.error_rates import CHECK_COLUMNS, NOISE_COLUMNS
+from caramel.sources.captions.failures import FAILURE_COLUMNS
+from caramel.sources.images.generation import NOT_DRAWN
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
 from caramel.sources.world.scenes import sample_meaning, sample_scene
-from caramel.io.image_store import is_shard, referred
 
 MODELS = {"base": 0.0, "infonce": 0.02, "trohn_text": 0.1, "trohn_img": 0.14}
 

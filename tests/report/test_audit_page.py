@@ -9,12 +9,11 @@ import pandas as pd
 import pytest
 
 from caramel.audit.audit import audit
+from caramel.audit.output import as_json, pair_gaps
 from caramel.audit.set_statistics import set_statistics
 from caramel.audit.similarity.parses import parser
-from caramel.audit.output import as_json, pair_gaps
 from caramel.errors import DataError
-from caramel.report import audit_figures
-from caramel.report import plots
+from caramel.report import audit_figures, plots
 from caramel.report.audit_page import audit_page, write_page
 from caramel.schemas.tables import SUBTYPES
 

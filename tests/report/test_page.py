@@ -15,18 +15,18 @@ import pytest
 from stored_images import stored
 from synthetic import plant, put, write_all
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError
 from caramel.evaluation.results.plots import subset_bars
-from caramel.sources.images.generation import NOT_DRAWN
-from caramel.report import plots
 from caramel.report import page as page_module
+from caramel.report import plots
 from caramel.report.blocks import count
 from caramel.report.page import Report, build_report, write_report
 from caramel.report.sections.attacker_sections import _found
 from caramel.report.sections.data_sections import blind_section
 from caramel.report.sections.model_rows import MAIN
 from caramel.runtime.stage_runner import skip
+from caramel.schemas import tables
+from caramel.sources.images.generation import NOT_DRAWN
 from caramel.study.preregistration import Registration
 
 REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import paper_table
 from caramel.report.table_styles import Style
 from caramel.report.whole_sets import read_published_sizes
+from caramel.schemas import tables
 
 PP = BENCHMARKS["sugarcrepe_pp"]
 SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]

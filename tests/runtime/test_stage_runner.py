@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from caramel.schemas import tables
 from caramel.config.schema import Config
 from caramel.errors import DataError
-from caramel.runtime import stage_runner
 from caramel.io.files import remove_temporaries, write_atomically
+from caramel.runtime import stage_runner
+from caramel.schemas import tables
 
 ROOT = Path(__file__).parents[2]
 
@@ -217,7 +217,9 @@ def test_a_stage_that_needs_images_says_why_it_is_skipped(workspace, capsys) -> 
     def drawn(config: Config) -> None:
         raise AssertionError("must not run")
 
-    stage_runner.run(drawn, images_needed={"out/t.parquet": tables.REJECTS, "out/m.json": None, "out/folder": None})
+    stage_runner.run(
+        drawn, images_needed={"out/t.parquet": tables.REJECTS, "out/m.json": None, "out/folder": None}
+    )
     assert "has no images" in capsys.readouterr().out
     assert len(tables.read(tables.REJECTS, "out/t.parquet")) == 0
     assert "has no images" in json.loads(Path("out/m.json").read_text())["skipped"]

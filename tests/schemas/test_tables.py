@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from caramel.schemas import tables
 from caramel.errors import ContractError, DataError
+from caramel.schemas import tables
 
 EXAMPLE: dict[Any, Any] = {
     tables.TEXT: "text",

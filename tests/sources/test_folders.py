@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from PIL import Image
 from stored_images import Taken
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError
+from caramel.schemas import tables
+from caramel.schemas.tables import SUBTYPES
 from caramel.sources.folders import assign_splits, read_pairs
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.schemas.tables import SUBTYPES
 
 ROW = {"filename": "1.jpg", "caption": "A red cat.", "negative_caption": "A blue cat."}
 SHARES = (0.1, 0.2)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.errors import ConfigError
-from caramel.config.profiles import read_profile
 from caramel.study.cells import Cell, cells, check, seeds
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.utils.arrays import Floats
 from caramel.study.cells import Cell, cells
 from caramel.study.components import (
     INSTANCES,
@@ -19,6 +18,7 @@ from caramel.study.components import (
     moments,
     quadratic_forms,
 )
+from caramel.utils.arrays import Floats
 
 CROSSED = [(2, 2), (2, 2), (2, 2)]
 IN_TURN = [(2, 1), (1, 2), (2, 1), (1, 2)]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from caramel.config.profiles import read_profile
 from caramel.config.schema import Contrast
 from caramel.errors import ConfigError
-from caramel.config.profiles import read_profile
 from caramel.study.cells import Cell, seeds
 from caramel.study.preregistration import RunFacts, check_registration, hash_plan, read_plan
 from caramel.study.study import check_plan

@@ -11,15 +11,15 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from caramel.schemas import tables
+from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.errors import DataError
-from caramel.config.profiles import read_profile
 from caramel.report.study_page import claim, study_page
-from caramel.utils.stats import holm
+from caramel.schemas import tables
 from caramel.study.cells import Cell, cells
 from caramel.study.preregistration import Registration
 from caramel.study.study import Cells, figure, figures, plan, summary
+from caramel.utils.stats import holm
 
 ROOT = Path(__file__).parents[2]
 Draws = Sequence[tuple[int, int]]

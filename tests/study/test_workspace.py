@@ -18,9 +18,9 @@ import psutil
 import pytest
 from commands import find_stray_stores
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, ResourceError
 from caramel.runtime.mlflow.store import counted_runs
+from caramel.schemas import tables
 from caramel.study.workspace import held, prepare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

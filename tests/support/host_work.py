@@ -16,12 +16,12 @@ import pandas as pd
 import pyarrow as pa
 
 from caramel.errors import CaramelError
-from caramel.runtime.ray.file_transfer import Local
+from caramel.io.files import file_hash, keep, kept
+from caramel.runtime.environment import be_quiet
 from caramel.runtime.ray.cluster import one_session, ray_session
+from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.sharded_map import sharded_map
 from caramel.runtime.ray.trials import tune_grid
-from caramel.runtime.environment import be_quiet
-from caramel.io.files import file_hash, keep, kept
 
 SHARDS, TRIALS, STEPS = 12, 3, 6
 

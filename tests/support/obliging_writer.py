@@ -12,13 +12,13 @@ from typing import Any
 import pandas as pd
 from chat_server import Request, Response
 
+from caramel.io.safe_yaml import read_yaml
 from caramel.schemas import tables
-from caramel.sources.captions.llm.writer import language_negatives
-from caramel.sources.captions.llm.checks import KINDS
 from caramel.sources.captions.lexicon import RULES
+from caramel.sources.captions.llm.checks import KINDS
+from caramel.sources.captions.llm.writer import language_negatives
 from caramel.sources.captions.prompts.prompt_files import names, prompt
 from caramel.sources.captions.tokenization import apply, scan, sentence
-from caramel.io.safe_yaml import read_yaml
 
 MODEL = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")["negatives"]["language_model"]
 BOTH = ("negatives", "paraphrases")

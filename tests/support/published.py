@@ -17,13 +17,13 @@ import pytest
 from encoders import CountingEncoder, CountingMatcher
 from PIL import Image, ImageDraw
 
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark
+from caramel.schemas import tables
 
 DUAL, MATCHER = "counting:4", "matching:8"
 Score = Callable[[str, bytes], float]

@@ -16,13 +16,13 @@ from encoders import CountingEncoder, CountingMatcher, family
 from PIL import Image
 
 from caramel import registry
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark
+from caramel.schemas import tables
 
 FAILING = "failing:64"
 SPECS = ("counting:4", "matching:8", FAILING)

@@ -15,7 +15,6 @@ import pytest
 from encoders import CountingEncoder, CountingMatcher, family
 
 from caramel import registry
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import summarise
@@ -23,6 +22,7 @@ from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark, Task
 from caramel.models.loading.specs import open_model
+from caramel.schemas import tables
 
 SPECS = ("counting:4", "matching:8", "patchy:3")
 Score = Callable[[Path, str], float]

@@ -12,10 +12,10 @@ import pandas as pd
 from PIL import Image
 from stored_images import stored
 
-from caramel.schemas import tables
+from caramel.io.image_store import referred
 from caramel.release import pin as pins
 from caramel.release.publishing.questions import QUESTIONS
-from caramel.io.image_store import referred
+from caramel.schemas import tables
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'
 OF_WORLD = {0: "A blue car.", 3: "A red car."}  # captions of the instances that are of the embedded world

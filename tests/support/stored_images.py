@@ -9,9 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.io.image_shards import ShardWriter
 from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 
 COLUMNS = ("image_id", "shard", "offset", "length", "sha256", "split")  # of ``sharded``
 

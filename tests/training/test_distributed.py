@@ -19,10 +19,10 @@ from training_rows import training_rows
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.training.data.examples import load_examples
 from caramel.training import distributed as module
-from caramel.training.loop.contrastive import fit
+from caramel.training.data.examples import load_examples
 from caramel.training.distributed import ALONE, Group, as_sent, together
+from caramel.training.loop.contrastive import fit
 from caramel.training.objective import with_bias
 
 HOW = {

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats, Ints
+from caramel.blind.scorers import DECIMALS, places
 from caramel.blind.text import surface
 from caramel.blind.text.linear_probe import CAP, COST, learn, words_of
-from caramel.blind.scorers import DECIMALS, places
 from caramel.blind.text.ngram_counts import Terms
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import stable_keys
 from caramel.utils.stats import wilson
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.utils.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
+from caramel.audit.artifacts import Giveaways, giveaways
+from caramel.audit.contamination import leakage
+from caramel.audit.defects import find_defects
+from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST, Attack, attacks, enough
 from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, Source
-from caramel.audit.defects import find_defects
-from caramel.audit.artifacts import Giveaways, giveaways
-from caramel.blind.image.shortcuts import ImageShortcuts
-from caramel.audit.contamination import leakage
+from caramel.utils.acceptance import CHANCE, STATES, Acceptance, Verdict, verdict
 
 LEAK_COLUMNS = ("pair_id", "side", "kind", "similarity", "row", "corpus_text", "matches")
 ORDER_ONLY = "word_order_only"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.blind.text.attack import BEST, Attack
-from caramel.blind.text.text_tasks import P1_N
 from caramel.audit.audit import Audit, accuracy_verdicts, best_figures, percent
 from caramel.audit.exploitability import holes
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
+from caramel.blind.text.attack import BEST, Attack
+from caramel.blind.text.text_tasks import P1_N
 from caramel.io.files import write_atomically, write_text
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``

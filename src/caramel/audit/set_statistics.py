@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from caramel.audit.similarity.lexical import sls
+from caramel.interfaces.parser import Parser
 from caramel.sources.captions.tokenization import scan
 from caramel.sources.captions.word_classes import WORD_CLASSES, WordClass, word_classes
 from caramel.sources.captions.words import NOUNS
 from caramel.utils.hashing import stable_keys
-from caramel.interfaces.parser import Parser
 from caramel.utils.text import words_only
 
 COLUMNS = ("subtype", "text", "about", "name", "value")

@@ -12,8 +12,8 @@ import pandas as pd
 from caramel.benchmarks.visual_genome import Box, region, vg_file
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Index, Rankings, Reject
-from caramel.io.validators import brief, name_field, text_field
 from caramel.io.readers import TextFile, csv_rows, literal
+from caramel.io.validators import brief, name_field, text_field
 from caramel.io.zip_archive import zipped_files
 
 BOX = ("x", "y", "width", "height")

@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import ImageFile
-from caramel.io.validators import brief, checked_text, stays_inside
 from caramel.io.readers import parquet
+from caramel.io.validators import brief, checked_text, stays_inside
 
 _VERDICTS = frozenset(("true", "1", "1.0", "yes", "false", "0", "0.0", "no"))
 _EMPTY = frozenset(("", "nan", "none", "null"))

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from caramel.schemas import tables
 from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import ImageFile
-from caramel.runtime.last_result import stamp_files
-from caramel.runtime.ray.sharded_map import threaded
+from caramel.io.image_codec import check_picture, max_pixels, open_picture
 from caramel.io.image_store import Pictures
 from caramel.io.keys import content_key
 from caramel.io.suggestions import NearNames
-from caramel.io.image_codec import check_picture, max_pixels, open_picture
+from caramel.runtime.last_result import stamp_files
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.schemas import tables
 
 MISSING = "missing"
 _SHOWN = 1000  # bad images that a message lists

@@ -17,8 +17,8 @@ from caramel.benchmarks.public_files import locate_files, parquet_files
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Comparisons, ImageFile
-from caramel.io.validators import text_field
 from caramel.io.readers import parquet, parquet_rows
+from caramel.io.validators import text_field
 
 METRICS = ("i2t", "t2i", "group", "group_match")  # Winoground's text, image and group score, and GroupMatch
 

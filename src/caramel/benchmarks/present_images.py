@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from caramel.utils.arrays import Bools
 from caramel.benchmarks.content import hash_texts
 from caramel.benchmarks.tasks import select_rows
 from caramel.interfaces.benchmark import ABSENT, ImageFile, LeftOut, Rankings, Task
+from caramel.utils.arrays import Bools
 
 
 def leave_out_missing(task: Task) -> Task:

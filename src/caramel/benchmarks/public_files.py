@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from caramel.errors import DataError, shown
-from caramel.io.validators import brief
 from caramel.io.readers import parquet
+from caramel.io.validators import brief
 
 
 def found(folder: Path, names: Iterable[str], layout: str) -> list[Path]:

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.blind.scorers import share_below
+from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import assign_folds, stable_keys
 
 # (pairs to learn from (2, m), items to score (k,)) -> values (k,); all as numbers of items.

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats, Ints
 from caramel.errors import BackendError
 from caramel.interfaces.scorer import Scorer
+from caramel.utils.arrays import Floats, Ints
 
 DECIMALS = 6  # scores are rounded, so that another processor's last bits change no table
 

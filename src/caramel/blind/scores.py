@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Bools, Floats, Ints, places_among
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
 from caramel.errors import DataError, shown
 from caramel.interfaces.scorer import Scorer
-from caramel.utils.stats import share_interval, variance_factor
 from caramel.io.files import write_json
+from caramel.schemas import tables
+from caramel.utils.arrays import Bools, Floats, Ints, places_among
+from caramel.utils.stats import share_interval, variance_factor
 
 SCORED = ["negative_id", "pair_id", "type", "subtype", "negative_caption"]  # columns of table ``negatives``
 Accuracies = dict[str, dict[str, dict[str, float | int]]]  # scorer -> subset -> figure

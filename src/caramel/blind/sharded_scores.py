@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from caramel.blind.scorer_specs import local_scorer, scorer
 from caramel.blind.scores import score_pairs
-from caramel.utils.hashing import assign_folds
+from caramel.io.files import write_atomically
 from caramel.models.embedding_cache import check_stores
+from caramel.runtime.paths import SCORED
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.sharded_map import Executor, sharded_map
-from caramel.runtime.paths import SCORED
-from caramel.io.files import write_atomically
+from caramel.utils.hashing import assign_folds
 
 SHARD = 100_000  # rows
 COLUMNS = ["pair_id", "image_id", "type", "subtype", "caption", "negative_caption"]

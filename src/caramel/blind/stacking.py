@@ -30,12 +30,12 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Bools, Floats
-from caramel.blind.text.odd_one_out import ODD, among, odd_one_out
 from caramel.blind.cross_validation import Lesson, lessons, pair_weights
+from caramel.blind.text.odd_one_out import ODD, among, odd_one_out
 from caramel.blind.text.surface import Rule
-from caramel.utils.hashing import stable_keys
 from caramel.interfaces.scorer import Scorer
+from caramel.utils.arrays import Bools, Floats
+from caramel.utils.hashing import stable_keys
 
 COST = 0.1  # inverse strength of the L2 penalty of the combination
 

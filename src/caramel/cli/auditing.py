@@ -123,12 +123,12 @@ def audit(
       caramel audit bivlc/ --out audit/ --images bivlc/ --training cc3m.csv
     """
     from caramel.audit import output
-    from caramel.blind.text.text_tasks import Source
     from caramel.audit.audit import accuracy_verdicts, beyond, broken
     from caramel.audit.dataset import audit_data_set
     from caramel.audit.files.inputs import read_rows
     from caramel.audit.similarity import parses as parsers
     from caramel.blind.scorer_specs import default_scorers
+    from caramel.blind.text.text_tasks import Source
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import audit_text
 

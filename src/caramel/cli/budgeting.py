@@ -27,11 +27,11 @@ def budget(sample: int) -> None:
       caramel budget
       caramel budget --sample 1000
     """
+    from caramel.config.schema import load
+    from caramel.config.validate import check_language_model
+    from caramel.interfaces.writer import Part
     from caramel.schemas import tables
     from caramel.sources.captions.cost_estimate import forecast
-    from caramel.config.schema import load
-    from caramel.interfaces.writer import Part
-    from caramel.config.validate import check_language_model
 
     config = load()
     check_language_model(config)

@@ -69,8 +69,8 @@ def compare(a: str, b: str, out: Path | None, bootstrap: int, seed: int) -> None
       caramel compare results/tuned results/base --out results/tuned-base
       caramel compare results/tuned-1,results/tuned-2,results/tuned-3 results/base
     """
-    from caramel.evaluation.results.comparison import compare as compared
     from caramel.evaluation.external.runs import read_runs, run_file
+    from caramel.evaluation.results.comparison import compare as compared
     from caramel.report.terminal import comparison_text
 
     if out is not None:

@@ -13,9 +13,9 @@ from caramel.cli.output import say
 from caramel.errors import ConfigError
 
 if TYPE_CHECKING:
-    from caramel.crepe.llm_captions import Tell
     from caramel.crepe.crops import CropRules
     from caramel.crepe.example_files import Plausible
+    from caramel.crepe.llm_captions import Tell
     from caramel.interfaces.scene_graph import Thesaurus
 
 Command = Callable[..., Any]
@@ -219,8 +219,8 @@ def productivity(
     from caramel.crepe.example_files import rejected
     from caramel.crepe.productivity import COMPLEXITIES, FOILS, drafts, file_of, make
     from caramel.crepe.visual_genome_graphs import pictures
-    from caramel.registry import TEXT_JUDGES
     from caramel.io.files import keep_inputs
+    from caramel.registry import TEXT_JUDGES
 
     written = [file_of(out, kind, n) for kind in FOILS for n in COMPLEXITIES]
     keep_inputs(
@@ -297,9 +297,9 @@ def _plausible(folder: Path | None) -> Plausible | None:
 
 def _teller(spec: str | None, seed: int, at_once: int, max_requests: int | None) -> Tell:
     """Return what writes captions: the template, or a language model."""
-    from caramel.sources.captions.llm.writer import STORE
     from caramel.crepe.llm_captions import templates, told_by
     from caramel.registry import LANGUAGE_MODELS
+    from caramel.sources.captions.llm.writer import STORE
 
     if spec is None:
         return templates

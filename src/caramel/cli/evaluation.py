@@ -124,8 +124,8 @@ def evaluate(
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
     from caramel.evaluation import evaluate as library
-    from caramel.evaluation.preflight import missing as find_missing
     from caramel.evaluation.external import run_files
+    from caramel.evaluation.preflight import missing as find_missing
     from caramel.release.publishing_models.model_registry import resolved
     from caramel.report.terminal import metrics_text
 

@@ -74,8 +74,8 @@ def doctor(fix: bool, cluster: bool, remote: bool) -> None:
       RAY_ADDRESS=10.0.0.1:6379 caramel doctor --cluster
     """
     from caramel.doctor.cluster import examine_cluster
-    from caramel.doctor.local import examine, mend
     from caramel.doctor.findings import FAIL
+    from caramel.doctor.local import examine, mend
     from caramel.doctor.remote import examine_remotes, mend_remotes
 
     if cluster and remote:
@@ -165,9 +165,9 @@ def timings() -> None:
     """
     from pydantic import ValidationError
 
-    from caramel.runtime.timings import Timing
-    from caramel.runtime.paths import TIMINGS
     from caramel.io.regular_files import read_plain
+    from caramel.runtime.paths import TIMINGS
+    from caramel.runtime.timings import Timing
 
     if not TIMINGS.exists():
         raise DataError(f"No stage has run yet: {TIMINGS} is missing. Run `dvc repro`.")

@@ -91,8 +91,7 @@ def refine(
       caramel refine data.csv --out refined/ --method adversarial --scorer ngram --scorer probe --cell 0.02
     """
     from caramel.audit.files.inputs import read_rows
-    from caramel.refine import refining
-    from caramel.refine import output
+    from caramel.refine import output, refining
 
     settings = refining.settled(
         scorers=scorers,
@@ -194,8 +193,7 @@ def select(
         --similarity ViT-B-32-quickgelu:openai
     """
     from caramel.audit.files.inputs import read_rows
-    from caramel.refine import selection
-    from caramel.refine import output
+    from caramel.refine import output, selection
 
     given = read_rows(path, name=kind).rows
     keep_inputs(output.files(out, given["subtype"].unique()), [path])

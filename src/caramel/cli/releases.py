@@ -65,11 +65,11 @@ def release(name: str, out: Path, about: Path | None, strict: bool, since: str |
 
 def _write_audit(instances: pd.DataFrame, folder: Path) -> None:
     """Write what blind scorers that need no model make of the texts: audit.json, audit.html, the badge and both tables."""
-    from caramel.blind.text.attack import enough
     from caramel.audit.dataset import audit_data_set, untimed
     from caramel.audit.files.inputs import rows_of
     from caramel.audit.output import write_audit
     from caramel.blind.scorer_specs import default_scorers
+    from caramel.blind.text.attack import enough
     from caramel.report.audit_page import write_page
 
     rows = rows_of(instances.rename(columns={"instance_id": "pair_id"})[TEXTS])

@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER
-from caramel.cli.project import settings_of
 from caramel.cli.output import say
+from caramel.cli.project import settings_of
 
 
 @click.command()
@@ -34,11 +34,11 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
       caramel study --set "study.draws=[[2, 2], [2, 2]]" --out study-of-two
       caramel study --dry-run
     """
-    from caramel.schemas import tables
     from caramel.doctor.local import mend
+    from caramel.io.files import keep_inputs, write_text
     from caramel.report.study_page import claim, study_page
     from caramel.runtime.mlflow.tracking import git_commit
-    from caramel.io.files import keep_inputs, write_text
+    from caramel.schemas import tables
     from caramel.study import workspace
     from caramel.study.code_hash import hash_fixed
     from caramel.study.study import check_plan, plan, run_cells, summary

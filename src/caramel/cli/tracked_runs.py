@@ -33,7 +33,7 @@ def copy(source: str, target: str) -> None:
       caramel tracking copy mlruns http://tracking.example.org:5000
       caramel tracking copy http://tracking.example.org:5000 mlruns
     """
-    from caramel.runtime.tracking_copy import copy_history
+    from caramel.runtime.mlflow.store_copy import copy_history
 
     done = copy_history(source, target)
     say(f"{done.runs} runs: {done.made} copied, {done.mended} had something added, the others were whole.")

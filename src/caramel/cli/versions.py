@@ -85,9 +85,9 @@ def runs(name: str, out: Path | None) -> None:
       caramel runs v1.0
       caramel runs v1.0 --out runs.csv
     """
+    from caramel.io.files import keep_inputs, write_csv
     from caramel.release.pin_file import read_pin
     from caramel.release.runs import runs_of
-    from caramel.io.files import keep_inputs, write_csv
 
     if out is not None:
         keep_inputs([out], [Path("pins"), Path("mlruns")])
@@ -167,10 +167,10 @@ def diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
     """
     import json
 
-    from caramel.release.resolve import version_of
-    from caramel.release.diff import apart, pictures_apart, told
-    from caramel.report.difference_page import difference_page
     from caramel.io.files import keep_inputs, write_text
+    from caramel.release.diff import apart, pictures_apart, told
+    from caramel.release.resolve import version_of
+    from caramel.report.difference_page import difference_page
 
     if page is not None:
         keep_inputs([page], [Path("data"), Path("pins")])

@@ -23,11 +23,11 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError, to_json
 
-from caramel.utils.acceptance import Acceptance
-from caramel.errors import ConfigError, shown
-from caramel.registry import METHODS
 from caramel.config.search_space import merged, points
+from caramel.errors import ConfigError, shown
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
+from caramel.registry import METHODS
+from caramel.utils.acceptance import Acceptance
 
 Split = Literal["train", "val", "test"]
 Type = Literal["replace", "swap", "add", "only"]

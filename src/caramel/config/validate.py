@@ -12,6 +12,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.errors import BackendError, CaramelError, DataError, shown
+from caramel.io.files import parquet_files
 from caramel.registry import (
     BASES,
     BENCHMARKS,
@@ -25,7 +26,6 @@ from caramel.registry import (
     WRITERS,
     Kind,
 )
-from caramel.io.files import parquet_files
 
 _CHAT = re.compile(r"([^=]*=)?chat:")
 # Benchmarks of stage ``evaluate`` that nobody names.

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from caramel.sources.captions.words import article
 from caramel.interfaces.scene_graph import Place, SceneGraph
+from caramel.sources.captions.words import article
 from caramel.utils.text import is_of_word
 
 Span = tuple[int, int]  # text[start:end]

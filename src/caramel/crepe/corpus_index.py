@@ -20,13 +20,13 @@ import pyarrow.parquet as pq
 
 from caramel.errors import DataError
 from caramel.interfaces.scene_graph import Atom, AtomKind, Edge, Node, SceneGraph
+from caramel.io.files import write_atomically
+from caramel.io.readers import csv_rows, json_lines, parquet, parquet_rows, text_lines
+from caramel.io.validators import optional_text
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import GRAPH_PARSERS
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.sharded_map import sharded_map
-from caramel.io.validators import optional_text
-from caramel.io.files import write_atomically
-from caramel.io.readers import csv_rows, json_lines, parquet, parquet_rows, text_lines
 
 SHARD = 50_000  # captions
 PHRASES = "phrases"  # the parser that is fast enough for millions of captions

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from caramel.sources.captions.tokenization import Edit, apply
-from caramel.crepe.matching import holds
 from caramel.crepe.caption_template import Caption, by_template
+from caramel.crepe.matching import holds
 from caramel.interfaces.scene_graph import Node, Place, SceneGraph, Thesaurus
+from caramel.sources.captions.tokenization import Edit, apply
 
 SIMPLE = 4  # atoms of a caption in which all atoms of one kind may be permuted
 _WORD = re.compile(r"\w+")

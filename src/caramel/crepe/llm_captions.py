@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from caramel.sources.captions.llm.scheduler import Asking, Manner
-from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered, field
-from caramel.sources.captions.llm.models import Named, canonical
-from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.budget import Budget, Spent
-from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, Failed
 from caramel.crepe.caption_template import Caption, by_template, located
 from caramel.errors import ResourceError
 from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.scene_graph import SceneGraph
+from caramel.sources.captions.llm.budget import Budget, Spent
+from caramel.sources.captions.llm.conversation import Ask, Outcome, Script, answered, field
+from caramel.sources.captions.llm.models import Named, canonical
+from caramel.sources.captions.llm.response_cache import open_replies
+from caramel.sources.captions.llm.scheduler import Asking, Manner
+from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, Failed
 
 TEMPLATE = 4  # atoms that the template says
 SHOWN = 5  # examples

@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caramel.crepe.llm_captions import Tell, templates
 from caramel.crepe.crops import CropRules, overlap, unfit
 from caramel.crepe.example_files import Entailed, Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, negation_foils, swap_foils
+from caramel.crepe.llm_captions import Tell, templates
+from caramel.crepe.subgraph_sampling import union, walk
 from caramel.crepe.systematicity import FEW, SAME
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
-from caramel.crepe.subgraph_sampling import union, walk
-from caramel.utils.hashing import stable_keys
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, SceneGraph, Thesaurus
+from caramel.utils.hashing import stable_keys
 
 COMPLEXITIES = range(4, 13)
 FOILS = {"atom": atom_foils, "swap": swap_foils, "negate": negation_foils}

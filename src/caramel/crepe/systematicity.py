@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from caramel.sources.captions.words import DETERMINERS, article
+from caramel.crepe.caption_template import located
 from caramel.crepe.corpus_index import seen, split_of
 from caramel.crepe.crops import CropRules, unfit
 from caramel.crepe.example_files import Example, Plausible, chosen, write
 from caramel.crepe.foils import Told, atom_foils, edited, with_words
 from caramel.crepe.matching import holds
-from caramel.crepe.caption_template import located
 from caramel.crepe.visual_genome_graphs import OnReject, Picture
-from caramel.utils.hashing import stable_keys
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, Place, SceneGraph, Thesaurus
+from caramel.sources.captions.words import DETERMINERS, article
+from caramel.utils.hashing import stable_keys
 
 ATOM, COMP = "valid_hard_negs_atom", "valid_hard_negs_comp"
 NUMBERS = {ATOM: 4, COMP: 6}

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from caramel.crepe.json_stream import json_items
 from caramel.crepe.caption_template import named
+from caramel.crepe.json_stream import json_items
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, Edge, Node, SceneGraph

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from caramel.sources.captions import words
 from caramel.errors import ConfigError
 from caramel.interfaces.scene_graph import AtomKind
+from caramel.sources.captions import words
 
 
 class ListWords:

@@ -12,11 +12,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from caramel.sources.captions.words import CONTRARY, plural
 from caramel.errors import DataError
 from caramel.interfaces.scene_graph import AtomKind
-from caramel.io.validators import brief
 from caramel.io.readers import text_lines
+from caramel.io.validators import brief
+from caramel.sources.captions.words import CONTRARY, plural
 
 PARTS: dict[AtomKind, str] = {"obj": "noun", "att": "adj", "rel": "verb"}
 # Endings of plurals and what they stand for; plurals of other forms are in noun.exc. Neither words in "ss" nor words of two

@@ -11,8 +11,8 @@ from typing import Any
 
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
 from caramel.errors import CaramelError
-from caramel.runtime.ray.file_transfer import CACHE
 from caramel.runtime.ray.cluster import SOURCES, named_cluster, ray_session
+from caramel.runtime.ray.file_transfer import CACHE
 from caramel.runtime.ray.node import differences, versions
 
 ANSWER = 90.0  # seconds that a node may take: caramel is sent to it

@@ -12,8 +12,9 @@ from pathlib import Path
 from caramel.config.schema import load
 from caramel.doctor import machine, settings, versions
 from caramel.doctor.findings import FAIL, Finding
-from caramel.runtime.dvc import cache, settings as dvc_settings, state
 from caramel.runtime import code_manifest
+from caramel.runtime.dvc import cache, state
+from caramel.runtime.dvc import settings as dvc_settings
 
 
 def examine(root: Path) -> Iterator[Finding]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
-from caramel.runtime.ray.cluster import named_cluster, unreachable
-from caramel.io.regular_files import read_plain_text
 from caramel.io.disk_space import room, trouble, volume_of
+from caramel.io.regular_files import read_plain_text
+from caramel.runtime.ray.cluster import named_cluster, unreachable
 
 
 def python() -> Finding:

@@ -7,9 +7,9 @@ from importlib import metadata
 from pathlib import Path
 
 from caramel.config.schema import Config, load
+from caramel.config.validate import is_there, unmet
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, shown
-from caramel.config.validate import is_there, unmet
 from caramel.runtime import code_manifest
 
 

@@ -15,9 +15,9 @@ from caramel.doctor import local_status
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.errors import CaramelError, DataError, ResourceError, shown_address
 from caramel.runtime.dvc import cache, settings, state
-from caramel.runtime.mlflow.tracking import git_commit
 from caramel.runtime.mlflow.server import named_server, require_server
 from caramel.runtime.mlflow.store import DATABASE, counted_runs, database_uri
+from caramel.runtime.mlflow.tracking import git_commit
 
 ABSENT = ("deleted", "not in cache")  # what `dvc status` calls an output that is not in the project
 SLOW = 8.0  # seconds that DVC may take before its finding is given up

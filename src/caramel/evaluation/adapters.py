@@ -16,15 +16,15 @@ import numpy as np
 
 from caramel.errors import BackendError, ConfigError
 from caramel.interfaces.model import Embeddings
+from caramel.io.image_codec import open_picture
 from caramel.models.batching import in_batches
+from caramel.models.devices import resolve_precision
+from caramel.models.loading.files import PICTURE
 from caramel.models.open_clip.config import Clip
 from caramel.models.open_clip.encoder import ClipEncoder, decode
-from caramel.models.devices import resolve_precision
 from caramel.models.transformers.transformers_dual import TransformersDual
 from caramel.models.transformers.transformers_files import MODEL_TYPES
-from caramel.models.loading.files import PICTURE
 from caramel.runtime.ray.sharded_map import threaded
-from caramel.io.image_codec import open_picture
 
 if TYPE_CHECKING:
     import torch

@@ -10,14 +10,14 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import content_keys
 from caramel.benchmarks.present_images import leave_out_missing
 from caramel.benchmarks.tasks import limited, rejects_of
 from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import Rankings, Task
-from caramel.registry import BENCHMARKS
 from caramel.io.validators import brief
+from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 Missing = Literal["fail", "skip"]  # what a missing image is: an error, or instances without a score
 _AT_ONCE = 8192  # rows that are hashed together

@@ -17,17 +17,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Bools, Floats
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS
 from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import BASE, subset_masks
-from caramel.sources.world.drawing import CANVAS
-from caramel.sources.world.grammar import read
-from caramel.sources.world.exact_reader import read_pictures
-from caramel.sources.world.scenes import Meaning, Thing, holds, list_positions
-from caramel.io.image_store import Pictures
 from caramel.io.image_codec import pixels
+from caramel.io.image_store import Pictures
+from caramel.schemas import tables
+from caramel.sources.world.drawing import CANVAS
+from caramel.sources.world.exact_reader import read_pictures
+from caramel.sources.world.grammar import read
+from caramel.sources.world.scenes import Meaning, Thing, holds, list_positions
+from caramel.utils.arrays import Bools, Floats
 
 Reader = Callable[[Meaning, tuple[Thing, ...]], bool]
 

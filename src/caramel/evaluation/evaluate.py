@@ -10,21 +10,21 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError
-from caramel.evaluation.preflight import contents, twice
 from caramel.evaluation.benchmark_source import Source, keys_of, read_task, select_scorable
 from caramel.evaluation.mlflow_logging import log_run
+from caramel.evaluation.preflight import contents, twice
 from caramel.evaluation.results.summary import overall, summarise
 from caramel.evaluation.scores.encoding import Run, code_of
 from caramel.evaluation.scores.scoring import similarities
 from caramel.models.devices import gpus_of, resolve_device
-from caramel.models.loading.specs import content_of, family_of, open_model, parse_spec
 from caramel.models.embedding_cache import check_stores
+from caramel.models.loading.specs import content_of, family_of, open_model, parse_spec
 from caramel.registry import BENCHMARKS
 from caramel.runtime.mlflow import tracking
-from caramel.runtime.ray import sharded_map, trials
 from caramel.runtime.mlflow.server import require_server
+from caramel.runtime.ray import sharded_map, trials
+from caramel.schemas import tables
 
 WRITTEN = {  # what a trial writes: metrics, and one of the others
     "similarities.parquet": tables.SIMILARITIES,

@@ -11,10 +11,9 @@ import pandas as pd
 from caramel.benchmarks.readers.held_out import single_objects
 from caramel.benchmarks.readers.zero_shot import holds_something
 from caramel.errors import BackendError
-from caramel.evaluation.bounds import compute_bounds
-from caramel.evaluation.weight_distance import distances
-from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.benchmark_source import Source, source_of
+from caramel.evaluation.bounds import compute_bounds
+from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.results.comparison import compare_forms, compare_variants
 from caramel.evaluation.results.forgetting import CLASSES, RETRIEVAL, ZERO_SHOT, retained
 from caramel.evaluation.results.run_hits import hits_of_runs
@@ -22,6 +21,7 @@ from caramel.evaluation.results.separability import count_separable
 from caramel.evaluation.results.standardisation import standardise_compounds
 from caramel.evaluation.results.summary import BASE, summarise_variants
 from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.weight_distance import distances
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import BENCHMARKS
 from caramel.runtime.ray import sharded_map

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats, Ints
 from caramel.benchmarks.image_files import content_keys, encoded
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import variant_of
@@ -29,15 +27,17 @@ from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Dual
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder
+from caramel.io.image_codec import pixels
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.loading.specs import open_model
 from caramel.runtime.ray.sharded_map import Executor
 from caramel.runtime.ray.trials import executors
+from caramel.schemas import tables
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import wilson
-from caramel.io.image_codec import pixels
 
 FOLDS = 5
 PATCH = 8  # pixels

@@ -9,12 +9,10 @@ from collections.abc import Sequence
 import pandas as pd
 from tqdm import tqdm
 
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.present_images import format_left_out
 from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import BackendError, CaramelError
-from caramel.evaluation.compatibility import unfit
 from caramel.evaluation.benchmark_source import (
     Source,
     check_instances,
@@ -23,9 +21,11 @@ from caramel.evaluation.benchmark_source import (
     rejects_table,
     select_scorable,
 )
+from caramel.evaluation.compatibility import unfit
 from caramel.interfaces.benchmark import Task
 from caramel.models.loading.specs import family_of, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 
 def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.errors import BackendError, ConfigError
 from caramel.evaluation.adapters import LiveModel
@@ -35,6 +34,7 @@ from caramel.evaluation.scores.scoring import score_columns, table
 from caramel.interfaces.benchmark import Benchmark, ImageFile, Task
 from caramel.interfaces.model import Embeddings
 from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 
 @dataclass(frozen=True)

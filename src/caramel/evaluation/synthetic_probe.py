@@ -18,19 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes
 from caramel.benchmarks.readers.instances import subsets_of
-from caramel.evaluation.synthetic_probe_data import FORMS, NEGATIVE, PLANTED, POSITIVE, Form, form_of, plant
 from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, detected
 from caramel.evaluation.results.summary import judge
 from caramel.evaluation.scores.features import projected
+from caramel.evaluation.synthetic_probe_data import FORMS, NEGATIVE, PLANTED, POSITIVE, Form, form_of, plant
 from caramel.interfaces.benchmark import Index
+from caramel.io.image_store import shards_of
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.trials import tune_grid
-from caramel.io.image_store import shards_of
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 
 if TYPE_CHECKING:
     import torch

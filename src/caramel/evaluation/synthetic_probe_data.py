@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from caramel.io.image_codec import open_picture
+from caramel.io.image_store import Pictures
 from caramel.schemas import tables
 from caramel.utils.hashing import stable_keys
-from caramel.io.image_store import Pictures
-from caramel.io.image_codec import open_picture
 
 FORMS = ("instances", "instances_source")
 PLANTED = "planted"  # the form of the positive control

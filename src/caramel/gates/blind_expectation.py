@@ -20,8 +20,8 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.metrics.metric_provider import metric_value
 from great_expectations.expectations.metrics.table_metric_provider import TableMetricProvider
 
-from caramel.utils.acceptance import STATES, Acceptance, Verdict, verdict
 from caramel.blind.scorer_specs import scorer
+from caramel.utils.acceptance import STATES, Acceptance, Verdict, verdict
 from caramel.utils.stats import share_interval, variance_factor
 
 QUICK = ("length", "final_punctuation", "casing", "ngram", "probe")  # seconds for ten thousand pairs

@@ -16,8 +16,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from caramel.utils.acceptance import Acceptance
-from caramel.utils.arrays import Floats, places_among
 from caramel.audit.grouping import tied
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
@@ -25,8 +23,10 @@ from caramel.gates.blind_expectation import GAP
 from caramel.gates.near_duplicate_images import PHOTOGRAPHS, equal_pictures, perceptual_hash
 from caramel.gates.split_leakage import text_uses
 from caramel.gates.suites import Summary, validate
-from caramel.io.image_store import Pictures
 from caramel.io.image_codec import open_picture
+from caramel.io.image_store import Pictures
+from caramel.utils.acceptance import Acceptance
+from caramel.utils.arrays import Floats, places_among
 
 MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pandas as pd
 from PIL import Image
 
-from caramel.utils.arrays import Ints
 from caramel.gates.split_leakage import elsewhere
+from caramel.utils.arrays import Ints
 
 PHOTOGRAPHS = "files"  # ``source`` of images whose perceptual hashes are compared
 MOST_APART = 24  # of 255 bits, in which two hashes of one picture differ at most

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Ints, numbered, places_among
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
+from caramel.utils.arrays import Ints, numbered, places_among
 from caramel.utils.text import same_words, words_only
 
 CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))

@@ -18,13 +18,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError, GateError, shown
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.gates.data_docs import write_page
-from caramel.runtime.environment import be_quiet
 from caramel.io.files import write_atomically
 from caramel.io.regular_files import read_plain_text
+from caramel.runtime.environment import be_quiet
+from caramel.schemas import tables
 
 EXAMPLES = 5
 COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")

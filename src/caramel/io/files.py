@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.io.disk_space import blamed
 from caramel.io.output_paths import (
     adopt_mode,
     check_target,
@@ -23,7 +24,6 @@ from caramel.io.output_paths import (
     measure_fresh_mode,
     remove_results,
 )
-from caramel.io.disk_space import blamed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.project.project_files import contents
-from caramel.runtime.git import run_git
-from caramel.runtime.code_manifest import CODE, as_sums, listed, stages
 from caramel.io.files import write_atomically
+from caramel.project.project_files import contents
+from caramel.runtime.code_manifest import CODE, as_sums, listed, stages
+from caramel.runtime.git import run_git
 
 SUMS = f"{CODE}/project.sums"  # what caramel wrote of what it will bring up to date
 INPUTS = "inputs/"

@@ -9,10 +9,10 @@ from __future__ import annotations
 from importlib import metadata
 from pathlib import Path
 
+from caramel.io.safe_yaml import parse_yaml
+from caramel.runtime.code_manifest import CODE
 from caramel.runtime.dvc_deps import SOURCES, with_deps
 from caramel.runtime.installation import requirement
-from caramel.runtime.code_manifest import CODE
-from caramel.io.safe_yaml import parse_yaml
 
 HERE = Path(__file__).parent
 GRAPH = "dvc.yaml"

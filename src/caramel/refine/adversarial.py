@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.utils.arrays import Bools, Ints, numbered, places_among
 from caramel.blind.scores import require_pairs, score_pairs
-from caramel.sources.captions.formatting import format_caption
 from caramel.errors import ConfigError
 from caramel.refine.mirrored_grid import UNIT, balanced
+from caramel.sources.captions.formatting import format_caption
+from caramel.utils.arrays import Bools, Ints, numbered, places_among
 from caramel.utils.text import same_words
 
 STAGE = "refine"

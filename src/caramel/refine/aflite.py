@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats, Ints
 from caramel.blind.cross_validation import sparse_pair_weights
 from caramel.blind.text.linear_probe import words_of
-from caramel.utils.hashing import assign_folds, stable_keys
 from caramel.refine.mirrored_grid import UNIT, Kept
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.hashing import assign_folds, stable_keys
 
 PARTITIONS = 8  # random halvings per round; each pair is predicted once in each
 SLICE = 0.05  # share of the pairs that a round drops at most

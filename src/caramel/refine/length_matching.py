@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Ints
-from caramel.refine.mirrored_grid import Kept, mirrored
 from caramel.refine.adversarial import Within, strata
+from caramel.refine.mirrored_grid import Kept, mirrored
+from caramel.utils.arrays import Ints
 from caramel.utils.text import words_only
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.utils.arrays import Ints
 from caramel.blind.scorers import DECIMALS
+from caramel.utils.arrays import Ints
 from caramel.utils.hashing import stable_keys
 
 UNIT = 10**DECIMALS  # gaps are whole multiples of 1 / UNIT, so that a gap and its mirror are exactly opposite

@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.refine.tradeoff import METHODS, NONE
 from caramel.io.files import write_atomically, write_csv, write_text
-from caramel.io.portable_names import is_portable_start
 from caramel.io.output_paths import remove_file
+from caramel.io.portable_names import is_portable_start
+from caramel.refine.tradeoff import METHODS, NONE
+from caramel.schemas import tables
 
 REFINED, REJECTS, CURVE, PLOT, REPORT = (
     "refined.parquet",

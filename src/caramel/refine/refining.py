@@ -15,17 +15,17 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.audit.grouping import grouped
 from caramel.blind.text.attack import BEST, best_blind_attacker, enough
 from caramel.blind.text.text_tasks import Source
-from caramel.audit.grouping import grouped
-from caramel.utils.hashing import assign_folds
 from caramel.errors import ConfigError, DataError
 from caramel.refine import tradeoff
-from caramel.refine.mirrored_grid import Kept
 from caramel.refine.adversarial import Within
+from caramel.refine.mirrored_grid import Kept
 from caramel.refine.rows import rejected, repair
 from caramel.refine.tradeoff import Candidate
+from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.utils.hashing import assign_folds
 
 # What refinement is fitted on and chosen by, and the further scorers that judge the result.
 FITTED = ("ngram", "probe", "char_probe", "edit_probe", "length", "rare_words")

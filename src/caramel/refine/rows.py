@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Ints
 from caramel.blind.text.attack import found_scorer
-from caramel.sources.captions.formatting import format_caption
-from caramel.refine.mirrored_grid import UNIT
 from caramel.refine.adversarial import STAGE, TEXTS, Reasons, find_faults
+from caramel.refine.mirrored_grid import UNIT
+from caramel.sources.captions.formatting import format_caption
+from caramel.utils.arrays import Ints
 
 
 def repair(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -19,18 +19,18 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from caramel.utils.arrays import Floats
 from caramel.blind.sharded_scores import SHARD, sharded_scores
 from caramel.blind.text.text_embedding_cache import text_vectors
-from caramel.sources.captions.formatting import CLOSERS
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.interfaces.model import DualEncoder, TextEncoder
-from caramel.models.loading.specs import open_model
-from caramel.models.embedding_cache import vector_table
-from caramel.refine.mirrored_grid import UNIT, Kept, balanced
-from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, strata
-from caramel.refine.rows import rejected
 from caramel.io.keys import text_key
+from caramel.models.embedding_cache import vector_table
+from caramel.models.loading.specs import open_model
+from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, strata
+from caramel.refine.mirrored_grid import UNIT, Kept, balanced
+from caramel.refine.rows import rejected
+from caramel.sources.captions.formatting import CLOSERS
+from caramel.utils.arrays import Floats
 from caramel.utils.text import words_only
 
 PERCENTILE = 64.5

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from caramel.utils.acceptance import Acceptance, Verdict, verdict
-from caramel.utils.arrays import Ints
 from caramel.blind.text.attack import BEST, FEWEST, best_blind_attacker, enough
 from caramel.errors import DataError
-from caramel.refine.aflite import Filtered, aflite
-from caramel.refine.mirrored_grid import Kept, grid_cells, mirrored, thinned
 from caramel.refine.adversarial import UNBALANCED, Reasons, Within, check_grid, strata
+from caramel.refine.aflite import Filtered, aflite
 from caramel.refine.length_matching import length_gaps
+from caramel.refine.mirrored_grid import Kept, grid_cells, mirrored, thinned
 from caramel.refine.rows import row_gaps
+from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.utils.arrays import Ints
 
 # (audit rows) -> accuracy of a blind attacker, and its 95 % interval; all in [0, 1].
 Attack = Callable[[pd.DataFrame], tuple[float, float, float]]

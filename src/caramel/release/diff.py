@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.evaluation.results.comparison import compare_versions
-from caramel.release.resolve import PicturesOf
+from caramel.io.safe_yaml import flat
 from caramel.release.pin_file import Pin
 from caramel.release.pinned_tables import rows_of
 from caramel.release.rescoring import scoring
+from caramel.release.resolve import PicturesOf
 from caramel.runtime.git import query_git
+from caramel.schemas import tables
 from caramel.utils.stats import format_p
-from caramel.io.safe_yaml import flat
 
 RESULTS = "data/evaluate/similarities.parquet"
 CODE = ("src", "code", "pipelines", "expectations", "dvc.yaml")  # in git

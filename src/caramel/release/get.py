@@ -27,18 +27,18 @@ import pyarrow.parquet as pq
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from caramel.schemas import tables
-from caramel.schemas.contracts import check
 from caramel.errors import CaramelError, DataError, ResourceError, shown, shown_address
-from caramel.release.resolve import listed_shard
-from caramel.release.source import Origin, opened
-from caramel.release.pin import table_version
-from caramel.release.pin_file import Pin, pin_path
-from caramel.release.version_paths import list_bad_files
-from caramel.runtime.dvc.remote import listing, md5_of
 from caramel.io.files import keep_inputs, write_atomically
 from caramel.io.image_store import Pictures
 from caramel.io.readers import parquet
+from caramel.release.pin import table_version
+from caramel.release.pin_file import Pin, pin_path
+from caramel.release.resolve import listed_shard
+from caramel.release.source import Origin, opened
+from caramel.release.version_paths import list_bad_files
+from caramel.runtime.dvc.remote import listing, md5_of
+from caramel.schemas import tables
+from caramel.schemas.contracts import check
 
 STAGING = ".caramel-get"  # in the folder that is filled; gone when it is
 AT_ONCE = 8  # objects that are fetched at the same time

@@ -16,8 +16,10 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError, shown
+from caramel.io.image_store import Pictures, is_shard
+from caramel.io.readers import parquet
+from caramel.io.safe_yaml import read_yaml, refuse_secrets
 from caramel.release.pin_file import (
     Outs,
     Pin,
@@ -33,9 +35,7 @@ from caramel.release.version_paths import list_bad_files
 from caramel.runtime.dvc.state import listing_hash, parse_lock, read_lock
 from caramel.runtime.git import read_git_file
 from caramel.runtime.mlflow.tracking import git_commit
-from caramel.io.image_store import Pictures, is_shard
-from caramel.io.safe_yaml import read_yaml, refuse_secrets
-from caramel.io.readers import parquet
+from caramel.schemas import tables
 
 REPORT = "report"  # stage whose output is no data
 

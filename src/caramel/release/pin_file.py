@@ -18,9 +18,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.errors import ConfigError, DataError, shown
-from caramel.release.version_paths import explain_bad_path
 from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain_text
+from caramel.release.version_paths import explain_bad_path
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 FROM_GIT = "Take the file back from git."

@@ -7,13 +7,13 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, DataError, shown
+from caramel.io.image_store import Pictures
+from caramel.io.readers import parquet
 from caramel.release.pin import dvc_hash, table_version
 from caramel.release.pin_file import Pin, TableVersion, read_pin
 from caramel.runtime.dvc.cache import OBJECTS
-from caramel.io.image_store import Pictures
-from caramel.io.readers import parquet
+from caramel.schemas import tables
 
 
 def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:

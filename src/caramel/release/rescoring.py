@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
 from caramel.release.pin_file import Pin, read_pin
 from caramel.release.pinned_tables import read_pinned
+from caramel.schemas import tables
 
 FOLDER = "data/evaluate"
 KEY = ["model", "benchmark", "subset", "metric"]

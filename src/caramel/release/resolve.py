@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from caramel.schemas import tables
-from caramel.schemas.contracts import check
 from caramel.errors import DataError
+from caramel.io.safe_yaml import parse_yaml
 from caramel.release.pin import dvc_hash, locked_outs, outs_at, params_in, table_version
 from caramel.release.pin_file import NAME, Pin, TableVersion, combined_hash, pin_path, read_pin
 from caramel.release.pinned_tables import at_hand, rows_of
@@ -20,7 +19,8 @@ from caramel.runtime.dvc.cache import OBJECTS
 from caramel.runtime.dvc.remote import listing
 from caramel.runtime.git import query_git, read_git_file
 from caramel.runtime.mlflow.tracking import git_commit
-from caramel.io.safe_yaml import parse_yaml
+from caramel.schemas import tables
+from caramel.schemas.contracts import check
 
 HERE = "."
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from caramel.release.pin_file import Pin
-from caramel.runtime.mlflow.tracking import DIGEST, opened_store
 from caramel.runtime.mlflow.retry import iter_pages
 from caramel.runtime.mlflow.server import NAME
 from caramel.runtime.mlflow.store import DATABASE
+from caramel.runtime.mlflow.tracking import DIGEST, opened_store
 
 if TYPE_CHECKING:
     from mlflow.entities import Run

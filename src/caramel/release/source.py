@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
+from caramel.io.validators import is_plain_path
 from caramel.release.pin_file import NAME, Pin, pin_path, read_pin
 from caramel.runtime.dvc.credentials import used_settings, user_logins
 from caramel.runtime.dvc.remote import Store, cache, remote
 from caramel.runtime.dvc.settings import FOLDER, remotes, settings
 from caramel.runtime.git import PROTOCOLS, run_git
-from caramel.io.validators import is_plain_path
 
 GIT_FOLDER = "git"  # the clone, in a temporary folder
 

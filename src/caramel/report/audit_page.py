@@ -12,6 +12,7 @@ import pandas as pd
 from caramel.audit.set_statistics import set_statistics
 from caramel.errors import DataError
 from caramel.interfaces.parser import Parser
+from caramel.io.files import write_csv, write_text
 from caramel.report.blocks import Section, count, percent
 from caramel.report.inputs import number, value
 from caramel.report.rendering import render, shorten
@@ -20,7 +21,6 @@ from caramel.report.sections.audit_sections import BEST, WHERE, ranked
 from caramel.report.sections.statistics_section import statistics_blocks
 from caramel.report.sections.task_sections import tasks_section
 from caramel.utils.stats import LEAST_GUESS_P, format_p
-from caramel.io.files import write_csv, write_text
 
 PAGE, STATISTICS = "audit.html", "statistics.csv"  # written by ``write_page``
 PAIR_COLUMNS = ("pair_id", "scorer", "gap")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from caramel.blind.text.attack import BEST
-from caramel.audit.audit import Audit, percent
 from caramel.audit.artifacts import Giveaways
+from caramel.audit.audit import Audit, percent
 from caramel.audit.exploitability import hole_of, holes, learned_from
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
+from caramel.blind.text.attack import BEST
 from caramel.report.terminal import aligned, in_line
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 

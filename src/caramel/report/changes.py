@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.forgetting import KEPT, RETAINED_COLUMNS
+from caramel.io.regular_files import read_plain_text
 from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
 from caramel.report.inputs import Skipped, number, read_csv, read_json
 from caramel.report.sections.data_sections import blind_frame
 from caramel.report.sections.model_rows import MAIN, read_variants
-from caramel.io.regular_files import read_plain_text
+from caramel.schemas import tables
 
 
 def key_numbers(data: Path) -> dict[str, float]:

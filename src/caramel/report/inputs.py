@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.io.image_store import Pictures
 from caramel.io.regular_files import read_plain_text
+from caramel.schemas import tables
 
 
 class Skipped(Exception):

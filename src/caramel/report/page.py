@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from caramel.schemas import tables
+from caramel.io.files import format_csv, write_atomically, write_text
 from caramel.report import changes
 from caramel.report.blocks import FigureBlock, NoteBlock, Section, interval, signed
 from caramel.report.inputs import Skipped
@@ -17,7 +17,7 @@ from caramel.report.reading_order import Make, list_sections
 from caramel.report.rendering import render, shorten, shorten_names
 from caramel.report.sections import claim_sections
 from caramel.report.sections.statistics_section import text_statistics
-from caramel.io.files import format_csv, write_atomically, write_text
+from caramel.schemas import tables
 from caramel.study.preregistration import Registration
 
 

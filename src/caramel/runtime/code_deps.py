@@ -26,16 +26,17 @@ from caramel.registry import Kind
 # Modules, and rooms whole, whose code no result depends on.
 INFRASTRUCTURE = frozenset(
     {
-        "config",
+        "config.profiles",
+        "config.schema",
+        "config.validate",
         "errors",
-        "names",
+        "io.disk_space",
+        "io.files",
+        "io.output_paths",
+        "io.regular_files",
+        "io.safe_yaml",
         "registry",
-        "running",
-        "storage.files",
-        "storage.plain_files",
-        "storage.plain_yaml",
-        "storage.targets",
-        "storage.volumes",
+        "runtime",
     }
 )
 LAZY = ("__getattr__", "__dir__")  # functions by which a package hands names on

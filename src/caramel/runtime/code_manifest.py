@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError, DataError, shown
-from caramel.runtime.code_deps import CARAMEL, Package, reached
-from caramel.runtime.dvc_deps import data_beside
 from caramel.io.files import file_hash
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
+from caramel.runtime.code_deps import CARAMEL, Package, reached
+from caramel.runtime.dvc_deps import data_beside
 
 CODE = "code"
 LISTED = ("deps", "outs", "metrics", "plots")  # of a stage

@@ -15,9 +15,9 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedSeq
 
-from caramel.runtime.code_deps import CARAMEL, Package, reached
 from caramel.io.files import write_text
 from caramel.io.safe_yaml import read_yaml
+from caramel.runtime.code_deps import CARAMEL, Package, reached
 
 SOURCES = "src/"
 

@@ -15,9 +15,9 @@ from typing import Any
 
 from caramel.config.schema import load
 from caramel.errors import CaramelError, printable, shown_address
+from caramel.io.regular_files import read_plain_text
 from caramel.runtime.code_manifest import stages
 from caramel.runtime.timings import last_seconds
-from caramel.io.regular_files import read_plain_text
 
 SHIPPED = Path("docs/timings.json")
 

@@ -19,22 +19,22 @@ from typing import NoReturn
 
 from filelock import FileLock, Timeout
 
-from caramel.schemas import tables
 from caramel.config.schema import Config, load
-from caramel.errors import CaramelError, ResourceError, printable, shown_address
 from caramel.config.validate import check_names
+from caramel.errors import CaramelError, ResourceError, printable, shown_address
+from caramel.io.disk_space import blamed, require
+from caramel.io.files import remove_temporaries, write_text
+from caramel.io.regular_files import append_plain, require_plain
 from caramel.runtime import code_manifest
-from caramel.runtime.ray.cluster import named_cluster, one_session, require_cluster
-from caramel.runtime.ray.temp_dirs import temporary_root
-from caramel.runtime.progress import format_start
 from caramel.runtime.environment import be_quiet, collect_seldom
-from caramel.runtime.timings import Timing
 from caramel.runtime.mlflow.server import NAME, require_server
 from caramel.runtime.mlflow.store import store_root
 from caramel.runtime.paths import LOCKS, TIMINGS, WORK
-from caramel.io.files import remove_temporaries, write_text
-from caramel.io.regular_files import append_plain, require_plain
-from caramel.io.disk_space import blamed, require
+from caramel.runtime.progress import format_start
+from caramel.runtime.ray.cluster import named_cluster, one_session, require_cluster
+from caramel.runtime.ray.temp_dirs import temporary_root
+from caramel.runtime.timings import Timing
+from caramel.schemas import tables
 
 IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
@@ -79,7 +79,9 @@ def run(main: Callable[[Config], None], *, images_needed: Outputs | None = None)
     collect_seldom()
     name = main.__name__
     try:
-        code_manifest.require_listed(name, Path())  # first: after an upgrade the params may lack what it asks for
+        code_manifest.require_listed(
+            name, Path()
+        )  # first: after an upgrade the params may lack what it asks for
         config = load()
         check_names(config)
         require(places(config))

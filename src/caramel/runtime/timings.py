@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from caramel.runtime.paths import TIMINGS
 from caramel.io.regular_files import read_plain
+from caramel.runtime.paths import TIMINGS
 
 
 class Timing(BaseModel):

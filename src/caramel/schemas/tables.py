@@ -15,6 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from caramel.errors import ContractError, DataError
+from caramel.io.files import write_atomically
+from caramel.io.readers import parquet
 from caramel.schemas.contracts import BOOL as BOOL
 from caramel.schemas.contracts import COUNT, FROM_ONE, UNIT, cast, check_key, check_values
 from caramel.schemas.contracts import FLOAT as FLOAT
@@ -24,9 +27,6 @@ from caramel.schemas.contracts import TEXTS as TEXTS
 from caramel.schemas.contracts import Column as Column
 from caramel.schemas.contracts import Table as Table
 from caramel.schemas.contracts import check as check
-from caramel.errors import ContractError, DataError
-from caramel.io.files import write_atomically
-from caramel.io.readers import parquet
 
 GROUP = 65536  # rows of a row group
 LAYOUT = ("shard", "offset", "length")  # of ``IMAGES``: where a picture lies, and not what it is

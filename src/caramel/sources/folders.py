@@ -13,14 +13,14 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError, shown
 from caramel.interfaces.source import Put, Source
-from caramel.sources.sugarcrepe_files import read_captions, subtype_files
-from caramel.io.validators import LONGEST_NAME, brief, stays_inside, text_field
-from caramel.io.suggestions import NearNames
 from caramel.io.image_codec import check_picture
 from caramel.io.readers import csv_rows, json_lines, read_json
+from caramel.io.suggestions import NearNames
+from caramel.io.validators import LONGEST_NAME, brief, stays_inside, text_field
+from caramel.schemas import tables
+from caramel.sources.sugarcrepe_files import read_captions, subtype_files
 
 STAGE = "scenes"
 

@@ -14,8 +14,8 @@ from typing import Any
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.io.validators import brief, name_field, text_field
 from caramel.io.readers import read_json
+from caramel.io.validators import brief, name_field, text_field
 from caramel.schemas.tables import SUBTYPES
 
 COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")

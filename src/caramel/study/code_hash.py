@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from caramel.config.schema import Config
-from caramel.runtime.code_manifest import CODE, stages
 from caramel.io.files import file_hash
+from caramel.runtime.code_manifest import CODE, stages
 from caramel.study import workspace
 
 SOURCES = ("src/", "pipelines/", f"{CODE}/")  # of the dependencies of a stage

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from caramel.study.cells import Cell
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import LEVEL
-from caramel.study.cells import Cell
 
 SIMULATIONS, HALVINGS = 2000, 40
 INSTANCES = "instances"  # the part of the scenes' component that more test instances make smaller

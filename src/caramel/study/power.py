@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from caramel.study.components import INSTANCES, Component
 from caramel.utils.arrays import Floats
 from caramel.utils.stats import LEVEL
-from caramel.study.components import INSTANCES, Component
 
 POWER = 0.8
 QUANTILES = 2000

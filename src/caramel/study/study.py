@@ -12,21 +12,21 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import outcomes
+from caramel.config.profiles import read_profile
 from caramel.config.schema import Config, Contrast
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.summary import BASE, variant_of
-from caramel.config.profiles import read_profile
-from caramel.utils.stats import Seeds, holm, over_seeds
+from caramel.schemas import tables
 from caramel.study import cells, workspace
-from caramel.study.components import Component, components, factors, instances_variance
 from caramel.study.code_hash import hash_fixed
-from caramel.study.run_pairs import pair_runs
-from caramel.study.preregistration import Registration, RunFacts, check_registration
+from caramel.study.components import Component, components, factors, instances_variance
 from caramel.study.power import Design, detectable, needed, power, variance_of_mean
+from caramel.study.preregistration import Registration, RunFacts, check_registration
+from caramel.study.run_pairs import pair_runs
 from caramel.study.subtypes import compute_parts
+from caramel.utils.stats import Seeds, holm, over_seeds
 
 BENCHMARK = "instances"
 METRICS = ("accuracy", "i2t", "t2i", "group")

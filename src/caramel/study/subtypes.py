@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.config.schema import Contrast
-from caramel.utils.stats import over_seeds
+from caramel.schemas import tables
 from caramel.study.cells import Cell
 from caramel.study.run_pairs import pair_runs
+from caramel.utils.stats import over_seeds
 
 
 def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]]:

@@ -23,14 +23,14 @@ from typing import Never
 from filelock import FileLock, Timeout
 from tqdm import tqdm
 
-from caramel.errors import ConfigError, ResourceError
 from caramel.config.profiles import write_profile
-from caramel.runtime.dvc.state import refuse_beside
-from caramel.runtime.paths import WORK
+from caramel.errors import ConfigError, ResourceError
 from caramel.io.files import write_atomically, write_text
+from caramel.io.output_paths import check_folder, remove_results
 from caramel.io.regular_files import read_plain, require_plain
 from caramel.io.safe_yaml import read_yaml
-from caramel.io.output_paths import check_folder, remove_results
+from caramel.runtime.dvc.state import refuse_beside
+from caramel.runtime.paths import WORK
 
 FOLDER = WORK / "study"
 LAST = "evaluate"  # the last stage that a study needs

@@ -10,11 +10,11 @@ from caramel.interfaces.method import Encoded, Method
 from caramel.models.devices import autocast
 from caramel.schemas.tables import SUBTYPES
 from caramel.training.data.batch import Batch
-from caramel.training.weight_averaging import follow, frozen_copy
-from caramel.training.loop.grad_cache import cached_loss, joined
 from caramel.training.distributed import ALONE, Group
 from caramel.training.loop.forward import encode, temperature
+from caramel.training.loop.grad_cache import cached_loss, joined
 from caramel.training.trainable import plain_state
+from caramel.training.weight_averaging import follow, frozen_copy
 
 if TYPE_CHECKING:
     import torch

@@ -12,8 +12,8 @@ from typing import Any
 import pandas as pd
 
 from caramel.interfaces.trainer import Curve
-from caramel.runtime.mlflow import tracking
 from caramel.io.files import empty_folder
+from caramel.runtime.mlflow import tracking
 from caramel.training.loop.loop import kept_step
 
 CURVES = "curves.csv"  # columns model, step, metric, value, kept

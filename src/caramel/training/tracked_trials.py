@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from caramel.config.search_space import Point
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.sharded_map import Executor, fingerprint, names_of
 from caramel.runtime.ray.trials import Finished, tune_grid
-from caramel.config.search_space import Point
 from caramel.training.recipes.finetune_trial import finetune_trial
 from caramel.training.variants import in_steps, set_up
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError
 from caramel.interfaces.method import Method
 from caramel.models.open_clip.checkpoints import build_model, read_folder
 from caramel.models.open_clip.patch_tokens import without_parts
 from caramel.registry import METHODS
+from caramel.schemas import tables
 from caramel.training.data.batch import rows_at_each_step
 from caramel.training.data.examples import require
 

@@ -14,13 +14,13 @@ import pytest
 from PIL import Image
 from stored_images import stored
 
-from caramel.schemas import tables
 from caramel.audit.files.formats import SIGNS
 from caramel.audit.files.inputs import COLUMNS, read_rows, rows_of
 from caramel.audit.set_statistics import set_statistics
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
 from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 DATA = os.environ.get("CARAMEL_DATA")
 DOG, CAT, BIRD = "A dog on a mat.", "A cat on a mat.", "A bird on a mat."

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from stored_images import indexed
 
-from caramel.schemas import tables
 from caramel.benchmarks.readers.held_out import CLASSES, RETRIEVAL
 from caramel.errors import DataError
+from caramel.schemas import tables
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, Scene, Thing
 

@@ -7,7 +7,6 @@ from encoders import CountingEncoder, opened
 from PIL import Image
 from stored_images import stored
 
-from caramel.schemas import tables
 from caramel.benchmarks import image_files
 from caramel.benchmarks.image_files import check_images, encoded
 from caramel.benchmarks.readers.instances import BENCHMARK, SOURCE_FORM, read_instances, subsets_of
@@ -15,6 +14,7 @@ from caramel.errors import DataError
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import ABSENT, Comparisons
+from caramel.schemas import tables
 
 
 def instance(number: int, **changes: object) -> dict[str, object]:

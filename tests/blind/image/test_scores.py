@@ -6,12 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.blind.image import network
 from caramel.blind.image.attack import ATTACKERS, FEWEST
-from caramel.blind.image.scores import image_scores
 from caramel.blind.image.planted import planted_control
+from caramel.blind.image.scores import image_scores
 from caramel.errors import DataError
+from caramel.schemas import tables
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import small_language_models as small
 
-from caramel.blind.text import embedding_probe as probes
 from caramel.blind.scorer_specs import scorer
+from caramel.blind.text import embedding_probe as probes
 from caramel.errors import BackendError
 
 DATA = os.environ.get("CARAMEL_DATA")

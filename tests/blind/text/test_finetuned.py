@@ -3,8 +3,8 @@ import pytest
 import small_language_models as small
 from test_embedding_probe import planted, share_right
 
-from caramel.blind.text import finetuned as module
 from caramel.blind.scorer_specs import scorer
+from caramel.blind.text import finetuned as module
 from caramel.errors import BackendError
 
 

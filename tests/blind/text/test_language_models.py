@@ -5,9 +5,9 @@ import pytest
 import small_language_models as small
 from small_language_models import TEXTS
 
-from caramel.blind.text import language_models, text_embedding_cache
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS, share_below
+from caramel.blind.text import language_models, text_embedding_cache
 from caramel.blind.text.text_models import open_model
 from caramel.errors import BackendError
 

@@ -1,11 +1,11 @@
 import pytest
 
-from caramel.blind.text.model_adapter import BLIND, load_blind
 from caramel.blind.scorer_specs import all_scorers
-from caramel.utils.hashing import assign_folds
+from caramel.blind.text.model_adapter import BLIND, load_blind
 from caramel.errors import BackendError
 from caramel.interfaces.model import BlindModel
 from caramel.models.loading.specs import missing_of, open_model
+from caramel.utils.hashing import assign_folds
 
 ALL = tuple(found.name for found in all_scorers() if found.missing is None)
 SCORERS = tuple(found.name for found in all_scorers() if found.missing is None and not found.sees_both)

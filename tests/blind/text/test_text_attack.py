@@ -4,14 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from caramel.blind.scorer_specs import all_scorers
+from caramel.blind.stacking import SEES_ALL
 from caramel.blind.text import attack as attacks
 from caramel.blind.text.attack import BEST, best_blind_attacker, found_scorer
-from caramel.blind.stacking import SEES_ALL
-from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, TASKS, Source
-from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.text.surface import Rule, length
-from caramel.utils.hashing import assign_folds
+from caramel.blind.text.text_tasks import P1_N, PARAPHRASED, TASKS, Source
 from caramel.errors import BackendError, ConfigError, DataError
+from caramel.utils.hashing import assign_folds
 
 ALL = tuple(found.name for found in all_scorers() if found.missing is None)
 QUICK = ("length", "final_punctuation", "ngram", "probe", "edit_probe")

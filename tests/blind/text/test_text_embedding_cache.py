@@ -9,8 +9,8 @@ import pytest
 
 from caramel.blind.text import text_embedding_cache
 from caramel.blind.text.text_embedding_cache import text_vectors
-from caramel.models.embedding_cache import vector_table
 from caramel.io.keys import text_key
+from caramel.models.embedding_cache import vector_table
 
 MADE: list[str] = []
 

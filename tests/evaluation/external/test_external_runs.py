@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.external.runs import metrics_of, read_runs, read_scores
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 SUGARCREPE, PAIRS = BENCHMARKS["sugarcrepe"], BENCHMARKS["bivlc"]
 BIVLC = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1", "text_score", "image_score")

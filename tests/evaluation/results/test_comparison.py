@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import binomtest
 from scripts import load_script
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
@@ -17,6 +16,7 @@ from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.terminal import comparison_text
+from caramel.schemas import tables
 from caramel.utils.stats import FLIPS, holm
 
 SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from caramel.schemas import tables
 from caramel.cli.commands import cli
-from caramel.evaluation.results.frames import compare_frames, metrics_of_frame
-from caramel.evaluation.external.runs import metrics_of
 from caramel.evaluation.external.run_files import write_metrics
+from caramel.evaluation.external.runs import metrics_of
 from caramel.evaluation.results.content_match import note_unknown_contents
+from caramel.evaluation.results.frames import compare_frames, metrics_of_frame
 from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 SUGARCREPE = BENCHMARKS["sugarcrepe"]
 BY_ID = "by their ids alone"

@@ -2,8 +2,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats
 from caramel.evaluation.results.forgetting import (
     RETAINED_COLUMNS,
     changes,
@@ -12,6 +10,8 @@ from caramel.evaluation.results.forgetting import (
     tradeoff,
     tradeoff_figure,
 )
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 
 MODELS = ("base", "a-1", "a-2", "b-1")
 VALUES = {  # recall@1 both ways, classes, group without add

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS, count_separable
+from caramel.schemas import tables
 
 
 def score(model: str, hits: list[float], subtypes: list[str]) -> pd.DataFrame:

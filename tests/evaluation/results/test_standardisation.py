@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.schemas import tables
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.standardisation import STANDARDISED_COLUMNS, standardise_compounds
+from caramel.schemas import tables
 
 # Shares of the subtypes as they are for real: the easy one is mostly seen, the hard one mostly unseen.
 COUNTS = {("seen", "replace_obj"): 120, ("seen", "swap_att"): 40, ("unseen", "replace_obj"): 30, ("unseen", "swap_att"): 90}  # fmt: skip

@@ -4,11 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers import instances
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
 from caramel.interfaces.benchmark import Benchmark
+from caramel.schemas import tables
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
 SUBTYPES = np.array([subtype for subtype, n in SIZES.items() for _ in range(n)])

@@ -6,8 +6,8 @@ import pytest
 from test_summary import BENCHMARK, SIZES, scored, summary
 
 from caramel.errors import DataError
-from caramel.evaluation.results.comparison import compare_forms, compare_variants, leaders
 from caramel.evaluation.external.rows import SCORES
+from caramel.evaluation.results.comparison import compare_forms, compare_variants, leaders
 from caramel.evaluation.results.run_hits import RunHits, hits_of_runs
 
 

@@ -10,19 +10,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
-from caramel.blind.text.attack import found_scorer
 from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import comparisons
-from caramel.blind.text.model_adapter import load_blind
 from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.scores import blind_accuracy, score_pairs
+from caramel.blind.text.attack import found_scorer
+from caramel.blind.text.model_adapter import load_blind
 from caramel.evaluation.scores import blind_columns as blind
 from caramel.evaluation.scores.blind_columns import blind_columns
 from caramel.evaluation.scores.ranking import COLUMNS
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Floats
+from caramel.schemas import tables
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")

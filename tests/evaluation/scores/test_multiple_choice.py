@@ -26,21 +26,21 @@ from chat_server import (
 )
 
 from caramel import registry
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import content_keys
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
-from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.benchmark_source import Source
+from caramel.evaluation.evaluate import evaluate
 from caramel.evaluation.results.answers import summarise_answers
 from caramel.evaluation.scores import response_cache
-from caramel.evaluation.scores.multiple_choice import answers
 from caramel.evaluation.scores.encoding import Run
+from caramel.evaluation.scores.multiple_choice import answers
 from caramel.evaluation.scores.response_cache import PATIENCE, ask, kept_replies
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Question, Reply
 from caramel.models.chat.endpoint import KEY
 from caramel.models.loading.specs import open_model
+from caramel.schemas import tables
 
 NAMES = list(COLOURS)
 SUBTYPES = ("replace_att", "swap_att")

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from caramel import registry
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import limited
 from caramel.evaluation.scores import ranking
@@ -22,6 +21,7 @@ from caramel.evaluation.scores.ranking import COLUMNS, Groups, grouped, rank_col
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Rankings
 from caramel.models.loading.specs import open_model
+from caramel.schemas import tables
 
 # Few values, so that ties and missing scores are common.
 SCORE = st.sampled_from([-math.inf, -0.5, 0.0, 0.25, 0.25, 0.75, 0.75, math.nan])

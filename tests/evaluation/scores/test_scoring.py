@@ -13,7 +13,6 @@ from encoders import CountingEncoder, CountingMatcher, family, opened
 from PIL import Image
 
 from caramel import registry
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import BackendError
@@ -23,6 +22,7 @@ from caramel.evaluation.scores.item_scores import Dual
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.models.loading.specs import open_model
+from caramel.schemas import tables
 
 PAIRS = {
     "s_c0_i0": ("caption", "image"),

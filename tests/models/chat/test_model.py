@@ -33,8 +33,8 @@ from PIL import Image
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Chooser, Question, Reply
-from caramel.models.chat.model import Chat, data_url, load_chat, missing_chat
 from caramel.models.chat.endpoint import KEY, Endpoint
+from caramel.models.chat.model import Chat, data_url, load_chat, missing_chat
 from caramel.models.chat.responses import LARGEST
 from caramel.models.loading.specs import missing_of, open_model
 

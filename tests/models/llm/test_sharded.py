@@ -9,11 +9,11 @@ import pytest
 from obliging_writer import BOTH, CAPTIONS, MODEL, pairs_of
 from small_language_models import gpt2_folder
 
-from caramel.sources.captions.llm.writer import language_negatives
 from caramel.interfaces.writer import Written
 from caramel.models.llm import sharded
 from caramel.models.llm.sharded import SpreadWriter
 from caramel.runtime.ray.workers import workers
+from caramel.sources.captions.llm.writer import language_negatives
 
 
 def written(folder: Path, store: Path, workers: int) -> tuple[Written, pd.DataFrame]:

@@ -9,7 +9,7 @@ from tiny_clips import write_json
 from caramel import registry
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family
-from caramel.models.open_clip.activations import quick_gelu_option
+from caramel.io.files import file_hash
 from caramel.models.loading.specs import (
     ModelSpec,
     content_of,
@@ -19,8 +19,8 @@ from caramel.models.loading.specs import (
     open_model,
     parse_spec,
 )
+from caramel.models.open_clip.activations import quick_gelu_option
 from caramel.runtime.ray.file_transfer import Local, here
-from caramel.io.files import file_hash
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 from tiny_clips import CONFIGS, build, build_config, roberta_config
 
 from caramel.errors import BackendError
+from caramel.io.files import file_hash
 from caramel.models.open_clip.checkpoints import (
     CARD,
     CONFIG,
@@ -17,7 +18,6 @@ from caramel.models.open_clip.checkpoints import (
     read_config,
     save_checkpoint,
 )
-from caramel.io.files import file_hash
 
 TEXTS = ["A red car.", "There is a small blue house to the left of a green tree.", "A cup."]
 

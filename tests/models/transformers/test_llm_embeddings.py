@@ -13,9 +13,9 @@ from tiny_generative import save_qwen
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder
+from caramel.models.loading.specs import missing_of, open_model
 from caramel.models.transformers.dual import load_dual
 from caramel.models.transformers.llm_embeddings import LastToken
-from caramel.models.loading.specs import missing_of, open_model
 
 KINDS = {"qwen2_vl": "2", "qwen2_5_vl": "2.5"}
 CAPTIONS = ["a dog", "a dog on the left of a cat", "a man rides a horse along the beach in the morning light"]

@@ -14,10 +14,10 @@ from small_transformers import CAPTIONS, ITM, blip_folder, clip_folder, picture
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Matcher
-from caramel.models.transformers import matching
-from caramel.models.transformers.matching_architectures import ARCHITECTURES
-from caramel.models.transformers.matching import MatchingHead, load_itm, missing_itm
 from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.transformers import matching
+from caramel.models.transformers.matching import MatchingHead, load_itm, missing_itm
+from caramel.models.transformers.matching_architectures import ARCHITECTURES
 
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64), (90, 40)])]
 IMAGE_OF = np.repeat(np.arange(len(FILES)), len(CAPTIONS))

@@ -20,16 +20,16 @@ from PIL import Image
 from remote_projects import cached
 from ruamel.yaml import YAML
 
-from caramel.schemas import tables
 from caramel.benchmarks.readers.bivlc import BENCHMARK as BIVLC
 from caramel.benchmarks.readers.crepe_systematicity import BENCHMARK as CREPE
 from caramel.benchmarks.readers.sugarcrepe import BENCHMARK as SUGARCREPE
 from caramel.benchmarks.readers.sugarcrepe_pp import BENCHMARK as SUGARCREPE_PP
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError
 from caramel.interfaces.benchmark import Rankings
+from caramel.io.image_store import Pictures
 from caramel.release.publishing import image_parquet, webdataset
 from caramel.release.publishing.build import STAGING, SUMS, release, staging
-from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,8 @@ import pytest
 import released_projects
 
 from caramel.errors import DataError
-from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.build import release
+from caramel.release.publishing.contents import Contents
 
 BLIND = "data/refine/blind.json"
 

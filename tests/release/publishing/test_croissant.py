@@ -13,9 +13,9 @@ import pytest
 import released_projects
 from PIL import Image
 
-from caramel.release.publishing.croissant import FILE, version
-from caramel.release.publishing.build import release
 from caramel.io.files import file_hash
+from caramel.release.publishing.build import release
+from caramel.release.publishing.croissant import FILE, version
 
 
 @pytest.fixture(scope="module")

@@ -11,15 +11,15 @@ import pytest
 import released_projects
 from ruamel.yaml import YAML
 
-from caramel.schemas import tables
 from caramel.release.pin_file import read_pin
-from caramel.release.publishing.metadata import About
+from caramel.release.publishing.build import release
 from caramel.release.publishing.card import Facts, Part
 from caramel.release.publishing.citation import bibtex
 from caramel.release.publishing.datasheet import OPEN, answer, unanswered
 from caramel.release.publishing.datasheet_answers import all_drawn
+from caramel.release.publishing.metadata import About
 from caramel.release.publishing.questions import QUESTIONS
-from caramel.release.publishing.build import release
+from caramel.schemas import tables
 
 WORLD = {
     "scenes": {"source": "world"},

@@ -10,9 +10,9 @@ import pytest
 from released_projects import picture
 from stored_images import stored
 
-from caramel.schemas import tables
-from caramel.release.publishing.webdataset import file_name, write_images
 from caramel.io.image_store import Pictures
+from caramel.release.publishing.webdataset import file_name, write_images
+from caramel.schemas import tables
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import released_projects
 
-from caramel.schemas import tables
-from caramel.release.publishing.metadata import About
 from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.metadata import About
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
+from caramel.schemas import tables
 
 CONFIG = {"model_cfg": {"quick_gelu": False}, "preprocess_cfg": {}}
 ADOPTED = {"pretrain": {"backend": "pretrained", "pretrained": "ViT-B-32:openai", "steps": 800}}

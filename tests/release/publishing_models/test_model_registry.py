@@ -20,13 +20,13 @@ from tracking_servers import impostor, send_body
 
 from caramel.config.schema import load
 from caramel.errors import BackendError, CaramelError, DataError
-from caramel.models.open_clip.checkpoints import CONFIG
+from caramel.io.files import file_hash
 from caramel.models.loading.specs import content_of, open_model, parse_spec
+from caramel.models.open_clip.checkpoints import CONFIG
 from caramel.release.publishing_models import model_registry
 from caramel.release.publishing_models.model_registry import register, resolved
-from caramel.runtime.mlflow import tracking
 from caramel.runtime.installation import requirement
-from caramel.io.files import file_hash
+from caramel.runtime.mlflow import tracking
 from caramel.training.tracked_trials import Trials
 
 TEXTS = ["a red box", "a green cup"]

@@ -18,7 +18,6 @@ from same_weights import ODD_TEXTS
 from tiny_clips import CONFIGS
 from transformers import CLIPModel, CLIPProcessor
 
-from caramel.schemas import tables
 from caramel.errors import CaramelError, ConfigError, DataError
 from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.models.open_clip.loader import load_open_clip
@@ -26,6 +25,7 @@ from caramel.models.transformers.dual import load_dual
 from caramel.release.publishing.escaping import markdown
 from caramel.release.publishing_models import model_release
 from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model
+from caramel.schemas import tables
 
 SQUASHED = {
     "squash-1": {"resize_mode": "squash"},

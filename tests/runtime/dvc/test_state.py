@@ -18,8 +18,8 @@ import pytest
 from commands import run_command
 
 from caramel.doctor import versions
-from caramel.doctor.local import mend
 from caramel.doctor.findings import FAIL
+from caramel.doctor.local import mend
 from caramel.errors import DataError, ResourceError
 from caramel.runtime.dvc import state
 from caramel.runtime.mlflow import tracking

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from caramel.runtime.mlflow import tracking, retry
+from caramel.runtime.mlflow import retry, tracking
 
 
 def test_an_answer_that_broke_off_is_asked_for_again_with_the_whole_file(

@@ -18,10 +18,11 @@ from tracking_servers import PASSWORD, USER, Served, free_port, impostor, send_b
 from caramel.errors import CaramelError, ConfigError, ResourceError
 from caramel.release.pin_file import Pin
 from caramel.release.runs import runs_of
-from caramel.runtime.mlflow import http, tracking, retry, server as tracking_server
+from caramel.runtime.mlflow import http, retry, tracking
+from caramel.runtime.mlflow import server as tracking_server
 from caramel.runtime.mlflow.retry import again, clearly
-from caramel.runtime.tracking_copy import copy_history
 from caramel.runtime.mlflow.server import NAME, environment, meaning, named_server, require_server
+from caramel.runtime.mlflow.store_copy import copy_history
 from caramel.training.tracked import log_curve
 
 EXPERIMENTS = '{"experiments": [{"experiment_id": "0", "name": "Default"}]}'

@@ -9,7 +9,8 @@ import pytest
 from filelock import FileLock
 
 from caramel.errors import DataError, ResourceError
-from caramel.runtime.mlflow import tracking, store as tracking_store
+from caramel.runtime.mlflow import store as tracking_store
+from caramel.runtime.mlflow import tracking
 
 
 @pytest.fixture

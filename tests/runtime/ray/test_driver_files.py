@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from caramel.errors import ResourceError
+from caramel.io.files import hashes, keep, kept
 from caramel.runtime.ray import driver_files
 from caramel.runtime.ray.driver_files import Disk, Mirror, mirrored
-from caramel.io.files import hashes, keep, kept
 
 
 @pytest.fixture
@@ -16,7 +16,9 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a trial's folder of the driver's; its disk is asked without Ray."""
     monkeypatch.setattr(driver_files, "CACHE", tmp_path / "node")
     monkeypatch.setattr(driver_files, "CHUNK", 100)
-    monkeypatch.setattr(driver_files, "asked", lambda disk, what, *arguments: getattr(driver_files, what)(*arguments))
+    monkeypatch.setattr(
+        driver_files, "asked", lambda disk, what, *arguments: getattr(driver_files, what)(*arguments)
+    )
     return tmp_path / "driver" / "trial"
 
 

@@ -74,7 +74,9 @@ def test_a_file_that_changes_on_its_way_is_named_with_the_node_and_leaves_nothin
         unpacked(parcel, lambda path, start: bytes(2304))
     with pytest.raises(ResourceError, match="other bytes"):
         unpacked(parcel, lambda path, start: b"")  # cut off
-    assert [path for path in file_transfer.CACHE.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    assert [
+        path for path in file_transfer.CACHE.rglob("*") if path.is_file() and path.suffix != ".lock"
+    ] == []
     assert Path(unpacked(parcel, reader([]))).read_bytes() == (folder / "weights").read_bytes()
 
 

@@ -21,11 +21,11 @@ import pyarrow as pa
 import pytest
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.io.files import kept
 from caramel.runtime.ray import cluster
 from caramel.runtime.ray.cluster import guard_token
 from caramel.runtime.ray.sharded_map import sharded_map
 from caramel.runtime.ray.trials import tune_grid
-from caramel.io.files import kept
 
 NOISE = 8  # lines that may stand before the message
 TUNE = re.compile(

@@ -16,8 +16,8 @@ from test_cluster import at_work_on, slow_shard, slow_trial
 
 from caramel.errors import CaramelError
 from caramel.runtime.ray.cluster import one_session
-from caramel.runtime.ray.sharded_map import sharded_map
 from caramel.runtime.ray.session_health import find_missing
+from caramel.runtime.ray.sharded_map import sharded_map
 from caramel.runtime.ray.temp_dirs import temporary_root
 from caramel.runtime.ray.trials import tune_grid
 

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from caramel.errors import CaramelError, ConfigError, ResourceError
+from caramel.io.files import file_hash, keep
 from caramel.runtime.ray import trials
 from caramel.runtime.ray.asha import Halving, reached
 from caramel.runtime.ray.trials import tune_grid
-from caramel.io.files import file_hash, keep
 
 
 def trial(point: dict, scratch: str, *, log: str, kill: str = "", bad: int = -1) -> dict:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from caramel.sources.captions.llm.checks import CLASSES
 from caramel.sources.captions.failures import failures
+from caramel.sources.captions.llm.checks import CLASSES
 
 
 def test_drafts_and_lost_texts_are_counted_by_reason_and_the_five_classes_are_always_there() -> None:

@@ -7,10 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from caramel.sources.captions.llm.response_parser import parse
-from caramel.sources.captions.llm.checks import Bounds, Change, of_negative
-from caramel.sources.captions.lm_training_data import Lesson, articled, lesson, words_in
 from caramel.sources.captions.error_rates import CHANGED
+from caramel.sources.captions.llm.checks import Bounds, Change, of_negative
+from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.lm_training_data import Lesson, articled, lesson, words_in
 from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, names, prompt, written
 from caramel.sources.world.grammar import read
 

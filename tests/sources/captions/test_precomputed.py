@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from stored_images import Taken
 
+from caramel.errors import DataError
 from caramel.schemas import tables
 from caramel.sources.captions.precomputed import given_negatives
-from caramel.errors import DataError
 from caramel.sources.folders import read_pairs
 
 ROW = {"filename": "1.jpg", "caption": "A red cat.", "negative_caption": "A blue cat."}

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 from stored_images import Taken
 
+from caramel.errors import DataError
+from caramel.interfaces.writer import Written
 from caramel.schemas import tables
 from caramel.sources.captions.rules import RULES
 from caramel.sources.captions.scene_writer import IMPOSSIBLE, world_negatives, write_negative
-from caramel.errors import DataError
-from caramel.interfaces.writer import Written
 from caramel.sources.world.compounds import belongs, compounds_of_meaning, seen_and_tested
 from caramel.sources.world.grammar import read, realise
 from caramel.sources.world.planning import layouts, plan

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from stored_images import indexed
 
-from caramel.schemas import tables
 from caramel.errors import DataError
+from caramel.schemas import tables
 from caramel.sources.images.assemble import assemble
 
 KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
 from caramel.errors import DataError
+from caramel.schemas import tables
 from caramel.sources.images.calibration import (
     LEAST,
     SPLIT,

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from caramel.sources.images.editing import draw_pairs
 from caramel.sources.images.diffusion import draw_pictures, load_pipeline
+from caramel.sources.images.editing import draw_pairs
 from caramel.sources.world.drawing import BACKGROUND_RGB, CELL
 from caramel.sources.world.objects import BORDER
 from caramel.sources.world.scenes import Scene, Thing

@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 from stored_images import Taken
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, DataError, ResourceError
+from caramel.io.image_codec import pixels
+from caramel.schemas import tables
 from caramel.sources.images.candidates import Until
+from caramel.sources.images.diffusion import adopt_pipeline, draw_pictures, load_pipeline
 from caramel.sources.images.generation import (
     NOT_DRAWN,
     choose_negatives,
@@ -16,11 +18,9 @@ from caramel.sources.images.generation import (
     prompts,
     synthesize,
 )
-from caramel.sources.images.diffusion import adopt_pipeline, draw_pictures, load_pipeline
 from caramel.sources.world.compounds import mentions_of, split_of
 from caramel.sources.world.grammar import Reading, read, realise
 from caramel.sources.world.scenes import Meaning, Mention, Scene, holds
-from caramel.io.image_codec import pixels
 
 PER_SUBTYPE = {"train": 2, "val": 1, "test": 3}
 

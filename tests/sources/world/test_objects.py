@@ -4,13 +4,13 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from caramel.io.image_codec import pixels
 from caramel.schemas import tables
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, masks
+from caramel.sources.world.exact_reader import read_pictures
 from caramel.sources.world.grammar import read
 from caramel.sources.world.objects import BORDER, Objects
-from caramel.sources.world.exact_reader import read_pictures
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES, Scene, holds
-from caramel.io.image_codec import pixels
 
 
 def test_each_picture_shows_one_object_of_which_the_caption_says_all() -> None:

@@ -3,8 +3,8 @@ import hashlib
 import pytest
 from stored_images import Taken
 
-from caramel.schemas import tables
 from caramel.errors import DataError
+from caramel.schemas import tables
 from caramel.sources.world import sampling
 from caramel.sources.world.compounds import compounds_of_scene, held_out, mentions_of, split_of
 from caramel.sources.world.grammar import read

@@ -8,8 +8,8 @@ from caramel.errors import DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.batch import take
-from caramel.training.data.examples import load_examples
 from caramel.training.data.clic_concat import Pairable, first_sentence, pairs_of, side_by_side
+from caramel.training.data.examples import load_examples
 from caramel.training.methods.clic_concat_loss import exchanged
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from training_rows import training_rows
 
-from caramel.schemas import tables
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
+from caramel.schemas import tables
 from caramel.training.data.batch import rows_of, take
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import nearest_rows

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from caramel.sources.captions.lm_training_data import lesson
-from caramel.sources.captions.prompts.prompt_files import Failed, names, prompt
 from caramel.interfaces.language_model import Request
 from caramel.models.llm.causal import load_causal_writer
+from caramel.sources.captions.lm_training_data import lesson
+from caramel.sources.captions.prompts.prompt_files import Failed, names, prompt
 from caramel.training.recipes.caption_lm import (
     IGNORED,
     conversation,

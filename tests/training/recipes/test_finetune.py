@@ -13,10 +13,10 @@ import tiny_clips
 import torch
 from few_rows import few_rows, tuned
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint, save_checkpoint
 from caramel.runtime.mlflow import tracking
+from caramel.schemas import tables
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from few_rows import few_rows, tuned
 
+from caramel.config.search_space import Point
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.trials import Finished
-from caramel.config.search_space import Point
 from caramel.training.recipes.search import COLUMNS, candidates, searched
 
 SEARCH = {"draws": None, "seed": 0}

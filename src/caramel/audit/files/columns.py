@@ -16,9 +16,9 @@ from caramel.benchmarks.embedded_images import (
     read_embedded_images,
 )
 from caramel.errors import DataError
-from caramel.io.validators import brief, checked_name, checked_text, stays_inside
 from caramel.io.keys import text_key
 from caramel.io.readers import csv_rows, json_rows, parquet, parquet_rows
+from caramel.io.validators import brief, checked_name, checked_text, stays_inside
 from caramel.schemas.tables import SUBTYPES
 from caramel.utils.text import words_only
 

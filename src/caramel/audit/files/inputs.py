@@ -13,20 +13,20 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
 from caramel.audit.files.columns import MEANS, SUFFIXES, completed, read_named
+from caramel.audit.files.formats import INSTANCES, SUGARCREPE, TABLES, detected, looked_for
 from caramel.audit.files.task_rows import Found, as_objects, find_files, rows_of_task
 from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import rejects_of, rejects_text
 from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import ImageFile
-from caramel.registry import BENCHMARKS
-from caramel.sources.sugarcrepe_files import read_captions
-from caramel.io.validators import brief
 from caramel.io.frame_checks import FRAME, named_only
+from caramel.io.validators import brief
+from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 from caramel.schemas.tables import SUBTYPES
+from caramel.sources.sugarcrepe_files import read_captions
 
 COLUMNS = (
     "pair_id",

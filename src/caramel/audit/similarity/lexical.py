@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats
 from caramel.audit.similarity.tree_kernel import tree_similarities
 from caramel.blind.scorers import DECIMALS
 from caramel.interfaces.parser import Parser
+from caramel.utils.arrays import Floats
 from caramel.utils.text import words_only
 
 Unit = Literal["words", "characters"]

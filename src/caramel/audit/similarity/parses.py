@@ -13,9 +13,9 @@ from pathlib import Path
 
 from caramel.errors import BackendError, DataError, shown
 from caramel.interfaces.parser import Parse, Parser, Tree
-from caramel.registry import PARSERS
-from caramel.io.validators import brief
 from caramel.io.readers import text_lines
+from caramel.io.validators import brief
+from caramel.registry import PARSERS
 
 ROOTS = ("", "ROOT", "TOP", "S1")  # what parsers call the node above a sentence
 MAX_DEPTH = 200

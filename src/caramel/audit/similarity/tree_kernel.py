@@ -22,9 +22,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from caramel.utils.arrays import Floats
 from caramel.errors import DataError
 from caramel.interfaces.parser import Parse, Tree
+from caramel.utils.arrays import Floats
 
 SIGMA, LAMBDA = 1.0, 0.4
 CACHED = 1 << 20  # values of Δ; what is compared again is mostly what was compared last

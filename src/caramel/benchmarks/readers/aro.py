@@ -27,8 +27,8 @@ from caramel.benchmarks.tasks import comparisons
 from caramel.benchmarks.visual_genome import FOLDERS, region
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, Comparisons, ImageFile, Index, Rankings
-from caramel.io.validators import brief, checked_text, list_field, name_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, checked_text, list_field, name_field, text_field
 
 BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
 FEWEST = 25  # instances of a pair of attributes that has a result of its own

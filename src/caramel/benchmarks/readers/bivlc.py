@@ -7,8 +7,8 @@ from pathlib import Path
 from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import brief, name_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, name_field, text_field
 from caramel.schemas.tables import SUBTYPES
 
 LAYOUT = """\

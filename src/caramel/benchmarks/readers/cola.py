@@ -13,8 +13,8 @@ from caramel.benchmarks.pairs import file_rows, pair_task, release_folder
 from caramel.benchmarks.visual_genome import FOLDERS
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import brief, checked_name, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, checked_name, text_field
 
 FILE = "COLA_multiobjects_matching_benchmark.json"
 LAYOUT = f"""\

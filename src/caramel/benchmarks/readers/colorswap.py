@@ -6,8 +6,8 @@ from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, cell_rows, file_rows, pair_task, release_folder
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import name_field, number_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import name_field, number_field, text_field
 
 LAYOUT = """\
   colorswap/test-*.parquet    from huggingface.co/datasets/stanfordnlp/colorswap (also in colorswap/data)

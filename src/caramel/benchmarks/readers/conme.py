@@ -12,8 +12,8 @@ from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.validators import name_field, text_field
 from caramel.io.readers import csv_rows
+from caramel.io.validators import name_field, text_field
 
 PARTS = ("att", "obj", "rel")
 FILES = tuple(f"replace-{part}.csv" for part in PARTS)

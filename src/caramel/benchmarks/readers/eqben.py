@@ -8,8 +8,8 @@ from caramel.benchmarks.pairs import METRICS, Row, file_rows, image_places, pair
 from caramel.benchmarks.public_files import found
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import name_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import name_field
 
 TO_PNG = (
     "import sys, pathlib, numpy, PIL.Image; [PIL.Image.fromarray(numpy.load(p)[:, :, ::-1].copy())"

@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.hashing import stable_keys
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
+from caramel.io.validators import brief
+from caramel.schemas import tables
 from caramel.sources.world.grammar import PATTERNS, Reading, realise
 from caramel.sources.world.scenes import COLOURS, NOUNS, Meaning, Mention, Scene, Thing
-from caramel.io.validators import brief
+from caramel.utils.hashing import stable_keys
 
 FOLDER = "pairs.parquet and images.parquet as `dvc repro` writes them into data/scenes"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
 from caramel.io.validators import brief
+from caramel.schemas import tables
 
 
 def read_instances(data: Path, images: Path, split: str | None = None) -> Comparisons:

@@ -13,8 +13,8 @@ from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.validators import brief, text_field
 from caramel.io.readers import csv_rows
+from caramel.io.validators import brief, text_field
 
 LAYOUT = """\
   mmvp/Questions.csv                                from huggingface.co/datasets/MMVP/MMVP_VLM

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from caramel.benchmarks.pairs import METRICS, Row, file_rows, pair_task, release_folder
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.io.validators import name_field, number_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import name_field, number_field
 
 LAYOUT = """\
   natural_bench/metadata.json    from NaturalBench-Retrieval.zip at huggingface.co/datasets/BaiqiL/NaturalBench

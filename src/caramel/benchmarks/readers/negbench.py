@@ -23,8 +23,8 @@ from caramel.benchmarks.public_files import found, locate_files
 from caramel.benchmarks.tasks import Choice, choices
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
-from caramel.io.validators import brief, checked_text, name_field, text_field
 from caramel.io.readers import csv_rows, literal
+from caramel.io.validators import brief, checked_text, name_field, text_field
 
 # Subset -> its file.
 MCQ = {

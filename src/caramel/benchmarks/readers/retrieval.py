@@ -21,8 +21,8 @@ import pandas as pd
 from caramel.benchmarks.public_files import found, locate_images
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.io.validators import brief, list_field, name_field, number_field, text_field
 from caramel.io.readers import json_rows, read_json
+from caramel.io.validators import brief, list_field, name_field, number_field, text_field
 
 KARPATHY = "from caption_datasets.zip of cs.stanford.edu/people/karpathy/deepimagesent"
 COCO_LAYOUT = f"""\

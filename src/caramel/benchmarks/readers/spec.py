@@ -15,8 +15,8 @@ from caramel.benchmarks.public_files import found, locate_files
 from caramel.benchmarks.tasks import Choice, choices
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Direction, ImageFile, Rankings
-from caramel.io.validators import brief, list_field, name_field, number_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, list_field, name_field, number_field, text_field
 
 PARTS = ("absolute_size", "relative_size", "absolute_spatial", "relative_spatial", "existence", "count")
 FILES: dict[Direction, str] = {"i2t": "image2text.json", "t2i": "text2image.json"}

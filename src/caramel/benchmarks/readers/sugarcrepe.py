@@ -7,8 +7,8 @@ from pathlib import Path
 from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.sources.sugarcrepe_files import read_captions
 from caramel.schemas.tables import SUBTYPES
+from caramel.sources.sugarcrepe_files import read_captions
 
 LAYOUT = """\
   sugarcrepe/add_att.json … swap_obj.json   from github.com/RAIVNLab/sugar-crepe, folder data

@@ -8,8 +8,8 @@ from caramel.benchmarks.public_files import found
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.sources.sugarcrepe_files import read_captions
 from caramel.schemas.tables import SUBTYPES
+from caramel.sources.sugarcrepe_files import read_captions
 
 LAYOUT = """\
   sugarcrepe_pp/replace_att.json … swap_obj.json   from github.com/Sri-Harsha/scpp, folder data

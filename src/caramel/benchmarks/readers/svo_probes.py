@@ -15,8 +15,8 @@ from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.validators import brief, checked_name, text_field
 from caramel.io.readers import csv_rows
+from caramel.io.validators import brief, checked_name, text_field
 
 LAYOUT = """\
   svo_probes/svo_probes.csv     from github.com/google-deepmind/svo_probes

@@ -15,8 +15,8 @@ from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.validators import brief, name_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, name_field, text_field
 
 LAYOUT = """\
   valse/existence.json … foil-it.json              from github.com/Heidelberg-NLP/VALSE, folder data

@@ -21,8 +21,8 @@ from caramel.benchmarks.public_files import found
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.io.validators import brief, name_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, name_field, text_field
 
 LAYOUT = """\
   vl_checklist/Attribute, Object, Relation    from github.com/om-ai-lab/VL-CheckList, folder data

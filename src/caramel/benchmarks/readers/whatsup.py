@@ -21,8 +21,8 @@ from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, Comparisons, ImageFile, Rankings
-from caramel.io.validators import brief, checked_name, list_field, text_field
 from caramel.io.readers import json_rows
+from caramel.io.validators import brief, checked_name, list_field, text_field
 
 OPTIONS = 4
 LAYOUT = """\

@@ -19,8 +19,8 @@ import pandas as pd
 
 from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Rankings
-from caramel.io.validators import brief, checked_text, text_field
 from caramel.io.readers import read_json, text_lines
+from caramel.io.validators import brief, checked_text, text_field
 
 LAYOUT = """\
   zero_shot/<class>/*.jpg …       a folder of images per class, here or in IMAGES

@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from caramel.utils.arrays import Floats, Ints
+from caramel.blind.cross_validation import Learn, cross_fitted, pair_weights
 from caramel.blind.image.features import measure
 from caramel.blind.image.network import CAP as NETWORK_CAP
 from caramel.blind.image.network import SIDE, network_values
 from caramel.blind.image.pairs import pair_scores
-from caramel.blind.cross_validation import Learn, cross_fitted, pair_weights
-from caramel.runtime.ray.sharded_map import threaded
 from caramel.io.image_codec import pixels
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.utils.arrays import Floats, Ints
 
 CAP = 20_000  # pairs to learn from, per fold
 COST = 1.0  # inverse strength of the L2 penalty

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from caramel.utils.arrays import Floats
 from caramel.io.image_codec import open_picture, opened
+from caramel.utils.arrays import Floats
 
 WINDOW = 256  # pixels: side of the centre square whose detail is measured
 FINE = 0.25  # cycles per pixel above which detail is fine; half of what pixels can hold

@@ -18,9 +18,9 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats, Ints
 from caramel.benchmarks.metrics import outcomes
 from caramel.blind.scorers import DECIMALS
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import share_interval, variance_factor
 
 METRICS = ("group_match",)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from caramel.utils.arrays import Floats, Ints
 from caramel.blind.cross_validation import lessons, pair_weights
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.hashing import stable_keys
 
 COST = 0.03  # inverse strength of the L2 penalty: there are d + d² weights of d features

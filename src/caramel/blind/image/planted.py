@@ -14,8 +14,8 @@ import numpy as np
 
 from caramel.blind.image.attack import ATTACKERS, attack, decoded, told_apart
 from caramel.blind.image.joint import joint_hits, shares
-from caramel.utils.hashing import stable_keys
 from caramel.io.image_codec import open_picture
+from caramel.utils.hashing import stable_keys
 
 LEVELS = 12  # of 255 by which the negative images are darker
 PAIRS = 400  # that are copied, at most

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Ints
 from caramel.audit.grouping import tied
 from caramel.blind.image.attack import (
     ATTACKERS,
@@ -23,8 +21,10 @@ from caramel.blind.image.attack import (
 from caramel.blind.image.joint import METRICS, joint_hits, shares
 from caramel.blind.image.planted import planted_control
 from caramel.errors import DataError, shown
-from caramel.runtime.ray.sharded_map import threaded
 from caramel.io.image_store import OnDemand
+from caramel.runtime.ray.sharded_map import threaded
+from caramel.schemas import tables
+from caramel.utils.arrays import Ints
 
 
 class ImageScores(NamedTuple):

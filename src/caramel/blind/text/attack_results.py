@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats, Ints
 from caramel.blind.scorers import DECIMALS
 from caramel.blind.scores import in_order
-from caramel.utils.stats import above_chance_p, share_interval, variance_factor
 from caramel.schemas.tables import SUBTYPES, TYPES
+from caramel.utils.arrays import Floats, Ints
+from caramel.utils.stats import above_chance_p, share_interval, variance_factor
 
 BLOCKS = 10_000  # groups that are flipped one by one; more are flipped in as many random blocks
 

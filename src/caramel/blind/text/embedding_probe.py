@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.blind.cross_validation import cross_fitted, pair_weights
 from caramel.blind.scorers import places
 from caramel.blind.text.text_embedding_cache import text_vectors
 from caramel.interfaces.scorer import ScorerSpec
-from caramel.models.transformers.text_encoders import SentenceEncoder, load_text, missing_text
-from caramel.models.embedding_cache import vector_table
-from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.io.keys import text_key
+from caramel.models.embedding_cache import vector_table
+from caramel.models.transformers.text_encoders import SentenceEncoder, load_text, missing_text
+from caramel.runtime.last_result import keep_last, stamp_files
+from caramel.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa

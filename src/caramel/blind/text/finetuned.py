@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.blind.cross_validation import cross_fitted
 from caramel.blind.scorers import places
 from caramel.interfaces.model import Identity
 from caramel.interfaces.scorer import ScorerSpec
+from caramel.io.keys import text_key
 from caramel.models.devices import resolve_device
+from caramel.models.embedding_cache import vector_table
+from caramel.models.loading.files import TEXT, explained
 from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.transformers.transformers_files import (
     identity_of,
@@ -30,11 +32,9 @@ from caramel.models.transformers.transformers_files import (
     load_tokenizer,
     missing_transformers,
 )
-from caramel.models.loading.files import TEXT, explained
-from caramel.models.embedding_cache import vector_table
-from caramel.runtime.ray.sharded_map import fingerprint, sharded_map
 from caramel.runtime.paths import SCORED
-from caramel.io.keys import text_key
+from caramel.runtime.ray.sharded_map import fingerprint, sharded_map
+from caramel.utils.arrays import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.blind.cross_validation import lessons
 from caramel.blind.scorers import places, share_below
-from caramel.utils.hashing import stable_keys
 from caramel.interfaces.scorer import without_model
+from caramel.utils.arrays import Bools, Floats, Ints
+from caramel.utils.hashing import stable_keys
 from caramel.utils.text import tokens
 
 START, END, UNKNOWN = 0, 1, 2

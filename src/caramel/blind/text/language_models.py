@@ -29,14 +29,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from caramel.utils.arrays import Bools, Floats
 from caramel.blind.scorers import DECIMALS, places, share_below
-from caramel.blind.text.text_models import open_model
 from caramel.blind.text.text_embedding_cache import text_vectors
+from caramel.blind.text.text_models import open_model
 from caramel.interfaces.scorer import ScorerSpec
-from caramel.models.transformers.transformers_files import missing_transformers
-from caramel.models.embedding_cache import vector_table
 from caramel.io.keys import text_key
+from caramel.models.embedding_cache import vector_table
+from caramel.models.transformers.transformers_files import missing_transformers
+from caramel.utils.arrays import Bools, Floats
 
 if TYPE_CHECKING:
     import pyarrow as pa

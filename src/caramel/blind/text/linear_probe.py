@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.blind.cross_validation import cross_fitted, sparse_pair_weights
 from caramel.blind.scorers import places
 from caramel.blind.text.ngram_counts import Terms
 from caramel.interfaces.scorer import without_model
+from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.text import tokens
 
 CAP = 20_000  # pairs to learn from, per fold; more make it slower and hardly stronger

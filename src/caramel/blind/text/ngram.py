@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from caramel.utils.arrays import Bools, Floats
 from caramel.blind.text.kneser_ney import ORDER, likelihoods
 from caramel.interfaces.scorer import without_model
+from caramel.utils.arrays import Bools, Floats
 from caramel.utils.text import tokens
 
 DISCOUNT = 0.75  # the customary absolute discount

@@ -14,10 +14,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.blind.cross_validation import cross_fitted
 from caramel.blind.text.linear_probe import CAP, Items, learn
 from caramel.blind.text.ngram_counts import Terms
+from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.text import tokens
 
 ODD = "odd_one_out"

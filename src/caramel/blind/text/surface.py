@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from caramel.utils.arrays import Bools, Floats
 from caramel.blind.cross_validation import Lesson, lessons
 from caramel.blind.scorers import DECIMALS, places, share_below
 from caramel.interfaces.scorer import without_model
+from caramel.utils.arrays import Bools, Floats
 from caramel.utils.text import tokens as token_list
 from caramel.utils.text import words_only
 

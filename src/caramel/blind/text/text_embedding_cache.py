@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from caramel.interfaces.model import Identity
+from caramel.io.keys import text_key
 from caramel.models.embedding_cache import Store, Vectors
 from caramel.runtime.code_deps import code_version
 from caramel.runtime.paths import SCORED
-from caramel.io.keys import text_key
 
 SHARD = 4096  # texts; what an interruption loses at most
 

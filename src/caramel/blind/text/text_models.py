@@ -15,9 +15,9 @@ from caramel.errors import BackendError
 from caramel.interfaces.model import Embeddings, Identity
 from caramel.models.batching import in_batches_by_length
 from caramel.models.devices import resolve_device
+from caramel.models.loading.files import TEXT, explained
 from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.transformers.transformers_files import identity_of, load_pretrained, load_tokenizer
-from caramel.models.loading.files import TEXT, explained
 from caramel.runtime.last_result import keep_last, stamp_files
 
 if TYPE_CHECKING:

@@ -12,7 +12,15 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from caramel.errors import BackendError
-from caramel.interfaces.scene_graph import Atom, AtomKind, Edge, GraphParser, GraphParserKind, Node, SceneGraph
+from caramel.interfaces.scene_graph import (
+    Atom,
+    AtomKind,
+    Edge,
+    GraphParser,
+    GraphParserKind,
+    Node,
+    SceneGraph,
+)
 
 TRIED = "A man is on a horse."
 # Nouns that are a part of a preposition before "of": "in front of", "to the left of".

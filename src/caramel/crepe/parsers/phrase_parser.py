@@ -11,9 +11,9 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from caramel.sources.captions.words import DETERMINERS, plural
 from caramel.errors import ConfigError
 from caramel.interfaces.scene_graph import Atom, AtomKind, Edge, GraphParserKind, Node, SceneGraph
+from caramel.sources.captions.words import DETERMINERS, plural
 from caramel.utils.text import spelled_class
 
 _IDLE = DETERMINERS | {"very", "and", ","}  # between attributes of one object

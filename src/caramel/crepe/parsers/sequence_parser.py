@@ -34,8 +34,8 @@ def seq2seq_parser(target: str, atoms: frozenset[Atom]) -> GraphParser:
     from transformers import AutoModelForSeq2SeqLM
 
     from caramel.models.devices import resolve_device
-    from caramel.models.transformers.transformers_files import load_pretrained, load_tokenizer
     from caramel.models.loading.files import explained
+    from caramel.models.transformers.transformers_files import load_pretrained, load_tokenizer
 
     if not Path(target).is_dir():
         raise BackendError(

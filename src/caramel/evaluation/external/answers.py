@@ -16,11 +16,11 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.content import TEXTS_HASH, hash_captions
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.content_match import check_contents
 from caramel.io.validators import optional_text, text_field
+from caramel.schemas import tables
 
 WORDING = "best_describes"  # "Which caption best describes the image?"
 ORDERS = ("PN", "NP")

@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes
 from caramel.errors import DataError
 from caramel.evaluation.results.result_rows import number_or_nan
 from caramel.io.validators import brief
+from caramel.utils.arrays import Floats
 
 TEXT, IMAGE, LABEL = "text_pred", "img_pred", "label"
 COLUMNS = (TEXT, IMAGE, LABEL)

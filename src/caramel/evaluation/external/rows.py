@@ -20,15 +20,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes, outcomes
 from caramel.errors import DataError
-from caramel.evaluation.results.contradictions import check_ranks, check_verdicts
-from caramel.evaluation.results.row_annotations import NAMES, SUBSETS, describe_rows
-from caramel.evaluation.external.detector_files import COLUMNS, detected, is_detections
 from caramel.evaluation.external.answers import answers_of, is_answers
+from caramel.evaluation.external.detector_files import COLUMNS, detected, is_detections
+from caramel.evaluation.results.contradictions import check_ranks, check_verdicts
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
+from caramel.evaluation.results.row_annotations import NAMES, SUBSETS, describe_rows
 from caramel.io.validators import brief
+from caramel.schemas import tables
 
 # Confirmed in github.com/IMirandaM/BiVLC (results, main_evaluation_BiVLC.py) and RAIVNLab/sugar-crepe
 # (gpt-4v-results).

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
 from caramel.evaluation.external.runs import ANSWERS, SIMILARITIES, read_runs, run_file
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
-from caramel.registry import BENCHMARKS
 from caramel.io.files import keep_inputs, write_csv
 from caramel.io.output_paths import remove_file
+from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 METRICS = ("metrics.parquet", "metrics.csv")
 SCORED = {

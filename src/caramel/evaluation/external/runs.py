@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
@@ -17,6 +16,7 @@ from caramel.evaluation.results.content_match import check_contents, note_unknow
 from caramel.evaluation.results.summary import judge
 from caramel.interfaces.benchmark import Benchmark
 from caramel.io.readers import parquet
+from caramel.schemas import tables
 
 SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
 DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_HASH]

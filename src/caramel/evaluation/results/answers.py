@@ -7,11 +7,11 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import Outcomes
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import judge
 from caramel.interfaces.benchmark import Benchmark
+from caramel.schemas import tables
 
 
 def summarise_answers(

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Bools, Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.errors import DataError, shown
+from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.paired_tests import ALPHA, compare_hits
 from caramel.evaluation.results.run_hits import RunHits
-from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.summary import aligned, subset_masks
 from caramel.interfaces.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
+from caramel.utils.arrays import Bools, Floats
 from caramel.utils.stats import FLIPS, holm
 
 COMPARISON_COLUMNS: Mapping[str, str] = {

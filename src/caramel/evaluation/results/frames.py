@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError, shown
-from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.external.rows import scored
 from caramel.evaluation.external.runs import judged_models
+from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.summary import summarise
-from caramel.registry import BENCHMARKS
 from caramel.io.frame_checks import FRAME, named_only
+from caramel.registry import BENCHMARKS
+from caramel.schemas import tables
 
 
 def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int) -> pd.DataFrame:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.utils.arrays import Floats
 from caramel.evaluation.results.summary import Layout, by_subset, clusters_of, subset_masks
+from caramel.utils.arrays import Floats
 from caramel.utils.stats import (
     FLIPS,
     LEVEL,

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.io.validators import brief
 from caramel.io.readers import csv_rows, json_rows, parquet, read_json
+from caramel.io.validators import brief
 
 FORMATS = (".csv", ".json", ".jsonl", ".parquet")
 SUMMARY = "accuracy"  # key of an object of rows (SugarCrepe's GPT-4V) whose value, a number, is no row

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import aligned, variant_of
+from caramel.utils.arrays import Floats
 
 
 class RunHits(NamedTuple):

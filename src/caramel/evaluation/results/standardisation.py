@@ -15,11 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats
 from caramel.evaluation.results.paired_tests import combine_variances
 from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import clusters_of
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 from caramel.utils.stats import means, resampled_means, standard_errors
 
 SEEN, UNSEEN = tables.COMPOUNDS

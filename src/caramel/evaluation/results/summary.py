@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.content_match import check_contents
 from caramel.interfaces.benchmark import Benchmark
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 from caramel.utils.stats import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
 
 BASE = "base"  # name of the model that the variants start from

@@ -16,11 +16,11 @@ from caramel.errors import BackendError
 from caramel.evaluation.scores.item_scores import Dual, Encoded, OfPairs, OfTexts, Pairs, checked
 from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
-from caramel.models.loading.specs import local, open_model, parse_spec
+from caramel.io.keys import pair_key, text_key
 from caramel.models.embedding_cache import Store, vector_table
+from caramel.models.loading.specs import local, open_model, parse_spec
 from caramel.runtime.code_deps import code_version
 from caramel.runtime.ray.sharded_map import Executor, threaded
-from caramel.io.keys import pair_key, text_key
 
 IMAGES_PER_SHARD, TEXTS_PER_SHARD, PAIRS_PER_SHARD = 256, 1024, 256
 

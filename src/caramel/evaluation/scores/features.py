@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from caramel.models.open_clip.checkpoints import load_checkpoint
-from caramel.models.open_clip.encoder import ClipEncoder, decode, normalised, tokenize
-from caramel.models.embedding_cache import Store, Vectors, vector_table
-from caramel.runtime.code_deps import code_version
 from caramel.io.files import file_hash
 from caramel.io.keys import content_key, text_key
+from caramel.models.embedding_cache import Store, Vectors, vector_table
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.models.open_clip.encoder import ClipEncoder, decode, normalised, tokenize
+from caramel.runtime.code_deps import code_version
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.checkpoints import Clip

@@ -10,10 +10,10 @@ from typing import Protocol
 
 import numpy as np
 
-from caramel.utils.arrays import Floats
 from caramel.errors import BackendError
 from caramel.interfaces.benchmark import Index
 from caramel.interfaces.model import Embeddings
+from caramel.utils.arrays import Floats
 
 BLOCK = 8192  # rows whose embeddings are gathered at a time, to bound memory
 

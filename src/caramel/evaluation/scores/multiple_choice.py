@@ -14,19 +14,19 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, hash_texts
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import BackendError
 from caramel.evaluation.scores.choice_parser import chosen
 from caramel.evaluation.scores.encoding import Run, code_of
-from caramel.evaluation.scores.response_cache import ask
 from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, prompt
+from caramel.evaluation.scores.response_cache import ask
 from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Task
 from caramel.interfaces.model import Chooser, Question, Reply
-from caramel.models.loading.specs import open_model
-from caramel.models.embedding_cache import Store
 from caramel.io.keys import pair_key
+from caramel.models.embedding_cache import Store
+from caramel.models.loading.specs import open_model
+from caramel.schemas import tables
 
 ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}

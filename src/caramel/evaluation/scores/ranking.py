@@ -9,9 +9,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Floats
 from caramel.evaluation.scores.item_scores import Dual, Encode, Encoded
 from caramel.interfaces.benchmark import Index, Rankings
+from caramel.utils.arrays import Floats
 
 CELLS = 2**23  # scores held at a time: 64 MB
 COLUMNS = ("s_true", "s_other", "above", "equal", "candidates")

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats
 from caramel.benchmarks.content import hash_images, hash_texts
 from caramel.evaluation.scores.blind_columns import blind_columns
 from caramel.evaluation.scores.encoding import Run, encode
@@ -21,6 +19,8 @@ from caramel.evaluation.scores.ranking import rank_columns
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.interfaces.model import BlindModel
 from caramel.models.loading.specs import family_of, open_model
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 
 
 def similarities(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str) -> pd.DataFrame:

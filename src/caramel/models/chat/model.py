@@ -20,10 +20,10 @@ from requests.utils import get_environ_proxies, select_proxy
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Identity, Question, Reply
+from caramel.io.image_codec import ORIENTATION, open_picture, opened
 from caramel.models.chat.endpoint import Endpoint, endpoint_of
 from caramel.models.chat.responses import Response, read_finish, text_of
 from caramel.models.chat.settings import COMPLETION_TOKENS, adapt_body, parsed
-from caramel.io.image_codec import ORIENTATION, open_picture, opened
 
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
 MAX_COMPLETION_TOKENS = 4096  # and what a model thinks before

@@ -16,10 +16,10 @@ import requests
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import FAILED, Heard, LanguageModelKind, Request, Said, Waiting
 from caramel.interfaces.model import Identity
+from caramel.io.readers import json_or_none
 from caramel.models.chat.endpoint import Endpoint, endpoint_of
 from caramel.models.chat.responses import Response, read_finish, text_of
 from caramel.models.chat.settings import adapt_body, format_settings, parsed
-from caramel.io.readers import json_or_none
 
 ALONE = frozenset((400, 413, 422))  # of what is too long for the model, or not to the server's taste
 

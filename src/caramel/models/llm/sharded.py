@@ -9,8 +9,8 @@ from caramel.interfaces.language_model import Heard, Request, Said, Waiting
 from caramel.interfaces.model import Identity
 from caramel.models.llm.causal import CausalWriter, load_causal_writer
 from caramel.runtime.last_result import keep_last, stamp_files
-from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.cluster import ray_session
+from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.workers import workers
 
 

@@ -33,11 +33,11 @@ from pathlib import Path
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Model
+from caramel.io.files import file_hash
 from caramel.models.open_clip.activations import OPTION
 from caramel.registry import FAMILIES
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.runtime.ray.file_transfer import Local
-from caramel.io.files import file_hash
 
 CONFIG = "open_clip_config.json"
 _NAMED = re.compile(r"(?P<name>[\w.+ -]+)=(?P<rest>.+)", re.DOTALL)

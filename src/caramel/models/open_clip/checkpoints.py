@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
-from caramel.models.open_clip.activations import OPENAI, OTHERS, agreed
-from caramel.models.open_clip.config import Clip, assemble, completed
-from caramel.models.open_clip.encoder import ClipEncoder
+from caramel.io.files import file_hash
 from caramel.models.devices import on_device, resolve_device
 from caramel.models.loading.files import bounded, read_text_as_json, tried
 from caramel.models.loading.state_dicts import first_line, fit_state, read_state
-from caramel.io.files import file_hash
+from caramel.models.open_clip.activations import OPENAI, OTHERS, agreed
+from caramel.models.open_clip.config import Clip, assemble, completed
+from caramel.models.open_clip.encoder import ClipEncoder
 
 if TYPE_CHECKING:
     import torch

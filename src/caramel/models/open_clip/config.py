@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from caramel.errors import BackendError
+from caramel.io.files import file_hash
 from caramel.models.loading.files import TEXT, explained
 from caramel.models.loading.state_dicts import first_line
-from caramel.io.files import file_hash
 
 if TYPE_CHECKING:
     import torch

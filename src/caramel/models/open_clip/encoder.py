@@ -11,13 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.interfaces.model import Embeddings, Identity
+from caramel.io.image_codec import open_picture
 from caramel.models.batching import in_batches, in_batches_by_length
-from caramel.models.open_clip.last_layer import image_vectors
-from caramel.models.open_clip.text_padding import text_lengths, text_vectors
 from caramel.models.devices import autocast, resolve_precision
 from caramel.models.identity import versions, weights_hash
+from caramel.models.open_clip.last_layer import image_vectors
+from caramel.models.open_clip.text_padding import text_lengths, text_vectors
 from caramel.runtime.ray.sharded_map import threaded
-from caramel.io.image_codec import open_picture
 
 if TYPE_CHECKING:
     import torch

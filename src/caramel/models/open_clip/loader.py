@@ -12,8 +12,11 @@ from typing import Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family
+from caramel.models.devices import on_device, resolve_device
+from caramel.models.loading.files import bounded, tried
+from caramel.models.loading.hub import hub_file
+from caramel.models.loading.state_dicts import CUT_OFF, first_line, fit_state, read_state
 from caramel.models.open_clip.activations import of_repo, quick_gelu_option
-from caramel.models.open_clip.config import Clip, assemble, build_tokenizer, has_own_vocabulary, tokenizer_source
 from caramel.models.open_clip.checkpoints import (
     CONFIG,
     VOCABULARY,
@@ -24,12 +27,15 @@ from caramel.models.open_clip.checkpoints import (
     read_folder,
     save_checkpoint,
 )
+from caramel.models.open_clip.config import (
+    Clip,
+    assemble,
+    build_tokenizer,
+    has_own_vocabulary,
+    tokenizer_source,
+)
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.models.open_clip.names import named, option_text
-from caramel.models.devices import on_device, resolve_device
-from caramel.models.loading.hub import hub_file
-from caramel.models.loading.files import bounded, tried
-from caramel.models.loading.state_dicts import CUT_OFF, first_line, fit_state, read_state
 
 HUB = "hf-hub:"
 TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "config.json")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from caramel.errors import BackendError, shown
+from caramel.models.loading.state_dicts import ENDINGS
 from caramel.models.open_clip import activations
 from caramel.models.open_clip.activations import QUICK, agreed, choice, quick_gelu_option
 from caramel.models.open_clip.checkpoints import CONFIG, read_config
-from caramel.models.loading.state_dicts import ENDINGS
 
 
 class Named(NamedTuple):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import DualEncoder, Family
+from caramel.models.loading.files import explained
 from caramel.models.transformers.clip_conventions import find_end_token
 from caramel.models.transformers.llm_embeddings import TYPES, load_last_token, missing_last_token
 from caramel.models.transformers.transformers_dual import load_towers
@@ -16,7 +17,6 @@ from caramel.models.transformers.transformers_files import (
     missing_transformers,
     model_type,
 )
-from caramel.models.loading.files import explained
 
 ALL = (*MODEL_TYPES["dual"], *TYPES)
 

@@ -33,8 +33,10 @@ import numpy as np
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Floats, Identity, Index
+from caramel.io.image_codec import open_picture
 from caramel.models.batching import in_batches
 from caramel.models.devices import resolve_device, resolve_precision, whole_fp32
+from caramel.models.loading.files import tried
 from caramel.models.transformers.generative_inputs import Batch, answered, continued, prompt_of
 from caramel.models.transformers.transformers_files import (
     MODEL_TYPES,
@@ -44,8 +46,6 @@ from caramel.models.transformers.transformers_files import (
     load_processor,
     missing_transformers,
 )
-from caramel.models.loading.files import tried
-from caramel.io.image_codec import open_picture
 
 if TYPE_CHECKING:
     import torch

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import Embeddings, Identity
+from caramel.io.image_codec import open_picture
 from caramel.models.batching import in_batches
 from caramel.models.devices import resolve_device, resolve_precision, whole_fp32
+from caramel.models.loading.files import explained, tried
 from caramel.models.transformers.transformers_dual import distinct_rows, padded, tokens
 from caramel.models.transformers.transformers_files import (
     find_file,
@@ -26,9 +28,7 @@ from caramel.models.transformers.transformers_files import (
     load_pretrained,
     load_tokenizer,
 )
-from caramel.models.loading.files import explained, tried
 from caramel.runtime.ray.sharded_map import threaded
-from caramel.io.image_codec import open_picture
 
 if TYPE_CHECKING:
     import torch

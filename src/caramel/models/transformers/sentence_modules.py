@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError
-from caramel.models.transformers.transformers_files import find_file, read_config, read_json
 from caramel.models.loading.state_dicts import read_state
+from caramel.models.transformers.transformers_files import find_file, read_config, read_json
 
 if TYPE_CHECKING:
     import torch

@@ -25,6 +25,8 @@ from urllib.parse import parse_qsl
 from caramel.errors import BackendError
 from caramel.interfaces.model import Embeddings, Family, Identity
 from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.identity import versions, weights_hash
+from caramel.models.loading.files import explained, tried
 from caramel.models.transformers.sentence_modules import (
     Layout,
     checked_poolings,
@@ -41,8 +43,6 @@ from caramel.models.transformers.transformers_files import (
     missing_transformers,
     model_type,
 )
-from caramel.models.identity import versions, weights_hash
-from caramel.models.loading.files import explained, tried
 
 if TYPE_CHECKING:
     import torch

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from caramel.interfaces.model import Embeddings, Identity
+from caramel.io.image_codec import open_picture
 from caramel.models.batching import in_batches, in_batches_by_length
 from caramel.models.devices import autocast, resolve_device, resolve_precision
+from caramel.models.loading.files import explained, tried
 from caramel.models.transformers.clip_conventions import crop_as_clip, find_end_token, pool_at_end
 from caramel.models.transformers.text_normalization import clean_texts, cleaning_of
 from caramel.models.transformers.transformers_files import (
@@ -26,9 +28,7 @@ from caramel.models.transformers.transformers_files import (
     load_pretrained,
     load_tokenizer,
 )
-from caramel.models.loading.files import explained, tried
 from caramel.runtime.ray.sharded_map import threaded
-from caramel.io.image_codec import open_picture
 
 if TYPE_CHECKING:
     import torch

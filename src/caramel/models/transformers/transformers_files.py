@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from caramel.errors import BackendError, shown
 from caramel.interfaces.model import Identity
-from caramel.models.open_clip.config import LARGEST_SIDE
 from caramel.models.devices import on_device
-from caramel.models.loading.hub import offline
 from caramel.models.identity import settings_hash, settings_of, versions, weights_hash
 from caramel.models.loading.files import bounded, explained, read_text_as_json
+from caramel.models.loading.hub import offline
 from caramel.models.loading.state_dicts import ENDINGS
+from caramel.models.open_clip.config import LARGEST_SIDE
 
 if TYPE_CHECKING:
     import torch

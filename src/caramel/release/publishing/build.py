@@ -16,10 +16,11 @@ from typing import NamedTuple
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError, DataError, ResourceError, shown
+from caramel.io.files import empty_folder, file_hash, keep_inputs
+from caramel.io.image_store import Pictures
+from caramel.io.output_paths import measure_fresh_mode
 from caramel.release.pin_file import pin_path, read_pin
-from caramel.release.publishing.metadata import About, open_points, plain_source, read_about
 from caramel.release.publishing.card import Facts, Part, write_card
 from caramel.release.publishing.changelog import write_changes
 from caramel.release.publishing.citation import bibtex, write_citations
@@ -28,12 +29,11 @@ from caramel.release.publishing.croissant import write_croissant
 from caramel.release.publishing.datasheet import answer, unanswered, write_datasheet
 from caramel.release.publishing.datasheet_answers import known
 from caramel.release.publishing.image_parquet import write_pictured
+from caramel.release.publishing.metadata import About, open_points, plain_source, read_about
 from caramel.release.publishing.public_formats import write_formats
 from caramel.release.publishing.questions import QUESTIONS
 from caramel.release.publishing.webdataset import write_webdataset
-from caramel.io.files import empty_folder, file_hash, keep_inputs
-from caramel.io.image_store import Pictures
-from caramel.io.output_paths import measure_fresh_mode
+from caramel.schemas import tables
 
 STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
 SUMS = "SHA256SUMS"

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas.contracts import Table
 from caramel.release.pin_file import Pin
-from caramel.release.publishing.metadata import About, Source
 from caramel.release.publishing.escaping import code, markdown, paragraph, rows, yaml
 from caramel.release.publishing.licences import LICENCES, on_hub
+from caramel.release.publishing.metadata import About, Source
+from caramel.schemas.contracts import Table
 
 EXAMPLES = 3  # instances that the card shows
 _SIZES = (

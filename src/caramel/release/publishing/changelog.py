@@ -6,9 +6,9 @@ import json
 import re
 from pathlib import Path
 
+from caramel.release.diff import apart, told
 from caramel.release.pin_file import read_pin
 from caramel.release.publishing.escaping import code
-from caramel.release.diff import apart, told
 
 
 def write_changes(since: str, name: str, root: Path, folder: Path) -> None:

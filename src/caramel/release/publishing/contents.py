@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError
+from caramel.io.image_store import Pictures
 from caramel.release.pin import dvc_hash, table_version
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import read_pinned
-from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 
 IMAGES = "data/assemble/images.parquet"
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from caramel.schemas import tables
-from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXTS, Table
+from caramel.io.files import file_hash
 from caramel.release.publishing.card import Facts
 from caramel.release.publishing.escaping import plain
-from caramel.release.publishing.licences import LICENCES
 from caramel.release.publishing.image_parquet import SHOWN
-from caramel.io.files import file_hash
+from caramel.release.publishing.licences import LICENCES
+from caramel.schemas import tables
+from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXTS, Table
 
 FILE = "croissant.json"
 _TYPES = {INT: "sc:Integer", FLOAT: "sc:Float", BOOL: "sc:Boolean"}

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from caramel.release.publishing.metadata import About
 from caramel.release.publishing.escaping import markdown, paragraph
+from caramel.release.publishing.metadata import About
 from caramel.release.publishing.questions import QUESTIONS, Question
 
 OPEN = "**To be answered by the authors.**"

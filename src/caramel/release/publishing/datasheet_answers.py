@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.release.publishing.metadata import About, Source
 from caramel.release.publishing.card import Facts
 from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.escaping import code, markdown
 from caramel.release.publishing.licences import LICENCES
+from caramel.release.publishing.metadata import About, Source
+from caramel.schemas import tables
 
 DRAWN = {"world", "synthetic"}  # sources that show nothing but what a program drew
 NOBODY = "It shows drawn shapes on plain backgrounds, and nothing of people."

@@ -11,9 +11,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table
-from caramel.release.publishing.contents import named
 from caramel.io.image_store import Pictures
+from caramel.release.publishing.contents import named
+from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table
 
 PART = 256 << 20  # bytes of pictures, from which on a file is full
 GROUP = 100  # rows of a row group, as the hub's viewer wants them

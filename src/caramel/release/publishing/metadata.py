@@ -12,9 +12,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from caramel.errors import ConfigError, shown, without_logins
+from caramel.io.safe_yaml import flat, read_yaml
 from caramel.release.pin_file import wrong_fields
 from caramel.release.publishing.licences import LICENCES, conflicts, unknown
-from caramel.io.safe_yaml import flat, read_yaml
 
 Text = Annotated[str, Field(min_length=1, max_length=20_000)]
 

@@ -17,12 +17,12 @@ import pandas as pd
 from caramel.benchmarks.readers.crepe_systematicity import NEGATIVES, SPLITS
 from caramel.benchmarks.visual_genome import FOLDERS
 from caramel.crepe.example_files import Example, write
+from caramel.io.image_store import Pictures
 from caramel.release.publishing.contents import shown_images
 from caramel.release.publishing.webdataset import write_images
+from caramel.schemas.tables import SUBTYPES
 from caramel.sources.world.compounds import Compound, compounds_of_meaning
 from caramel.sources.world.grammar import read
-from caramel.io.image_store import Pictures
-from caramel.schemas.tables import SUBTYPES
 
 Items = tuple[frozenset[str], frozenset[Compound]]  # atoms and compounds
 

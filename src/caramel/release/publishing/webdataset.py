@@ -14,10 +14,10 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from caramel.release.publishing.contents import named
-from caramel.io.image_store import Pictures
 from caramel.io.image_codec import opened
+from caramel.io.image_store import Pictures
 from caramel.io.portable_names import is_portable_start
+from caramel.release.publishing.contents import named
 
 TAR = 256 << 20  # bytes of a shard of WebDataset, from which on it is full
 _SUFFIXES = {

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.release.pin_file import Pin
-from caramel.release.publishing.metadata import About
 from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.escaping import code, markdown, rows, yaml
 from caramel.release.publishing.licences import LICENCES, on_hub
+from caramel.release.publishing.metadata import About
+from caramel.schemas import tables
 
 METRICS = "data/evaluate/metrics.parquet"
 RETAINED = "data/evaluate/retained.csv"

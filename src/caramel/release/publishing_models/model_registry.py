@@ -15,19 +15,19 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from caramel.errors import BackendError, ConfigError, shown_address
+from caramel.io.files import empty_folder, file_hash
+from caramel.io.validators import brief
 from caramel.models.open_clip.checkpoints import WEIGHTS
 from caramel.release.pin_file import Pin
 from caramel.release.publishing_models import mlflow_format
 from caramel.release.publishing_models.model_release import checkpoint_of, pin_of
 from caramel.release.publishing_models.trained_run import training_run
 from caramel.runtime.installation import requirement
-from caramel.runtime.mlflow.tracking import opened_store
 from caramel.runtime.mlflow.artifacts import explain_foreign
 from caramel.runtime.mlflow.retry import clearly
 from caramel.runtime.mlflow.store import held, open_client, store_root, tracking_uri
+from caramel.runtime.mlflow.tracking import opened_store
 from caramel.runtime.paths import WORK
-from caramel.io.validators import brief
-from caramel.io.files import empty_folder, file_hash
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -99,7 +99,9 @@ def _made(client: MlflowClient, name: str, run_id: str, folder: Path) -> str:
     with TemporaryDirectory() as scratch:
         model = Path(scratch, ARTIFACT)
         needed = [requirement()]
-        save_model(model, loader_module=mlflow_format.__name__, data_path=str(folder), pip_requirements=needed)
+        save_model(
+            model, loader_module=mlflow_format.__name__, data_path=str(folder), pip_requirements=needed
+        )
         client.log_artifacts(run_id, str(model), ARTIFACT)
     if not client.search_registered_models(f"name = '{name}'"):
         client.create_registered_model(name)

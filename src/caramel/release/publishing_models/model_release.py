@@ -20,15 +20,15 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from caramel.errors import ConfigError, DataError
-from caramel.models.open_clip.config import Clip
 from caramel.models.open_clip.checkpoints import CARD, CONFIG, VOCABULARY, WEIGHTS, load_checkpoint
+from caramel.models.open_clip.config import Clip
 from caramel.release.pin import dvc_hash
 from caramel.release.pin_file import Pin, read_pin
-from caramel.release.publishing.metadata import About, read_about
-from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.build import staging, write_sums
-from caramel.release.publishing_models.transformers_format import clip_config, clip_state, unlike
+from caramel.release.publishing.contents import Contents
+from caramel.release.publishing.metadata import About, read_about
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
+from caramel.release.publishing_models.transformers_format import clip_config, clip_state, unlike
 from caramel.training.recipes.text_to_image import make_tokenizer
 
 OWN = ("data/finetune", "data/base")  # outputs with models

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.bound_columns import BOUND_COLUMNS, CELLS, NOUN, PROBE_COLUMNS, RELATION, WORD
 from caramel.evaluation.results.summary import variant_of
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, count, interval, percent
 from caramel.report.inputs import read_csv
 from caramel.report.sections.model_rows import FORM, Row
+from caramel.schemas import tables
 
 TARGETS = {
     CELLS: "image: which two of the four cells are filled",

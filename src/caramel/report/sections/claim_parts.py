@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS
 from caramel.evaluation.results.standardisation import INTERACTION, STANDARDISED_COLUMNS
@@ -24,6 +23,7 @@ from caramel.report.sections.model_rows import (
     read_differences,
     read_variants,
 )
+from caramel.schemas import tables
 from caramel.utils.stats import format_p, holm
 
 FORM_TITLES = {

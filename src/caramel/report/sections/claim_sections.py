@@ -18,8 +18,8 @@ from caramel.report.sections.claim_parts import (
     select_comparison,
 )
 from caramel.report.sections.model_rows import FORM, MAIN, SOURCE_FORM, Row, keyed, read_differences
-from caramel.utils.stats import format_p, holm
 from caramel.study.preregistration import Registration
+from caramel.utils.stats import format_p, holm
 
 
 def differences_section(data: Path, contrast: Mapping[str, str]) -> list[Block]:

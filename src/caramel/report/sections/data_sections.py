@@ -10,8 +10,6 @@ from urllib.parse import quote
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Ints, places_among
 from caramel.errors import DataError
 from caramel.report.blocks import (
     MISSING,
@@ -24,8 +22,10 @@ from caramel.report.blocks import (
     interval,
     percent,
 )
-from caramel.report.plots import blind_figure
 from caramel.report.inputs import number, read_json, value
+from caramel.report.plots import blind_figure
+from caramel.schemas import tables
+from caramel.utils.arrays import Ints, places_among
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"

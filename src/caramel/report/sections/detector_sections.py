@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.evaluation.synthetic_probe_data import PLANTED
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, interval, percent
 from caramel.report.inputs import read_json
 from caramel.report.sections.attacker_sections import TITLES
 from caramel.report.sections.model_rows import Row, keyed
+from caramel.schemas import tables
 
 COLUMNS = (
     ("SugarCrepe", "accuracy"),

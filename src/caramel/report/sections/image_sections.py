@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.report.blocks import (
     MISSING,
@@ -22,8 +21,9 @@ from caramel.report.blocks import (
     percent,
     thumbnail,
 )
-from caramel.report.plots import yield_figure
 from caramel.report.inputs import Skipped, number, read_images, read_json, value
+from caramel.report.plots import yield_figure
+from caramel.schemas import tables
 
 
 def settings_section(data: Path) -> list[Block]:

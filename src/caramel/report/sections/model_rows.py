@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.forgetting import KEPT
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, variant_of
 from caramel.report.inputs import read_csv, read_json
+from caramel.schemas import tables
 
 
 class Column(NamedTuple):

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.results.comparison import leaders
 from caramel.evaluation.results.summary import BASE, summarise_variants, variant_of
@@ -22,8 +21,8 @@ from caramel.report.blocks import (
     interval,
     percent,
 )
-from caramel.report.plots import bars_figure, curves_figure
 from caramel.report.inputs import Skipped, read_csv
+from caramel.report.plots import bars_figure, curves_figure
 from caramel.report.sections.attacker_sections import joint_tables
 from caramel.report.sections.claim_parts import compounds_blocks
 from caramel.report.sections.model_rows import (
@@ -41,6 +40,7 @@ from caramel.report.sections.model_rows import (
     read_variants,
 )
 from caramel.report.sections.retained_sections import NOTE, retained_columns
+from caramel.schemas import tables
 
 BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
 Tests = Mapping[tuple[str, ...], float]  # two models in the order of their names, subset, metric -> p

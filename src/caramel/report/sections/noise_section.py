@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.sources.captions.llm.checks import CLASSES
-from caramel.sources.captions.failures import FAILURE_COLUMNS
-from caramel.sources.captions.error_rates import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, count, percent
 from caramel.report.inputs import Skipped, read_csv
+from caramel.sources.captions.error_rates import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
+from caramel.sources.captions.failures import FAILURE_COLUMNS
+from caramel.sources.captions.llm.checks import CLASSES
 
 NOISE_NOTE = (
     "Counts of drafts; small: per cent of them. Malformed: no sentence of the world. Wrong: another change than the subtype's, "

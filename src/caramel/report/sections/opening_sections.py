@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.utils.arrays import Floats
 from caramel.benchmarks.metrics import outcomes
 from caramel.evaluation.results.summary import BASE, aligned, subset_masks, variant_of
 from caramel.report.blocks import (
@@ -25,6 +23,8 @@ from caramel.report.blocks import (
 )
 from caramel.report.inputs import Skipped, read_images, read_json
 from caramel.report.sections.model_rows import FORM
+from caramel.schemas import tables
+from caramel.utils.arrays import Floats
 
 SCORES = (("s_c0_i0", "s_c0_i1"), ("s_c1_i0", "s_c1_i1"))  # captions down, images across
 

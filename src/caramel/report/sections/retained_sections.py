@@ -17,8 +17,8 @@ from caramel.evaluation.results.forgetting import (
     tradeoff,
 )
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, interval, percent, signed
-from caramel.report.plots import Theme, panel_grid, picture
 from caramel.report.inputs import read_csv
+from caramel.report.plots import Theme, panel_grid, picture
 from caramel.report.sections.model_rows import read_metrics
 from caramel.utils.stats import over_seeds
 

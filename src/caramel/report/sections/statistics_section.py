@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.audit.set_statistics import (
     ALL,
     BOX,
@@ -23,6 +22,7 @@ from caramel.audit.similarity.lexical import PAIRS
 from caramel.report.audit_figures import quantile_boxes
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, count, percent
 from caramel.report.inputs import Skipped
+from caramel.schemas import tables
 
 NOTE = "P1: caption; P2: paraphrase; N: negative."
 PANELS = 12  # subtypes of which each has a panel of the figure

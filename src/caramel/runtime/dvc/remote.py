@@ -20,12 +20,12 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
-from caramel.runtime.dvc.credentials import PUBLIC, login_address, open_file_system
-from caramel.runtime.dvc.settings import cache_folder, remotes
-from caramel.io.validators import brief, is_plain_path
+from caramel.io.disk_space import SPENT
 from caramel.io.files import write_atomically
 from caramel.io.readers import load_json
-from caramel.io.disk_space import SPENT
+from caramel.io.validators import brief, is_plain_path
+from caramel.runtime.dvc.credentials import PUBLIC, login_address, open_file_system
+from caramel.runtime.dvc.settings import cache_folder, remotes
 
 NAMED = re.compile(r"[0-9a-f]{32}(\.dir)?")
 PATIENCE = 5.0  # seconds that a server may take to accept a connection; DVC itself waits 40

@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import DataError, ResourceError, shown
-from caramel.runtime.git import read_git_file
 from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain, read_plain_text
+from caramel.runtime.git import read_git_file
 
 LOCK = "dvc.lock"
 RWLOCK = Path(".dvc", "tmp", "rwlock")

@@ -7,8 +7,8 @@ import re
 import requests
 from requests.exceptions import InvalidJSONError
 
-from caramel.runtime.http import read_body
 from caramel.io.readers import json_or_none
+from caramel.runtime.http import read_body
 
 LARGEST = 2**26  # bytes of a reply, but for files; a page of 200 runs has a few megabytes
 LISTING = "/mlflow-artifacts/artifacts"  # how the address of a list of files ends

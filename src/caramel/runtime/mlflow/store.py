@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 from filelock import FileLock, Timeout
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.runtime.mlflow.server import NAME
 from caramel.io.disk_space import require
+from caramel.runtime.mlflow.server import NAME
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

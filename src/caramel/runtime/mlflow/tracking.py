@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from caramel.errors import CaramelError, ConfigError, ResourceError, shown_address
+from caramel.io.disk_space import blamed
 from caramel.runtime.dvc.state import read_lock
 from caramel.runtime.git import list_changed_files, query_git
 from caramel.runtime.mlflow.retry import again, clearly, impatient, one_run, require_id
@@ -30,7 +31,6 @@ from caramel.runtime.mlflow.store import (
     tracking_uri,
 )
 from caramel.runtime.paths import LOCKS
-from caramel.io.disk_space import blamed
 
 if TYPE_CHECKING:
     import mlflow

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.runtime.ray.session_health import build_session_check
-from caramel.runtime.ray.startup import init_ray, local_ray, start_patiently
 from caramel.runtime.environment import passed_on
 from caramel.runtime.mlflow.server import environment
+from caramel.runtime.ray.session_health import build_session_check
+from caramel.runtime.ray.startup import init_ray, local_ray, start_patiently
 
 SOURCES = Path(__file__).parents[2]  # the package, as it is sent to other nodes
 HIGHEST = 65535  # port

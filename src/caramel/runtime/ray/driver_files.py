@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from caramel.errors import ResourceError
+from caramel.io.files import file_hash, is_kept, write_atomically
 from caramel.runtime.ray.file_transfer import CACHE, CHUNK, chunks
 from caramel.runtime.ray.node import home
-from caramel.io.files import file_hash, is_kept, write_atomically
 
 PART = ".part"  # of a file that is not yet written to its end
 EVERY = 10.0  # seconds between looks for what a trial has newly kept

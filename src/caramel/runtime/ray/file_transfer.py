@@ -19,8 +19,8 @@ from typing import Any
 from filelock import FileLock
 
 from caramel.errors import ResourceError
-from caramel.runtime.last_result import stamp_files
 from caramel.io.files import file_hash, write_atomically
+from caramel.runtime.last_result import stamp_files
 
 CHUNK = 32 << 20  # bytes that are sent at a time
 CACHE = Path("~/.cache/caramel/node")  # of each node that is not the driver's

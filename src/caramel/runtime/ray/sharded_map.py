@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from caramel.errors import ResourceError
+from caramel.io.files import keep, kept
 from caramel.runtime.code_deps import code_version
 from caramel.runtime.ray.file_transfer import Local, here, plain, replaced
 from caramel.runtime.ray.workers import Job, workers
-from caramel.io.files import keep, kept
 
 Executor = Literal["ray", "inline"]
 PARTS_OF_A_THREAD = 4  # of ``threaded``

@@ -22,8 +22,8 @@ from typing import Any, TypeVar
 import psutil
 
 from caramel.errors import ResourceError
-from caramel.runtime.ray.temp_dirs import clear_session_folder, format_removed, session_folder
 from caramel.io.disk_space import trouble
+from caramel.runtime.ray.temp_dirs import clear_session_folder, format_removed, session_folder
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, by try; the first is Ray's own
 LOOK = 2  # seconds between looks at whether they run

@@ -19,17 +19,17 @@ from typing import Any, NamedTuple
 from tqdm import tqdm
 
 from caramel.errors import ConfigError, ResourceError
-from caramel.runtime.ray.file_transfer import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
+from caramel.io.disk_space import blamed, trouble
+from caramel.io.files import check, discard, hashes, keep, kept
+from caramel.runtime.environment import collect_seldom
+from caramel.runtime.mlflow.server import NAME, named_server
+from caramel.runtime.ray.asha import CHECKPOINT, Halving
 from caramel.runtime.ray.cluster import RETRIES, named_cluster, ray_session
 from caramel.runtime.ray.driver_files import PART, asked, driver_disk, mirrored
-from caramel.runtime.ray.asha import CHECKPOINT, Halving
+from caramel.runtime.ray.file_transfer import CACHE, Local, Parcel, here, replaced, unpacked, where_it_was
 from caramel.runtime.ray.node import be_at_home, called, differences, home, versions
 from caramel.runtime.ray.sharded_map import Executor, fingerprint, names_of, results_in
 from caramel.runtime.ray.workers import end_workers, sent
-from caramel.runtime.environment import collect_seldom
-from caramel.runtime.mlflow.server import NAME, named_server
-from caramel.io.files import check, discard, hashes, keep, kept
-from caramel.io.disk_space import blamed, trouble
 
 STOPPED = ".stopped"  # suffix of what was reported last by a trial that was ended early
 

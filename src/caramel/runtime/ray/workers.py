@@ -18,6 +18,10 @@ from functools import partial
 from typing import Any
 
 from caramel.errors import CaramelError, ResourceError
+from caramel.io.disk_space import blamed
+from caramel.runtime.environment import collect_seldom
+from caramel.runtime.ray.cluster import RETRIES, in_one_session, named_cluster, ray_session
+from caramel.runtime.ray.driver_files import asked, driver_disk
 from caramel.runtime.ray.file_transfer import (
     CACHE,
     Local,
@@ -28,13 +32,9 @@ from caramel.runtime.ray.file_transfer import (
     unpacked,
     where_it_was,
 )
-from caramel.runtime.ray.cluster import RETRIES, in_one_session, named_cluster, ray_session
-from caramel.runtime.ray.driver_files import asked, driver_disk
 from caramel.runtime.ray.node import be_at_home, called, differences, home, versions
 from caramel.runtime.ray.results import Died, gave_up, result_of, room_for_it
 from caramel.runtime.ray.session_health import LOOK
-from caramel.runtime.environment import collect_seldom
-from caramel.io.disk_space import blamed
 
 AHEAD = 2  # pieces of work that a worker has: the next one is there when one ends
 STILL = 60.0  # seconds without any worker after which it is said what is waited for

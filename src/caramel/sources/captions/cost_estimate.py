@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.sources.captions.llm.scheduler import Manner, keyed
-from caramel.sources.captions.llm.conversation import Ask, Script
-from caramel.sources.captions.llm.writer import STORE, texts
-from caramel.sources.captions.llm.settings import Settings, adopt, writer_of
-from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
-from caramel.sources.captions.llm.budget import Spent
-from caramel.sources.captions.llm.checks import folded
-from caramel.sources.captions.prompts.prompt_files import Answer, written
 from caramel.interfaces.language_model import Said
 from caramel.interfaces.writer import Part
+from caramel.sources.captions.llm.budget import Spent
+from caramel.sources.captions.llm.checks import folded
+from caramel.sources.captions.llm.conversation import Ask, Script
+from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
+from caramel.sources.captions.llm.scheduler import Manner, keyed
+from caramel.sources.captions.llm.settings import Settings, adopt, writer_of
+from caramel.sources.captions.llm.writer import STORE, texts
+from caramel.sources.captions.prompts.prompt_files import Answer, written
 
 NEW = "something"
 

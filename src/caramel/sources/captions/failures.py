@@ -9,8 +9,8 @@ from collections import Counter
 
 import pandas as pd
 
-from caramel.sources.captions.llm.checks import CLASSES
 from caramel.sources.captions.error_rates import CHANGED, PARAPHRASE
+from caramel.sources.captions.llm.checks import CLASSES
 
 FAILURE_COLUMNS = ("part", "reason", "drafts", "rejects")
 

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
+from caramel.interfaces.writer import Written
 from caramel.schemas import tables
 from caramel.sources.captions import words
 from caramel.sources.captions.tokenization import Edit, Found, Sentence, apply, plurals, sentence
-from caramel.interfaces.writer import Written
 
 Rng = np.random.Generator
 Item = TypeVar("Item")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError, shown
 from caramel.interfaces.writer import Written
-from caramel.sources.sugarcrepe_files import read_captions
 from caramel.io.validators import brief
+from caramel.schemas import tables
+from caramel.sources.sugarcrepe_files import read_captions
 
 NAME = "given"
 NO_PARAPHRASE = "no paraphrase in the source"

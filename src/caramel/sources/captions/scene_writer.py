@@ -14,10 +14,10 @@ from functools import cache, partial
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.sources.captions.rules import RULES, Rng
 from caramel.errors import DataError
 from caramel.interfaces.writer import Written
+from caramel.schemas import tables
+from caramel.sources.captions.rules import RULES, Rng
 from caramel.sources.world.compounds import (
     Compound,
     compounds_of_meaning,

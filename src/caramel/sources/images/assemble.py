@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError, shown
+from caramel.schemas import tables
 
 
 class Assembled(NamedTuple):

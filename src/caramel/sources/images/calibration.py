@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.utils.arrays import Bools, Ints
-from caramel.utils.hashing import assign_folds
 from caramel.errors import DataError
 from caramel.io.image_store import OnDemand
+from caramel.utils.arrays import Bools, Ints
+from caramel.utils.hashing import assign_folds
 
 if TYPE_CHECKING:
     from caramel.interfaces.judge import Fit, Judge

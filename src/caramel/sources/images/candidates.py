@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from caramel.schemas import tables
-from caramel.sources.images.judges import ReadingJudge
-from caramel.sources.images.diffusion import draw_pictures, load_pipeline
 from caramel.runtime.last_result import keep_last, stamp_files
+from caramel.schemas import tables
+from caramel.sources.images.diffusion import draw_pictures, load_pipeline
+from caramel.sources.images.judges import ReadingJudge
 
 Drawn = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of a candidate
 Files = tuple[bytes, bytes | None]  # the candidate, and its positive where that is drawn with it

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
-from caramel.models.devices import fitting, usable, whole_fp32
 from caramel.io.files import file_hash, write_atomically
+from caramel.models.devices import fitting, usable, whole_fp32
 
 if TYPE_CHECKING:
     import torch

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from caramel.sources.captions.formatting import suffixed
 from caramel.errors import DataError
+from caramel.sources.captions.formatting import suffixed
 from caramel.sources.images.diffusion import draw_pictures
 from caramel.sources.world.compounds import Compound, belongs, mentions_of
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL

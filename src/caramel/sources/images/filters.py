@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.sources.images.calibration import Calibration
 from caramel.interfaces.judge import Judge
 from caramel.io.image_store import OnDemand
+from caramel.schemas import tables
+from caramel.sources.images.calibration import Calibration
 
 FAITHFUL = (
     0.5  # a judge's least fit for a picture to count as faithful, however little is asked of what is kept

@@ -12,16 +12,16 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
-from caramel.schemas import tables
-from caramel.sources.captions.formatting import suffixed
 from caramel.errors import DataError
-from caramel.sources.images.candidates import Until, draw_shard
 from caramel.interfaces.source import Put
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.registry import JUDGES
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.sharded_map import Executor, sharded_map
 from caramel.runtime.ray.trials import tune_grid
+from caramel.schemas import tables
+from caramel.sources.captions.formatting import suffixed
+from caramel.sources.images.candidates import Until, draw_shard
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 

@@ -30,11 +30,11 @@ class ReadingJudge:
 
         A picture of the world has no cell that cannot be read, and no noun twice. Each distinct one is read once.
         """
-        from caramel.sources.world.drawing import CANVAS
-        from caramel.sources.world.grammar import read
-        from caramel.sources.world.exact_reader import PictureReading, read_pictures
-        from caramel.sources.world.scenes import holds
         from caramel.io.image_codec import pixels
+        from caramel.sources.world.drawing import CANVAS
+        from caramel.sources.world.exact_reader import PictureReading, read_pictures
+        from caramel.sources.world.grammar import read
+        from caramel.sources.world.scenes import holds
 
         first, numbers = _distinct(pictures)
         read_once: list[PictureReading] = []

@@ -11,9 +11,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import DataError
 from caramel.interfaces.source import Put, Source
+from caramel.schemas import tables
 from caramel.sources.world.compounds import belongs, held_out, split_of
 from caramel.sources.world.drawing import CANVAS, draw, to_png
 from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape

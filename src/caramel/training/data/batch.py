@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from caramel.interfaces.method import Method
 from caramel.models.open_clip.text_padding import needed_columns
-from caramel.training.data.examples import Examples
 from caramel.training.data.clic_concat import joined_texts, pairs_of, side_by_side
+from caramel.training.data.examples import Examples
 from caramel.training.data.loader import Pixels, Rows, batch_rows, tokenized
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from caramel.errors import DataError
-from caramel.models.open_clip.encoder import normalised
 from caramel.models.devices import autocast
+from caramel.models.open_clip.encoder import normalised
 from caramel.training.data.examples import Examples
 from caramel.training.data.loader import Rows
 

@@ -15,17 +15,17 @@ import numpy.typing as npt
 
 from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
-from caramel.models.open_clip.encoder import encode_text, picture_vectors
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.models.open_clip.encoder import encode_text, picture_vectors
 from caramel.training.data.batch import Batch, rows_of, take
 from caramel.training.data.examples import Examples, Tokens, with_vectors
-from caramel.training.data.loader import Loader, Pixels, Stack, Vectors
 from caramel.training.data.hard_batch_mining import nearest_rows
-from caramel.training.weight_averaging import follow, frozen_copy, warmed
+from caramel.training.data.loader import Loader, Pixels, Stack, Vectors
 from caramel.training.distributed import ALONE, Group
 from caramel.training.loop.loop import Training, train, weight_decay_groups
 from caramel.training.objective import Objective
 from caramel.training.trainable import Trained, freeze, merge, plain_state, to_training_mode
+from caramel.training.weight_averaging import follow, frozen_copy, warmed
 
 if TYPE_CHECKING:
     import torch

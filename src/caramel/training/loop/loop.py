@@ -17,8 +17,8 @@ from tqdm import tqdm
 
 from caramel.errors import ConfigError, DataError, shown
 from caramel.interfaces.trainer import Curve
-from caramel.models.devices import fitting, whole_fp32
 from caramel.io.files import is_whole, keep
+from caramel.models.devices import fitting, whole_fp32
 
 if TYPE_CHECKING:
     import torch

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from caramel.sources.captions.tokenization import Edit, Found, apply, scan
 from caramel.interfaces.method import Method
+from caramel.sources.captions.tokenization import Edit, Found, apply, scan
 from caramel.training.methods import clic
 
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from caramel.interfaces.trainer import Curve
+from caramel.io.files import empty_folder
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.sources.captions.lm_training_data import Lesson, lesson
 from caramel.sources.captions.prompts.prompt_files import AGAIN, names, prompt, written
-from caramel.interfaces.trainer import Curve
-from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
-from caramel.io.files import empty_folder
 from caramel.training.loop.loop import Training, train, weight_decay_groups
 
 if TYPE_CHECKING:

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.errors import ConfigError
-from caramel.runtime.mlflow import tracking
-from caramel.runtime.ray.file_transfer import Local
-from caramel.runtime.ray.asha import Halving
-from caramel.runtime.ray.sharded_map import Executor, fingerprint
 from caramel.io.image_store import shards_of
-from caramel.training.weight_averaging import Mix
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.ray.asha import Halving
+from caramel.runtime.ray.file_transfer import Local
+from caramel.runtime.ray.sharded_map import Executor, fingerprint
+from caramel.schemas import tables
+from caramel.training.recipes.finetune_trial import CHECKPOINT, MEASURED_BY, measured_by
 from caramel.training.recipes.search import COLUMNS, Candidate, Searched, candidates, searched, trial_point
 from caramel.training.tracked import curve_frame
 from caramel.training.tracked_trials import Trials
-from caramel.training.recipes.finetune_trial import CHECKPOINT, MEASURED_BY, measured_by
 from caramel.training.variants import check_data, check_settings, split_rows
+from caramel.training.weight_averaging import Mix
 
 
 class Tuned(NamedTuple):

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.interfaces.trainer import Curve
+from caramel.io.files import file_hash
+from caramel.io.image_store import Pictures
+from caramel.models.devices import resolve_device, resolve_precision
 from caramel.models.open_clip.checkpoints import (
     CONFIG,
     VOCABULARY,
@@ -19,20 +21,18 @@ from caramel.models.open_clip.checkpoints import (
     read_config,
     save_checkpoint,
 )
-from caramel.models.devices import resolve_device, resolve_precision
 from caramel.registry import METHODS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import reached
-from caramel.io.files import file_hash
-from caramel.io.image_store import Pictures
+from caramel.schemas import tables
 from caramel.training.data.examples import Examples, load_examples
-from caramel.training.weight_averaging import Mix, best_mix
-from caramel.training.loop.contrastive import fit, hits
 from caramel.training.distributed import Group, Tell, together
+from caramel.training.loop.contrastive import fit, hits
 from caramel.training.loop.loop import kept_step
 from caramel.training.objective import with_bias
 from caramel.training.tracked import curve_figure, log_curve
 from caramel.training.variants import in_steps, set_up, split_rows
+from caramel.training.weight_averaging import Mix, best_mix
 
 if TYPE_CHECKING:
     import torch

@@ -20,9 +20,9 @@ import pandas as pd
 
 from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
+from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.models.open_clip.encoder import encode_text, normalised
 from caramel.models.open_clip.last_layer import tower_vectors
-from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
 from caramel.sources.world.scene_labels import ABSENT, CLASSES, SceneLabels, label_scenes
 from caramel.training.data.batch import rows_of
 from caramel.training.data.examples import Examples

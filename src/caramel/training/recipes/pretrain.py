@@ -15,8 +15,8 @@ from caramel.models.open_clip.checkpoints import assemble, build_model, save_che
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import fit
-from caramel.training.recipes.locked_image import LoopSettings, fit_locked
 from caramel.training.methods import infonce
+from caramel.training.recipes.locked_image import LoopSettings, fit_locked
 
 
 def pretrain_base(

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from caramel.config.search_space import Point, merged, points
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.trials import Finished
-from caramel.config.search_space import Point, merged, points
 
 COLUMNS = ["variant", "point", "setting", "seed", "metric", "value", "stopped", "repeatable", "chosen"]
 Run = Callable[[Sequence[Point], Halving | None], list[Finished]]

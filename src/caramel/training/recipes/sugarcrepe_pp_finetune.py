@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from caramel.schemas import tables
 from caramel.benchmarks.image_files import encoded_file
-from caramel.utils.hashing import stable_keys
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Comparisons, ImageFile
 from caramel.registry import METHODS
+from caramel.schemas import tables
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import fit
+from caramel.utils.hashing import stable_keys
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.checkpoints import Clip

@@ -18,10 +18,10 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.sources.images.diffusion import CallOptions, save_pipeline
 from caramel.interfaces.trainer import Curve
-from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.models.devices import autocast, on_device, resolve_device, resolve_precision
+from caramel.models.open_clip.tokenizer import learn_merges
+from caramel.sources.images.diffusion import CallOptions, save_pipeline
 from caramel.training.data.loader import Loader, Pixels, batch_rows, tokenized
 from caramel.training.loop.loop import Training, train, weight_decay_groups
 

@@ -14,8 +14,8 @@ from chat_server import ChatServer
 from obliging_writer import CAPTIONS, obliging, pairs_of, write
 from small_language_models import cola_folder
 
-from caramel.schemas import tables
 from caramel.errors import BackendError, DataError
+from caramel.schemas import tables
 
 NLI = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
 

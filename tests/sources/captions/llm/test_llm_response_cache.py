@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
-from caramel.sources.captions.llm.response_cache import Key, ReplyStore, open_replies
 from caramel.errors import DataError, ResourceError
 from caramel.interfaces.language_model import Said
+from caramel.schemas import tables
+from caramel.sources.captions.llm.response_cache import Key, ReplyStore, open_replies
 
 KEYS = [Key('{"m": 1}', "find_obj@1", "{}", f'{{"sentence": "{i}"}}', 1) for i in range(5)]
 SAID = Said("A dog.", "stop", 10, 3, 0.25)

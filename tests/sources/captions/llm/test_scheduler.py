@@ -25,7 +25,10 @@ from chat_server import (
 )
 from obliging_writer import asked, completion
 
-from caramel.sources.captions.llm.scheduler import PATIENCE, Asking, Manner, keyed
+from caramel.errors import BackendError, ResourceError
+from caramel.models.chat.endpoint import Endpoint
+from caramel.models.llm.chat import ChatWriter
+from caramel.sources.captions.llm.budget import Budget, Spent, length
 from caramel.sources.captions.llm.conversation import (
     CUT,
     EMPTY,
@@ -38,10 +41,7 @@ from caramel.sources.captions.llm.conversation import (
 )
 from caramel.sources.captions.llm.models import Named
 from caramel.sources.captions.llm.response_cache import open_replies
-from caramel.sources.captions.llm.budget import Budget, Spent, length
-from caramel.errors import BackendError, ResourceError
-from caramel.models.chat.endpoint import Endpoint
-from caramel.models.llm.chat import ChatWriter
+from caramel.sources.captions.llm.scheduler import PATIENCE, Asking, Manner, keyed
 
 GOOD = completion(json.dumps({"follows": "no"}))
 FREE = Budget(0.0, 0.0, None, None, None)

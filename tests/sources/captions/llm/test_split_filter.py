@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pandas as pd
 
+from caramel.interfaces.writer import Written
 from caramel.schemas import tables
 from caramel.sources.captions.llm.split_filter import ELSEWHERE, in_own_split
-from caramel.interfaces.writer import Written
 from caramel.sources.world.compounds import split_of
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import COLOURS, Scene, Thing

@@ -18,10 +18,10 @@ import pytest
 from chat_server import ChatServer, Request, Response
 from obliging_writer import CAPTIONS, asked, completion, obliging, pairs_of, write
 
+from caramel.errors import BackendError
 from caramel.schemas import tables
 from caramel.sources.captions.llm.workflows import SUBTYPES
 from caramel.sources.captions.prompts import prompt_files
-from caramel.errors import BackendError
 
 ROOT = Path(__file__).parents[3]
 PAIRS = pairs_of(CAPTIONS)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.sources.captions.llm.response_parser import parse
+from caramel.crepe.caption_template import Caption, located
+from caramel.crepe.llm_captions import listed
+from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.sources.captions.llm.checks import Bounds, Change, folded, of_negative, of_paraphrase
+from caramel.sources.captions.llm.response_parser import parse
 from caramel.sources.captions.prompts.prompt_files import (
     LEAST,
     Example,
@@ -16,9 +19,6 @@ from caramel.sources.captions.prompts.prompt_files import (
     written,
 )
 from caramel.sources.captions.tokenization import scan
-from caramel.crepe.llm_captions import listed
-from caramel.crepe.caption_template import Caption, located
-from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 
 BOUNDS = Bounds(longest=2.0, similar=0.999, slack=1, overlap=0.3, entailed=0.5, grammatical=0.5)
 NEGATIVE = ("statement", "finished", "plain", "new", "one_change", "place", "subtype", "unsaid")

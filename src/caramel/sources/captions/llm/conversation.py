@@ -10,10 +10,10 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from caramel.sources.captions.llm.response_parser import parse
-from caramel.sources.captions.llm.checks import Bounds, Verdict
-from caramel.sources.captions.prompts.prompt_files import Answer, Failed, prompt
 from caramel.interfaces.language_model import Said
+from caramel.sources.captions.llm.checks import Bounds, Verdict
+from caramel.sources.captions.llm.response_parser import parse
+from caramel.sources.captions.prompts.prompt_files import Answer, Failed, prompt
 
 NO_REPLY = "the model gave no reply"
 EMPTY = "the model's answer is empty"

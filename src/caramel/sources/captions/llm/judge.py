@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Generator, Mapping
 
-from caramel.sources.captions.llm.conversation import Ask, Rules
-from caramel.sources.captions.llm.checks import Verdict
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.language_model import Said
 from caramel.interfaces.text_judge import TextJudge
+from caramel.sources.captions.llm.checks import Verdict
+from caramel.sources.captions.llm.conversation import Ask, Rules
 
 VERSION = "1"  # of what is asked of them
 DIGITS = 6  # of a probability that are kept

@@ -20,10 +20,10 @@ from typing import NamedTuple
 import pandas as pd
 from tqdm import tqdm
 
-from caramel.schemas import tables
 from caramel.errors import DataError, ResourceError
 from caramel.interfaces.language_model import Said
 from caramel.io.readers import parquet
+from caramel.schemas import tables
 
 COLUMNS = tuple(tables.REPLIES.columns)
 ANSWER = COLUMNS[6:]  # text, finish, tokens_in, tokens_out, seconds

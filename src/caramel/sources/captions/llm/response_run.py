@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.schemas import tables
 from caramel.runtime.mlflow import tracking
+from caramel.schemas import tables
 
 
 def log_replies(path: Path) -> None:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 
 from tqdm import tqdm
 
+from caramel.errors import BackendError, ResourceError
+from caramel.interfaces.language_model import LanguageModel, Request, Said
+from caramel.interfaces.text_judge import TextJudge
+from caramel.sources.captions.llm.budget import Spent
 from caramel.sources.captions.llm.conversation import NO_REPLY, Ask, Outcome, Script
 from caramel.sources.captions.llm.judge import VERSION, judgements
 from caramel.sources.captions.llm.models import Named, canonical
 from caramel.sources.captions.llm.response_cache import Key, ReplyStore
-from caramel.sources.captions.llm.budget import Spent
 from caramel.sources.captions.prompts.prompt_files import prompt, version_of
-from caramel.errors import BackendError, ResourceError
-from caramel.interfaces.language_model import LanguageModel, Request, Said
-from caramel.interfaces.text_judge import TextJudge
 
 PATIENCE = 16  # requests in a row without a reply, after which the run ends
 WINDOW = 4  # scripts under way for each request that may be

@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from caramel.sources.captions.llm.scheduler import Manner
-from caramel.sources.captions.llm.conversation import Rules
-from caramel.sources.captions.llm.models import Named, named
-from caramel.sources.captions.llm.response_cache import ReplyStore
-from caramel.sources.captions.llm.budget import Budget
-from caramel.sources.captions.llm.checks import JUDGES, Bounds
-from caramel.sources.captions.prompts import prompt_files
 from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.text_judge import TextJudge
 from caramel.interfaces.writer import Part
-from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 from caramel.io.files import parquet_files
+from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
+from caramel.sources.captions.llm.budget import Budget
+from caramel.sources.captions.llm.checks import JUDGES, Bounds
+from caramel.sources.captions.llm.conversation import Rules
+from caramel.sources.captions.llm.models import Named, named
+from caramel.sources.captions.llm.response_cache import ReplyStore
+from caramel.sources.captions.llm.scheduler import Manner
+from caramel.sources.captions.prompts import prompt_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # prompts
 

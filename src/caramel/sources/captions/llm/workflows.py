@@ -13,8 +13,7 @@ from collections.abc import Callable, Generator
 
 import numpy as np
 
-from caramel.sources.captions.llm.conversation import Ask, Draft, Outcome, Rules, Script, answered, field
-from caramel.sources.captions.llm.judge import judged_negative, judged_paraphrase
+from caramel.interfaces.language_model import Said
 from caramel.sources.captions.llm.checks import (
     PROBLEMS,
     REASONS,
@@ -24,8 +23,9 @@ from caramel.sources.captions.llm.checks import (
     of_negative,
     of_paraphrase,
 )
+from caramel.sources.captions.llm.conversation import Ask, Draft, Outcome, Rules, Script, answered, field
+from caramel.sources.captions.llm.judge import judged_negative, judged_paraphrase
 from caramel.sources.captions.prompts.prompt_files import Answer, Failed
-from caramel.interfaces.language_model import Said
 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 CONCEPTS = {"obj": "object", "att": "attribute", "rel": "relation"}

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
-from caramel.sources.captions.llm.scheduler import Asking
-from caramel.sources.captions.llm.conversation import Outcome, Rules, Script
-from caramel.sources.captions.llm.settings import Settings, adopt, judges_of, writer_of
-from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
-from caramel.sources.captions.llm.workflows import SUBTYPES, write_negative, write_paraphrase
-from caramel.sources.captions.llm.budget import Spent
-from caramel.sources.captions.tokenization import sentence
 from caramel.interfaces.writer import Part, Written
+from caramel.schemas import tables
+from caramel.sources.captions.llm.budget import Spent
+from caramel.sources.captions.llm.conversation import Outcome, Rules, Script
+from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
+from caramel.sources.captions.llm.scheduler import Asking
+from caramel.sources.captions.llm.settings import Settings, adopt, judges_of, writer_of
+from caramel.sources.captions.llm.workflows import SUBTYPES, write_negative, write_paraphrase
+from caramel.sources.captions.tokenization import sentence
 
 STORE = Path("work/replies/replies.sqlite")
 NAME = "language_model"

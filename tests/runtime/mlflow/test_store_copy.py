@@ -14,10 +14,9 @@ from commands import run_command
 from tracking_servers import PASSWORD, USER, Served
 
 from caramel.errors import ConfigError, DataError, ResourceError
-from caramel.runtime.mlflow import tracking, artifacts
-from caramel.runtime import tracking_copy
-from caramel.runtime.tracking_copy import ORIGIN, STATE, copy_history
+from caramel.runtime.mlflow import artifacts, store_copy, tracking
 from caramel.runtime.mlflow.store import store_in
+from caramel.runtime.mlflow.store_copy import ORIGIN, STATE, copy_history
 
 
 @pytest.fixture(scope="module")
@@ -125,16 +124,16 @@ def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_th
 def test_a_copy_that_was_stopped_goes_on_and_what_was_logged_since_is_added(
     history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    target, copied = str(tmp_path / "second"), tracking_copy.copy_artifacts
+    target, copied = str(tmp_path / "second"), store_copy.copy_artifacts
 
     def killed(*arguments: Any) -> None:
         copied(*arguments)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tracking_copy, "copy_artifacts", killed)
+    monkeypatch.setattr(store_copy, "copy_artifacts", killed)
     with pytest.raises(KeyboardInterrupt):
         copy_history(str(history), target)
-    monkeypatch.setattr(tracking_copy, "copy_artifacts", copied)
+    monkeypatch.setattr(store_copy, "copy_artifacts", copied)
     assert copy_history(str(history), target) == (3, 2, 1, [], [])
     assert told(target) == told(str(history))
     write(history.parent, "waiting")

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from tqdm import tqdm
 
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, shown_address
-from caramel.runtime.mlflow.tracking import PARENT, PARENT_OF
+from caramel.io.disk_space import blamed
 from caramel.runtime.mlflow.artifacts import copy_artifacts, find_local_folder
 from caramel.runtime.mlflow.retry import again, clearly, iter_pages, one_run, require_id
 from caramel.runtime.mlflow.server import meaning, require_server, server_at
 from caramel.runtime.mlflow.store import DATABASE, EXPERIMENT, open_client, store_in
-from caramel.io.disk_space import blamed
+from caramel.runtime.mlflow.tracking import PARENT, PARENT_OF
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
