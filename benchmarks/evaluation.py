@@ -79,7 +79,7 @@ class Watch:
     @contextmanager
     def on(self, spec: str, device: str, precision: str) -> Iterator[None]:
         """Watch the opened model for the block's time."""
-        from caramel.models.loading.specs import open_model
+        from caramel.models.specs import open_model
 
         encoder: Any = open_model(spec, device, precision)
         encoder._embed_pixels = self._timed(encoder._embed_pixels, "images")
@@ -129,7 +129,7 @@ def slow(task: Comparisons, spec: str) -> tuple[list[bool], float]:
     """Return the verdict of each instance and the seconds: one at a time, nothing shared."""
     import torch
 
-    from caramel.models.loading.specs import open_model
+    from caramel.models.specs import open_model
 
     model: Any = open_model(spec, "cpu", "fp32")
     clip = model._clip

@@ -219,7 +219,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The families ``counting`` and ``matching`` of encoders.py, as if they were registered."""
     import encoders
 
-    from caramel.models.loading.specs import open_model
+    from caramel.models.specs import open_model
     from caramel.registry import FAMILIES
 
     for name in ("counting", "matching"):

@@ -247,7 +247,7 @@ FAMILIES: Kind[Family] = Kind(
         "blind": "caramel.blind.text.model_adapter:BLIND",
         "chat": "caramel.models.chat.model:CHAT",
     },
-    check="caramel.models.loading.specs:missing_of",
+    check="caramel.models.specs:missing_of",
 )
 
 BASES: Kind[Trainer] = Kind(

@@ -27,7 +27,7 @@ from caramel.blind.scorer_specs import scorers_help
 from caramel.cli import commands
 from caramel.config.schema import load
 from caramel.errors import GateError
-from caramel.models.loading.specs import families_help
+from caramel.models.specs import families_help
 from caramel.release.pin import Pin
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from caramel.evaluation.benchmark_source import Source
 from caramel.evaluation.evaluate import Evaluation, evaluate, take_turns
 from caramel.evaluation.preflight import missing
 from caramel.evaluation.scores import encoding
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.runtime.ray import sharded_map, trials
 from caramel.schemas import tables
 

@@ -150,7 +150,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subsets.png").exists()
 
     from caramel import registry
-    from caramel.models.loading.specs import open_model
+    from caramel.models.specs import open_model
 
     monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:REFUSED")
     open_model.cache_clear()

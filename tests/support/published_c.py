@@ -21,7 +21,7 @@ from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark, Task
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.schemas import tables
 
 SPECS = ("counting:4", "matching:8", "patchy:3")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from caramel.audit.audit import Audit, audit, leaks_into
 from caramel.audit.files.inputs import AuditRows
-from caramel.audit.grouping import grouped
 from caramel.benchmarks.image_files import encoded_file
 from caramel.blind.image.shortcuts import ImageShortcuts, image_shortcuts
 from caramel.blind.text.attack import Attack
 from caramel.blind.text.text_tasks import Source
 from caramel.io.image_store import OnDemand
+from caramel.utils.grouping import grouped
 
 
 def audit_data_set(

@@ -32,7 +32,7 @@ class _BatchSize(click.ParamType):  # type: ignore[type-arg]
 
 
 def _families() -> list[str]:
-    from caramel.models.loading.specs import families_help
+    from caramel.models.specs import families_help
 
     return families_help()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.scores.multiple_choice import askable
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
-from caramel.models.loading.specs import family_of
+from caramel.models.specs import family_of
 
 MOST_PAIRS = 10_000_000  # of a matcher, each a pass of its own: Flickr30K has 5 million, COCO 125
 

@@ -19,7 +19,7 @@ from caramel.evaluation.scores.encoding import Run, code_of
 from caramel.evaluation.scores.scoring import similarities
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.embedding_cache import check_stores
-from caramel.models.loading.specs import content_of, family_of, open_model, parse_spec
+from caramel.models.specs import content_of, family_of, open_model, parse_spec
 from caramel.registry import BENCHMARKS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import require_server

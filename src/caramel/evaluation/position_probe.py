@@ -29,7 +29,7 @@ from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder
 from caramel.io.image_codec import pixels
 from caramel.models.devices import gpus_of, resolve_device
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.runtime.ray.sharded_map import Executor
 from caramel.runtime.ray.trials import executors
 from caramel.schemas import tables

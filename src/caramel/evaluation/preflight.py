@@ -23,7 +23,7 @@ from caramel.evaluation.benchmark_source import (
 )
 from caramel.evaluation.compatibility import unfit
 from caramel.interfaces.benchmark import Task
-from caramel.models.loading.specs import family_of, missing_of, parse_spec
+from caramel.models.specs import family_of, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
 from caramel.schemas import tables
 

@@ -18,9 +18,9 @@ from caramel.evaluation.benchmark_source import Source, digest_of, keys_of, read
 from caramel.evaluation.scores.encoding import Run, encode
 from caramel.evaluation.scores.item_scores import Dual
 from caramel.interfaces.benchmark import ImageFile, Index, Rankings
-from caramel.models.loading.specs import content_of, open_model
 from caramel.models.loading.state_dicts import read_state
 from caramel.models.open_clip.checkpoints import WEIGHTS
+from caramel.models.specs import content_of, open_model
 from caramel.runtime.ray.trials import executors, tune_grid
 
 TEMPERATURE = ("logit_scale", "logit_bias")

@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from caramel.audit.grouping import tied
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
 from caramel.gates.blind_expectation import GAP
@@ -27,6 +26,7 @@ from caramel.io.image_codec import open_picture
 from caramel.io.image_store import Pictures
 from caramel.utils.acceptance import Acceptance
 from caramel.utils.arrays import Floats, places_among
+from caramel.utils.grouping import tied
 
 MANY = 100_000  # rows for which it pays to look for what is no longer used: half a second
 OF_REJECTED = ", learned from rejected rows"  # ending of a scorer's name

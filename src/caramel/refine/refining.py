@@ -15,7 +15,6 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.grouping import grouped
 from caramel.blind.text.attack import BEST, best_blind_attacker, enough
 from caramel.blind.text.text_tasks import Source
 from caramel.errors import ConfigError, DataError
@@ -25,6 +24,7 @@ from caramel.refine.mirrored_grid import Kept
 from caramel.refine.rows import rejected, repair
 from caramel.refine.tradeoff import Candidate
 from caramel.utils.acceptance import Acceptance, Verdict, verdict
+from caramel.utils.grouping import grouped
 from caramel.utils.hashing import assign_folds
 
 # What refinement is fitted on and chosen by, and the further scorers that judge the result.

@@ -25,7 +25,7 @@ from caramel.errors import BackendError, ConfigError, DataError
 from caramel.interfaces.model import DualEncoder, TextEncoder
 from caramel.io.keys import text_key
 from caramel.models.embedding_cache import vector_table
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, strata
 from caramel.refine.mirrored_grid import UNIT, Kept, balanced
 from caramel.refine.rows import rejected

@@ -7,12 +7,12 @@ import pytest
 import torch
 from PIL import Image
 
-from caramel.audit.grouping import tied
 from caramel.blind.image.attack import FEWEST, attack, decoded
 from caramel.blind.image.network import SIDE, network_values
 from caramel.blind.image.pairs import _turning, pair_scores
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
+from caramel.utils.grouping import tied
 from caramel.utils.stats import share_interval, variance_factor
 
 FOLDS = 2

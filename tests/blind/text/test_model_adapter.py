@@ -4,7 +4,7 @@ from caramel.blind.scorer_specs import all_scorers
 from caramel.blind.text.model_adapter import BLIND, load_blind
 from caramel.errors import BackendError
 from caramel.interfaces.model import BlindModel
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 from caramel.utils.hashing import assign_folds
 
 ALL = tuple(found.name for found in all_scorers() if found.missing is None)

@@ -39,7 +39,7 @@ from caramel.evaluation.scores.response_cache import PATIENCE, ask, kept_replies
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Question, Reply
 from caramel.models.chat.endpoint import KEY
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.schemas import tables
 
 NAMES = list(COLOURS)

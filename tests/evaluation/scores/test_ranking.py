@@ -20,7 +20,7 @@ from caramel.evaluation.scores.item_scores import Dual
 from caramel.evaluation.scores.ranking import COLUMNS, Groups, grouped, rank_columns, ranks
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Rankings
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.schemas import tables
 
 # Few values, so that ties and missing scores are common.

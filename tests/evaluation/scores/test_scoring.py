@@ -21,7 +21,7 @@ from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.item_scores import Dual
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.schemas import tables
 
 PAIRS = {

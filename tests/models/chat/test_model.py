@@ -36,7 +36,7 @@ from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.models.chat.endpoint import KEY, Endpoint
 from caramel.models.chat.model import Chat, data_url, load_chat, missing_chat
 from caramel.models.chat.responses import LARGEST
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 
 KEY_VALUE = "sk-a-secret/of+the-test"
 

@@ -14,7 +14,7 @@ from tiny_generative import SAVED, save_llava
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Matcher
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers.generative import missing_generative, noise_images
 from caramel.models.transformers.generative_inputs import PROMPTS, continued
 from caramel.models.transformers.transformers_files import MODEL_TYPES

@@ -13,7 +13,7 @@ from tiny_generative import save_qwen
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers.dual import load_dual
 from caramel.models.transformers.llm_embeddings import LastToken
 

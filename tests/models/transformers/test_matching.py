@@ -14,7 +14,7 @@ from small_transformers import CAPTIONS, ITM, blip_folder, clip_folder, picture
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Matcher
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers import matching
 from caramel.models.transformers.matching import MatchingHead, load_itm, missing_itm
 from caramel.models.transformers.matching_architectures import ARCHITECTURES

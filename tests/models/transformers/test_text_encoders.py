@@ -14,7 +14,7 @@ from small_transformers import CAPTIONS, TEXT, bert_folder, bert_tokenizer, clip
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import DualEncoder, TextEncoder
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers.sentence_modules import POOLINGS
 from caramel.models.transformers.text_encoders import SentenceEncoder, load_text, missing_text, parse_target
 

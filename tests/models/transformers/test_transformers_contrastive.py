@@ -14,7 +14,7 @@ from small_transformers import CAPTIONS, ITM, picture
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder, Matcher
-from caramel.models.loading.specs import family_of, missing_of, open_model
+from caramel.models.specs import family_of, missing_of, open_model
 from caramel.models.transformers.contrastive import ITC, ITC_MAX
 from caramel.models.transformers.matching_architectures import ARCHITECTURES
 from caramel.models.transformers.text_normalization import plain_caption

@@ -16,7 +16,7 @@ from small_transformers import CAPTIONS, DUAL, picture, siglip2_square_folder, v
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import DualEncoder
 from caramel.models.batching import LEAST
-from caramel.models.loading.specs import missing_of, open_model
+from caramel.models.specs import missing_of, open_model
 from caramel.models.transformers.dual import load_dual, missing_dual
 from caramel.models.transformers.transformers_dual import SEES_PADDING, TransformersDual
 

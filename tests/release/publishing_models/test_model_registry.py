@@ -21,8 +21,8 @@ from tracking_servers import impostor, send_body
 from caramel.config.schema import load
 from caramel.errors import BackendError, CaramelError, DataError
 from caramel.io.files import file_hash
-from caramel.models.loading.specs import content_of, open_model, parse_spec
 from caramel.models.open_clip.checkpoints import CONFIG
+from caramel.models.specs import content_of, open_model, parse_spec
 from caramel.release.publishing_models import model_registry
 from caramel.release.publishing_models.model_registry import register, resolved
 from caramel.runtime.installation import requirement

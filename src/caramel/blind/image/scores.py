@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.audit.grouping import tied
 from caramel.blind.image.attack import (
     ATTACKERS,
     FEWEST,
@@ -25,6 +24,7 @@ from caramel.io.image_store import OnDemand
 from caramel.runtime.ray.sharded_map import threaded
 from caramel.schemas import tables
 from caramel.utils.arrays import Ints
+from caramel.utils.grouping import tied
 
 
 class ImageScores(NamedTuple):

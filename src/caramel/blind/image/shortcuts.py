@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.audit.grouping import tied
 from caramel.blind.image.attack import ATTACKERS, Scores, attack, decoded
 from caramel.blind.image.features import FEATURES
 from caramel.blind.image.joint import Figure, joint_hits, shares
 from caramel.blind.text.attack_results import Figures, figures
 from caramel.blind.text.linear_probe import probe
 from caramel.utils.arrays import Floats, Ints
+from caramel.utils.grouping import tied
 from caramel.utils.hashing import assign_folds
 
 

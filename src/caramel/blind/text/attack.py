@@ -18,7 +18,6 @@ from typing import Any, cast
 import numpy as np
 import pandas as pd
 
-from caramel.audit.grouping import grouped
 from caramel.blind.scorer_specs import scorer
 from caramel.blind.scorers import DECIMALS
 from caramel.blind.stacking import SEES_ALL, combined, learned_gaps, pairs_of
@@ -27,6 +26,7 @@ from caramel.blind.text.text_tasks import P1_N, Source, Task
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.scorer import Scorer
 from caramel.utils.arrays import Floats
+from caramel.utils.grouping import grouped
 from caramel.utils.hashing import stable_keys
 from caramel.utils.text import words_only
 

@@ -18,7 +18,7 @@ from caramel.interfaces.benchmark import ImageFile, Index
 from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
 from caramel.io.keys import pair_key, text_key
 from caramel.models.embedding_cache import Store, vector_table
-from caramel.models.loading.specs import local, open_model, parse_spec
+from caramel.models.specs import local, open_model, parse_spec
 from caramel.runtime.code_deps import code_version
 from caramel.runtime.ray.sharded_map import Executor, threaded
 

@@ -25,7 +25,7 @@ from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Task
 from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.io.keys import pair_key
 from caramel.models.embedding_cache import Store
-from caramel.models.loading.specs import open_model
+from caramel.models.specs import open_model
 from caramel.schemas import tables
 
 ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}

@@ -18,7 +18,7 @@ from caramel.evaluation.scores.item_scores import Encode
 from caramel.evaluation.scores.ranking import rank_columns
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.interfaces.model import BlindModel
-from caramel.models.loading.specs import family_of, open_model
+from caramel.models.specs import family_of, open_model
 from caramel.schemas import tables
 from caramel.utils.arrays import Floats
 

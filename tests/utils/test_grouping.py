@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.audit.grouping import ALIKE, EXACT, IMAGE, NEAR, grouped, near_duplicates
+from caramel.utils.grouping import ALIKE, EXACT, IMAGE, NEAR, grouped, near_duplicates
 from caramel.utils.text import words_only
 
 LONG = "a man in a red shirt rides a wave on his surfboard"

@@ -10,7 +10,8 @@ from caramel import registry
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family
 from caramel.io.files import file_hash
-from caramel.models.loading.specs import (
+from caramel.models.open_clip.activations import quick_gelu_option
+from caramel.models.specs import (
     ModelSpec,
     content_of,
     families_help,
@@ -19,7 +20,6 @@ from caramel.models.loading.specs import (
     open_model,
     parse_spec,
 )
-from caramel.models.open_clip.activations import quick_gelu_option
 from caramel.runtime.ray.file_transfer import Local, here
 
 
