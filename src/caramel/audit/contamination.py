@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from caramel.audit.minhash import Index, band_keys, bands, hash_functions, jaccard, shingles, signatures
 from caramel.errors import DataError
 from caramel.io.readers import csv_rows, json_lines, parquet_rows, text_lines
 from caramel.io.validators import optional_text
+from caramel.utils.minhash import Index, band_keys, bands, hash_functions, jaccard, shingles, signatures
 from caramel.utils.text import words_only
 
 COLUMNS = ("text", "kind", "similarity", "row", "corpus_text", "matches")

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from caramel.audit.minhash import Hashes, band_keys, bands, hash_functions, jaccard, shingles, signatures
 from caramel.utils.arrays import Ints
+from caramel.utils.minhash import Hashes, band_keys, bands, hash_functions, jaccard, shingles, signatures
 from caramel.utils.text import words_only
 
 ALIKE = 0.6  # similarity from which on captions nearly agree: one word of ten differs

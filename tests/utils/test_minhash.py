@@ -4,8 +4,8 @@ import random
 import numpy as np
 import pytest
 
-from caramel.audit import minhash
-from caramel.audit.minhash import Index, band_keys, bands, hash_functions, jaccard, shingles, signatures
+from caramel.utils import minhash
+from caramel.utils.minhash import Index, band_keys, bands, hash_functions, jaccard, shingles, signatures
 
 
 def sentences(count: int, seed: int = 0) -> list[list[str]]:
