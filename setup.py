@@ -18,13 +18,13 @@ def template() -> list[str]:
 
 
 class WithTemplate(build_py):
-    """Builds the package with ``caramel/own_project/template``; an editable install reads the repository itself."""
+    """Builds the package with ``caramel/project/template``; an editable install reads the repository itself."""
 
     def run(self) -> None:
         """Copy the modules, then the files."""
         super().run()
         for name in () if self.editable_mode else template():
-            target = Path(self.build_lib, "caramel/own_project/template", name)
+            target = Path(self.build_lib, "caramel/project/template", name)
             self.mkpath(str(target.parent))
             self.copy_file(name, str(target))
 

@@ -82,7 +82,7 @@ def test_the_wheel_holds_what_the_package_reads_beside_its_modules(wheel: Path) 
         for path in (ROOT / "src" / "caramel").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    sources |= {f"caramel/own_project/template/{name}" for name in template()}
+    sources |= {f"caramel/project/template/{name}" for name in template()}
     assert sources <= names, sources - names
     assert {name for name in names if name.startswith("caramel/")} == sources
     assert {"caramel/py.typed", "caramel/report/published.csv"} <= names
@@ -125,7 +125,7 @@ def test_a_project_of_ones_own_runs_on_the_wheel_alone(bin_folder: Path, tmp_pat
     assert "Running stage 'scenes'" in said
     assert (project / "data" / "scenes" / "pairs.parquet").is_file()
     assert "code/scenes.txt" in (project / "dvc.lock").read_text()
-    installed = next(bin_folder.parent.rglob("own_project")).parent / "sources" / "world" / "drawing.py"
+    installed = next(bin_folder.parent.rglob("safe_yaml.py")).parent / "sources" / "world" / "drawing.py"
     with installed.open("a") as stream:  # as another caramel would be
         stream.write("\n")
     said = called("caramel upgrade", project)
