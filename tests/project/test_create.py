@@ -110,7 +110,9 @@ def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: 
     whole = sums.read_text()
     try:
         sums.write_text(whole.replace(whole[:64], "0" * 64))
-        with pytest.raises(ConfigError, match=r"(?s)code/scenes.txt lists; .*contracts.py.*caramel upgrade"):
+        with pytest.raises(
+            ConfigError, match=r"(?s)code/scenes.txt lists; .*schemas/contracts.py.*caramel upgrade"
+        ):
             require_listed("scenes", made)
         assert (code(made).state, code(made).cure) == (FAIL, "caramel upgrade")
         assert code(made).text.endswith("lists for scenes")

@@ -59,7 +59,7 @@ def test_the_same_caramel_changes_nothing(project: Path) -> None:
 def test_exactly_the_stages_that_reach_a_changed_module_are_named_and_then_current(
     project: Path, edited: Callable[[str], Package]
 ) -> None:
-    package = edited("refine/balance.py")
+    package = edited("refine/mirrored_grid.py")
     reach = {
         name
         for name in yaml.safe_load((project / "dvc.yaml").read_text())["stages"]
@@ -77,7 +77,7 @@ def test_exactly_the_stages_that_reach_a_changed_module_are_named_and_then_curre
 def test_what_carries_the_work_but_does_not_shape_it_reruns_nothing(
     project: Path, edited: Callable[[str], Package]
 ) -> None:
-    assert upgrade(project, edited("running/tracking.py")).rerun == {}
+    assert upgrade(project, edited("runtime/mlflow/tracking.py")).rerun == {}
 
 
 def test_new_files_of_caramel_are_written_but_never_over_the_users(project: Path) -> None:
@@ -132,7 +132,7 @@ def test_an_upgrade_that_was_cut_off_is_told_whole_by_the_next_one(
     files = contents()
     files["pipelines/scores.py"] += b"# new\n"
     files["dvc.yaml"] = files["dvc.yaml"].replace(b"params: [refine, scores]", b"params: [refine]")
-    package = edited("refine/balance.py")
+    package = edited("refine/mirrored_grid.py")
     other = Path(shutil.copytree(project, project.with_name("other")))
     left = [writes]
 

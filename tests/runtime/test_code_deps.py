@@ -199,11 +199,11 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
         version(copied, embedding, ", model='open_clip'"),
     )
     for path in (
-        "models/families/chat.py",
+        "models/chat/model.py",
         "benchmarks/readers/bivlc.py",
         "audit/audit.py",
         "report/page.py",
-        "running/on_ray/parallel.py",
+        "runtime/ray/sharded_map.py",
         "api.py",
     ):
         with (copied / path).open("a", encoding="utf-8") as stream:
@@ -215,7 +215,7 @@ def test_the_hash_of_a_training_follows_its_own_code_and_no_edit_in_chat_readers
     assert version(copied, embedding, ", model='chat'") != version(
         ROOT / "src/caramel", embedding, ", model='chat'"
     )
-    with (copied / "models/clip/trimming.py").open("a", encoding="utf-8") as stream:
+    with (copied / "models/open_clip/text_padding.py").open("a", encoding="utf-8") as stream:
         stream.write("\nEDITED = True\n")
     after = (
         version(copied, training),

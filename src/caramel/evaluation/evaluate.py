@@ -65,7 +65,7 @@ def evaluate(
     whose nodes share no disk, spreads its own shards over all processors.
 
     Args:
-        models: specs; see ``models/families/specs.py``.
+        models: specs; see ``models/specs.py``.
         sources: benchmarks.
         device: auto, cpu or cuda.
         precision: auto, fp32, bf16 or fp16.

@@ -1,4 +1,4 @@
-"""The expectations that follow from a table's contract in ``tables.py``.
+"""The expectations that follow from a table's contract in ``schemas/tables.py``.
 
 They are derived when a suite runs, so that a contract is written once: the suites in ``expectations/``
 hold only what a contract cannot say.

@@ -1,7 +1,7 @@
 """Run a Great Expectations suite on a table, and say plainly what failed.
 
 A suite is a JSON file ``{name, table, key, expectations: [{type, kwargs, meta, severity}]}``. Where
-``table`` has a contract in ``tables.py``, the expectations that follow from it come first and are
+``table`` has a contract in ``schemas/tables.py``, the expectations that follow from it come first and are
 not in the file. A value in ``kwargs`` may be ``{"$PARAMETER": name}`` and is then given when the
 suite runs. Data docs are left beside the data, on failure as on success; what goes on is a summary
 without times, so that equal data give equal bytes.
