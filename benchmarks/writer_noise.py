@@ -3,7 +3,7 @@
     python benchmarks/writer_noise.py work/writer_noise --seeds 3 --pairs 300
 
 For each seed a model is trained, by the settings of stage ``train_writer`` in params/default.yaml, and writes the negatives and
-paraphrases of the same pairs of the world by those of profile ``language``. Each draft is judged exactly (``captions.noise``). Then
+paraphrases of the same pairs of the world by those of profile ``language``. Each draft is judged exactly (``sources.captions.error_rates``). Then
 `caramel audit`'s attackers are set on the negatives of pairs and subtypes that both the rules and the model have: all of them, and
 those of the model that are right.
 """

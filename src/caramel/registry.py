@@ -1,7 +1,7 @@
 """Backends by kind and name, each imported only when it is asked for.
 
 A kind is one table, whose type says what its entries are: ``JUDGES["clip"]`` is a ``JudgeMaker``. Who mentions a table
-reaches all that it names (``running.closures``).
+reaches all that it names (``runtime.code_deps``).
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def test_a_stage_runs_with_the_sources_that_are_listed_and_with_no_others(made: 
     try:
         sums.write_text(whole.replace(whole[:64], "0" * 64))
         with pytest.raises(
-            ConfigError, match=r"(?s)code/scenes.txt lists; .*schemas/contracts.py.*caramel upgrade"
+            ConfigError, match=r"(?s)code/scenes.txt lists; .*interfaces/source.py.*caramel upgrade"
         ):
             require_listed("scenes", made)
         assert (code(made).state, code(made).cure) == (FAIL, "caramel upgrade")

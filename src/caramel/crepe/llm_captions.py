@@ -1,7 +1,7 @@
 """Scene graph -> caption by a language model, for graphs that a template says badly (Ma et al. 2023, appendix A.3).
 
 A caption that omits an atom is shown to the model with what it lacks, and asked for again, a bounded number of times. Every
-reply is kept, and what is known is not asked again (``captions.asked``).
+reply is kept, and what is known is not asked again (``sources.captions.llm``).
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ class Trainer(Protocol):
             texts: captions to learn the vocabulary from.
             pretrained: what is adopted: folder or hub name of a pipeline, or spec of an open_clip model.
             scratch: where resumable state lies.
-            out: folder of the pipeline and its card (``images.pipelines``), or of the checkpoint
-                (``models.clip.checkpoints``).
+            out: folder of the pipeline and its card (``sources.images.diffusion``), or of the checkpoint
+                (``models.open_clip.checkpoints``).
             on_points: called with the new points of the curve, for tracking.
             settings: the other keys of the stage's section in the params, ``device``, ``precision`` and ``workers``, and
                 ``size`` of the pictures that are generated. Who trains takes them by name and says what they do.

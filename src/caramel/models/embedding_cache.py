@@ -51,7 +51,7 @@ class Store:
 
     Args:
         root: folder of all models.
-        identity: of the model; see ``kinds.model``.
+        identity: of the model; see ``interfaces.model``.
         code: hash of the code that makes its vectors, see ``closures.code_version``.
     """
 

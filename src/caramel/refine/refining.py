@@ -1,7 +1,7 @@
 """The method behind ``caramel refine``: try, take, judge.
 
 Every method is tried at several strengths, and an attacker made of the scorers that it was fitted on chooses among
-them by half of the rows, whole groups (``audit.grouping``). What is taken is then judged on the other half, by which nothing
+them by half of the rows, whole groups (``utils.grouping``). What is taken is then judged on the other half, by which nothing
 was chosen, by scorers that had no part in it, and by all together; they learn from the first half. Of several candidates
 the one that is chosen has the accuracy that came out low, so that on the rows of the choice it would look better than it is.
 """

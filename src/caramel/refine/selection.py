@@ -81,7 +81,7 @@ def cosines(rows: pd.DataFrame, model: str) -> Floats:
 
     Args:
         rows: columns caption and negative_caption.
-        model: spec of a dual or text encoder, see ``models.families.specs``; its vectors are kept as those of scorers.
+        model: spec of a dual or text encoder, see ``models.specs``; its vectors are kept as those of scorers.
 
     Raises:
         BackendError: the model cannot be loaded, or embeds no texts.

@@ -81,7 +81,7 @@ def audit_page(
     """Return the page.
 
     Args:
-        audit: what ``audit.json`` holds; see ``audit.written.as_json``.
+        audit: what ``audit.json`` holds; see ``audit.output.as_json``.
         pairs: one row per pair and scorer: pair_id, scorer and gap.
         rows: audit rows, for the texts of examples.
         statistics: of these; see ``set_statistics``.

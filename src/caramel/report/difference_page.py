@@ -28,7 +28,7 @@ def difference_page(found: Mapping[str, Any], pictures: Shown) -> str:
     """Return the page.
 
     Args:
-        found: of ``release.versions_apart.Apart.as_json``.
+        found: of ``release.diff.Apart.as_json``.
         pictures: index of images -> "came" and "went" -> text and encoded file of some of them.
     """
     sections = [

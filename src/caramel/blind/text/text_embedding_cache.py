@@ -31,7 +31,7 @@ def text_vectors(
 
     Args:
         texts: n distinct texts, at least one.
-        work: top-level function ``work(texts, **settings)`` -> ``models.store.vector_table`` by ``text_key``.
+        work: top-level function ``work(texts, **settings)`` -> ``models.embedding_cache.vector_table`` by ``text_key``.
         settings: JSON-like keyword arguments of ``work``.
         identity: all that determines the vectors, but the code.
         title: of the progress bar.

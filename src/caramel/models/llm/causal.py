@@ -75,7 +75,7 @@ class CausalWriter:
         )
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
-        """Answer requests, a batch at a time; see ``kinds.language_model``."""
+        """Answer requests, a batch at a time; see ``interfaces.language_model``."""
         while batch := waiting(self._at_once):
             for (name, _), said in zip(batch, self.said([request for _, request in batch]), strict=True):
                 heard(name, said)

@@ -38,7 +38,7 @@ class ChatWriter:
         return {**identity, "settings": settings} if settings else identity
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
-        """Answer requests, several at once; see ``kinds.language_model``. An error ends it, but what is under way is heard."""
+        """Answer requests, several at once; see ``interfaces.language_model``. An error ends it, but what is under way is heard."""
         stop, done = threading.Event(), queue.SimpleQueue[Future[tuple[str, Said] | None]]()
         under_way, error = 0, None
         with self.endpoint.session() as session, ThreadPoolExecutor(self.endpoint.workers) as pool:

@@ -46,7 +46,7 @@ class SpreadWriter:
         return identity
 
     def answer(self, waiting: Waiting, heard: Heard) -> None:
-        """Answer requests, a batch for each worker at a time; see ``kinds.language_model``."""
+        """Answer requests, a batch for each worker at a time; see ``interfaces.language_model``."""
         with ray_session(), workers(self._gpus) as (pool, look):
             while asked := waiting(self._at_once * self._number):
                 batches = {

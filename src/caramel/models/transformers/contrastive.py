@@ -202,7 +202,7 @@ class BestPlace:
         text_of: Index,
         batch: int | None,
     ) -> Floats:
-        """Return the score of each pair (n,), in [-1, 1]; arguments as in ``kinds.model.Matcher``.
+        """Return the score of each pair (n,), in [-1, 1]; arguments as in ``interfaces.model.Matcher``.
 
         Each image and each text is encoded once, and every sum taken in the same order: equal texts tie.
         """

@@ -91,7 +91,7 @@ class MatchingHead:
         text_of: Index,
         batch: int | None,
     ) -> Floats:
-        """Return the score of each pair (n,), any real number; arguments as in ``kinds.model.Matcher``.
+        """Return the score of each pair (n,), any real number; arguments as in ``interfaces.model.Matcher``.
 
         Each image is looked at once. Texts that are equal to the tokenizer have equal scores with an
         image, bit for bit.

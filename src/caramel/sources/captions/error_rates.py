@@ -1,7 +1,7 @@
 """How often a language model that writes about the world errs, and who notices: its drafts read back and checked exactly.
 
 No published pipeline knows these figures, as nobody knows what is true of a photograph. Here a text is read back to what it
-says (``sources.world.language``) and compared with its caption and with the scene.
+says (``sources.world.grammar``) and compared with its caption and with the scene.
 """
 
 from __future__ import annotations

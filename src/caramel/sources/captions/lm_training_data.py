@@ -1,7 +1,7 @@
 """What a small language model learns to answer: questions of the prompts about captions of the world, with right answers.
 
 The world's captions can be read exactly, so what is right is worked out and not guessed. A model that does not see the
-picture cannot do more: whether what it writes is false of the scene is another matter (``captions.noise``).
+picture cannot do more: whether what it writes is false of the scene is another matter (``sources.captions.error_rates``).
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def draw_pictures(
         guidance, steps: how it is sampled.
         size: pixels of the side.
         known: pictures (n, size, size, 3) of which only a part is drawn anew, by a pipeline that was trained for it
-            (``training.text_to_image``); None: all is drawn.
+            (``training.recipes.text_to_image``); None: all is drawn.
         hidden: that part, (n, size, size).
 
     Raises:

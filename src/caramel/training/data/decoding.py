@@ -1,4 +1,4 @@
-"""Pictures decoded for training: the pixels of ``storage.pictures``, of JPEGs in less time.
+"""Pictures decoded for training: the pixels of ``io.image_codec``, of JPEGs in less time.
 
 simplejpeg and Pillow decode by the same library, libjpeg-turbo, each by a copy of its own; a test says when they no longer
 agree. Evaluation does not depend on that: it opens pictures by Pillow alone.

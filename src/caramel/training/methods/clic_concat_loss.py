@@ -1,6 +1,6 @@
 """CLIC as published: two pictures joined are described by both captions in either order, and not where a word is exchanged.
 
-The words are the same part of speech: nouns, or attributes, of the word lists (``captions.words``), in place of a tagger's.
+The words are the same part of speech: nouns, or attributes, of the word lists (``sources.captions.words``), in place of a tagger's.
 """
 
 from __future__ import annotations
