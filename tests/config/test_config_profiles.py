@@ -14,7 +14,7 @@ from caramel.errors import ConfigError
 from caramel.io.safe_yaml import read_yaml
 from caramel.registry import JUDGES, METHODS, SCORERS, SOURCES, WRITERS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PROFILES = sorted(path.stem for path in (ROOT / "params").glob("*.yaml"))
 
 

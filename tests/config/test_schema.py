@@ -17,7 +17,7 @@ from caramel.errors import ConfigError
 from caramel.io.safe_yaml import read_yaml
 from caramel.release.pin import params_in
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DEFAULT = read_yaml(ROOT / "params" / "default.yaml", "")
 
 

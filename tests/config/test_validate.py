@@ -18,7 +18,7 @@ from caramel.doctor.findings import FAIL
 from caramel.errors import BackendError
 from caramel.io.safe_yaml import read_yaml
 
-DEFAULT = read_yaml(Path(__file__).parents[1] / "params" / "default.yaml", "")
+DEFAULT = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")
 
 
 def config(**sets: Any) -> Config:

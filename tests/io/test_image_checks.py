@@ -188,4 +188,4 @@ def test_only_two_modules_decode_by_simplejpeg() -> None:
     users = [
         path.name for path in sources.rglob("*.py") if "decode_jpeg(" in path.read_text(encoding="utf-8")
     ]
-    assert sorted(users) == ["decoding.py", "image_damage.py"]
+    assert sorted(users) == ["decoding.py", "image_checks.py"]

@@ -165,7 +165,7 @@ def test_cut_pictures_are_errors_that_name_them() -> None:
 def test_no_other_module_opens_images() -> None:
     sources = Path(__file__).parents[2] / "src" / "caramel"
     found = [str(path) for path in sources.rglob("*.py") if "Image.open(" in path.read_text(encoding="utf-8")]
-    assert [Path(path).name for path in found] == ["pictures.py"]
+    assert [Path(path).name for path in found] == ["image_codec.py"]
 
 
 def test_a_tiff_whose_offsets_are_fractions_is_an_error_that_names_it() -> None:

@@ -51,7 +51,7 @@ DUAL = Family("dual", "dual", "TARGET", "of a test", load_dual, missing_dual)
 
 
 def test_each_family_is_described_in_a_line_and_in_the_docs():
-    docs = (Path(__file__).parents[3] / "docs" / "evaluation.md").read_text()
+    docs = (Path(__file__).parents[2] / "docs" / "evaluation.md").read_text()
     lines = families_help()
     for name, line in zip(registry.FAMILIES, lines, strict=True):
         family = registry.FAMILIES[name]

@@ -65,7 +65,7 @@ out = Path("data", name)
 out.mkdir(parents=True, exist_ok=True)
 if name == "evaluate":
     import numpy as np, pandas as pd
-    from caramel import tables
+    from caramel.schemas import tables
     from caramel.evaluation.results.summary import summarise
     from caramel.registry import BENCHMARKS
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from small_language_models import gpt2_folder
-from test_chat_writer import answers
+from test_chat import answers
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import Request

@@ -323,7 +323,7 @@ def test_a_stage_ends_before_it_begins_where_the_server_is_not_there(
 
     monkeypatch.chdir(project)
     monkeypatch.setenv(NAME, "localhost:5000")
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     (project / "params.yaml").write_bytes((root / "params" / "default.yaml").read_bytes())
     (project / "inputs/zero_shot").mkdir(parents=True)
 

@@ -150,7 +150,7 @@ def test_a_store_without_columns_of_mlflows_is_an_error_that_names_it(
         store.execute("CREATE TABLE runs (run_uuid TEXT, status TEXT)")
         store.execute("INSERT INTO runs VALUES ('a', 'FINISHED')")
         store.commit()
-    command = "from caramel.runtime import tracking; tracking.opened_store(__import__('pathlib').Path()).__enter__()"
+    command = "from caramel.runtime.mlflow import tracking; tracking.opened_store(__import__('pathlib').Path()).__enter__()"
     done = subprocess.run(  # in a process of its own, whose MLflow makes its tables itself
         [sys.executable, "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
     )

@@ -301,7 +301,7 @@ def tracked_in_a_repository(root: Path) -> bytes:
     subprocess.run(["git", "-C", str(root), *author, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
     script = root / "stage.py"
     script.write_text(
-        "from caramel.runtime import tracking\n"
+        "from caramel.runtime.mlflow import tracking\n"
         "with tracking.run('n', key='k', params={'a': 1}, root='.'):\n    pass\n"
     )
     environment = os.environ | {"DVC_STAGE": "stage"}

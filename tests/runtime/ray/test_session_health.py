@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from test_cluster import at_work_on, slow_shard, slow_trial
+from test_ray_cluster import at_work_on, slow_shard, slow_trial
 
 from caramel.errors import CaramelError
 from caramel.runtime.ray.cluster import one_session

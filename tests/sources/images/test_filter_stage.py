@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from stored_images import stored
 
+from caramel.config import schema
 from caramel.config.profiles import write_profile
-from caramel.config.schema import schema
 from caramel.errors import DataError
 from caramel.io.image_store import Pictures
 from caramel.schemas import tables
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from caramel.schemas import tables
 from caramel.sources.captions.llm.workflows import SUBTYPES
 from caramel.sources.captions.prompts import prompt_files
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAIRS = pairs_of(CAPTIONS)
 
 
