@@ -38,7 +38,7 @@ from caramel.crepe.systematicity import Said, is_compound
 from caramel.crepe.visual_genome_graphs import Picture
 from caramel.crepe.world_graphs import PIXELS, WorldWords, graph_of, picture, sample, told
 from caramel.interfaces.scene_graph import Compound, SceneGraph
-from caramel.schemas import tables
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.grammar import PREPOSITION
 from caramel.sources.world.scenes import COLOURS, INVERSE, NOUNS, Scene
 
@@ -99,7 +99,7 @@ def training_pairs(seed: int) -> tuple[pd.DataFrame, dict[str, bytes]]:
             name = f"{split}-{index:06d}"
             rows.append((name, name, by_template(said).text, scene.to_json(), split, "world"))
             images[name] = jpeg(scene, rng)
-    return pd.DataFrame(rows, columns=list(tables.PAIRS.columns)), images
+    return pd.DataFrame(rows, columns=list(PAIRS.columns)), images
 
 
 def train(out: Path, seed: int, steps: int) -> None:

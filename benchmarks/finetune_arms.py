@@ -25,7 +25,9 @@ from caramel.config.schema import load
 from caramel.io.image_store import Pictures
 from caramel.models.devices import compute
 from caramel.models.open_clip.checkpoints import load_encoder
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
 from caramel.training.distributed import ALONE
 from caramel.training.recipes.finetune_trial import CHECKPOINT, trained
 
@@ -47,10 +49,10 @@ def compute_group(folder: Path, instances: pd.DataFrame, pictures: Mapping[str, 
 def score(folder: Path, data: Path, split: str) -> dict[str, Any]:
     """Return ``compute_group`` of both forms of the benchmark, the second by ``without_add`` alone."""
     index = data / "assemble/images.parquet"
-    pictures = Pictures(index, tables.read(tables.IMAGES, index))
+    pictures = Pictures(index, read_table(IMAGES, index))
     found = {}
     for form in FORMS:
-        rows = tables.read(tables.INSTANCES, data / f"assemble/{form}.parquet")
+        rows = read_table(INSTANCES, data / f"assemble/{form}.parquet")
         found[form] = compute_group(folder, rows[rows["split"] == split].reset_index(drop=True), pictures)
     return {**found[FORMS[0]], "source_form": found[FORMS[1]]["without_add"]}
 

@@ -24,7 +24,9 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from caramel.config.schema import load
 from caramel.models.devices import autocast, compute
-from caramel.schemas import tables
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.images.candidates import candidate_seed
 from caramel.sources.images.diffusion import load_pipeline
 from caramel.sources.images.editing import draw_pairs
@@ -64,10 +66,10 @@ def counted(work: Callable[[], object]) -> float:
 
 def asked(data: Path) -> list[dict[str, str]]:
     """Return prompts of negatives of a finished run that may be drawn."""
-    pairs = tables.read(tables.PAIRS, data / "refine/pairs.parquet")
-    negatives = tables.read(tables.NEGATIVES, data / "refine/negatives.parquet")
+    pairs = read_table(PAIRS, data / "refine/pairs.parquet")
+    negatives = read_table(NEGATIVES, data / "refine/negatives.parquet")
     chosen = choose_negatives(negatives, pairs, per_subtype={"test": PER_SUBTYPE}, seed=99)
-    source = tables.read(tables.PAIRS, data / "scenes/pairs.parquet")
+    source = read_table(PAIRS, data / "scenes/pairs.parquet")
     return prompts(chosen, pairs, source, method="edit", prompt_suffix="", seed=99)
 
 
@@ -114,10 +116,10 @@ def main(
     )
     section |= {key: json.loads(value) for key, _, value in (text.partition("=") for text in changes)}
     pictures = Objects(objects or config.scenes.train, seed=section["seed"])
-    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet")
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet")
     texts = [
         *pairs["caption"],
-        *tables.read(tables.NEGATIVES, data / "refine/negatives.parquet")["negative_caption"],
+        *read_table(NEGATIVES, data / "refine/negatives.parquet")["negative_caption"],
     ]
     print(changes, section["precision"], flush=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -148,7 +150,7 @@ def main(
         )
         rows = asked(data)
         captions = pairs.set_index("pair_id")["caption"]
-        refined = tables.read(tables.NEGATIVES, data / "refine/negatives.parquet").set_index("negative_id")
+        refined = read_table(NEGATIVES, data / "refine/negatives.parquet").set_index("negative_id")
         positives = captions[refined.loc[[row["negative_id"] for row in rows], "pair_id"]].tolist()
         for g in guidance:
             for s in steps:

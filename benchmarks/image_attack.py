@@ -15,7 +15,10 @@ import click
 
 from caramel.blind.image.scores import image_scores
 from caramel.io.image_store import Pictures
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.scores import SCORES
 
 
 @click.command()
@@ -29,10 +32,10 @@ def main(project: str, folds: int, seed: int, split: str) -> None:
     """Print what attackers reach on the benchmark of the finished PROJECT."""
     data = Path(project, "data")
     paths = sorted((data / "assemble").glob("instances*.parquet"))
-    forms = {path.stem: tables.read(tables.INSTANCES, path) for path in paths}
+    forms = {path.stem: read_table(INSTANCES, path) for path in paths}
     index = data / "assemble/images.parquet"
-    images = Pictures(index, tables.read(tables.IMAGES, index))
-    texts = tables.read(tables.SCORES, data / "refine/scores.parquet")
+    images = Pictures(index, read_table(IMAGES, index))
+    texts = read_table(SCORES, data / "refine/scores.parquet")
     started = time.monotonic()
     found = image_scores(forms, images, texts, folds=folds, seed=seed, split=split).figures
     seconds = time.monotonic() - started

@@ -26,7 +26,8 @@ from PIL import Image
 
 from caramel.io.image_shards import ShardWriter
 from caramel.io.image_store import Pictures
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
 
 DISTINCT = 500  # pictures that are drawn; each file is made different from others by its number at its end
 SIDE = 256
@@ -59,7 +60,7 @@ def write_store(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
     with ShardWriter(folder / "images") as shards:
         for name, data in images:
             shards.add(name, data, f"{name}.jpg", width=SIDE, height=SIDE, source="benchmark", split="train")
-    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), folder / "images.parquet")
+    write_table(IMAGES, build_frame(IMAGES, shards.index()), folder / "images.parquet")
 
 
 def write_old(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
@@ -74,7 +75,7 @@ def write_old(folder: Path, images: Iterator[tuple[str, bytes]]) -> None:
 def read_store(folder: Path, numbers: Sequence[int]) -> None:
     """Read images by their names in the index."""
     index = folder / "images.parquet"
-    pictures = Pictures(index, tables.read(tables.IMAGES, index))
+    pictures = Pictures(index, read_table(IMAGES, index))
     names = list(pictures)
     for number in numbers:
         assert pictures[names[number]][-8:] == number.to_bytes(8, "little")

@@ -30,7 +30,8 @@ from caramel.benchmarks.tasks import comparisons
 from caramel.evaluation.results.comparison import compare
 from caramel.evaluation.results.paired_tests import compare_hits
 from caramel.interfaces.benchmark import Benchmark
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 from caramel.utils.stats import cluster_counts, fraction_intervals, means, resampled_means
 
 Floats = npt.NDArray[np.float64]
@@ -221,7 +222,7 @@ def _scores(rng: np.random.Generator, clusters: Clusters, parts: Clusters, model
         model=model,
         benchmark="simulated",
     )
-    return tables.frame(tables.SIMILARITIES, rows)
+    return build_frame(SIMILARITIES, rows)
 
 
 def power(rng: np.random.Generator, count: int, trials: int) -> Result:

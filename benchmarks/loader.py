@@ -30,7 +30,8 @@ from image_store import drawn, files, write_store
 
 from caramel.io.image_store import Pictures
 from caramel.models.open_clip.checkpoints import Clip, assemble, build_model
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 from caramel.training.data import loader
 from caramel.training.data.batch import take
 from caramel.training.data.examples import Examples, load_examples
@@ -150,7 +151,7 @@ def _measured(
 ) -> None:
     torch.set_num_threads(1)
     index = folder / "images.parquet"
-    stored = Pictures(index, tables.read(tables.IMAGES, index))
+    stored = Pictures(index, read_table(IMAGES, index))
     loader.HELD = 2**60 if workers is None else 0
     clip, rows = small_clip(), pairs(images)
     start = time.perf_counter()

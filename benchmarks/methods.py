@@ -25,7 +25,8 @@ from caramel.models.devices import resolve_precision
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.report.blocks import interval, percent, signed
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.io import read_table
 from caramel.training.data.batch import rows_of, take
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import nearest_rows
@@ -96,7 +97,7 @@ def cost() -> list[list[str]]:
     """Return the processor seconds of a step of each method, of the default profile's batch, on one core."""
     torch.set_num_threads(1)
     train, _ = split_rows(ROWS)
-    pictures = Pictures(IMAGES, tables.read(tables.IMAGES, IMAGES))
+    pictures = Pictures(IMAGES, read_table(IMAGES_TABLE, IMAGES))
     precision = resolve_precision("auto", "cpu")
     rows = [["method", "seconds"]]
     for name in METHODS:

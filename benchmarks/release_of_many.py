@@ -20,7 +20,9 @@ from image_store import drawn, files, write_store
 
 from caramel.release.pin import dvc_hash, pin
 from caramel.release.publishing.build import Released, release
-from caramel.schemas import tables
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import write_table
+from caramel.schemas.training import TRAINING
 
 
 def make(root: Path, images: int) -> None:
@@ -49,14 +51,12 @@ def make(root: Path, images: int) -> None:
         (f"t{n}", names[2 * n], f"A {n}.", None, [f"Not {n}."], [names[2 * n + 1]], ["swap_obj"], "train")
         for n in range(tested, images // 2)
     ]
-    tables.write(
-        tables.INSTANCES,
-        pd.DataFrame(instances, columns=[*tables.INSTANCES.columns]),
+    write_table(
+        INSTANCES,
+        pd.DataFrame(instances, columns=[*INSTANCES.columns]),
         data / "instances.parquet",
     )
-    tables.write(
-        tables.TRAINING, pd.DataFrame(training, columns=[*tables.TRAINING.columns]), data / "training.parquet"
-    )
+    write_table(TRAINING, pd.DataFrame(training, columns=[*TRAINING.columns]), data / "training.parquet")
     outs = [{"path": "data/assemble", "md5": dvc_hash(data)}]
     lock = {"schema": "2.0", "stages": {"all": {"cmd": "x", "outs": outs}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")

@@ -33,7 +33,8 @@ from caramel.models.open_clip.checkpoints import Clip, load_checkpoint, save_che
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import fit, hits
 from caramel.training.variants import in_steps, set_up, split_rows
@@ -189,7 +190,7 @@ def wise(
 
 def pictures() -> Pictures:
     """Return the pictures of the pairs."""
-    return Pictures(ASSEMBLED / "images.parquet", tables.read(tables.IMAGES, ASSEMBLED / "images.parquet"))
+    return Pictures(ASSEMBLED / "images.parquet", read_table(IMAGES, ASSEMBLED / "images.parquet"))
 
 
 def corrected(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:

@@ -41,7 +41,8 @@ from scipy.stats import t as student
 from caramel.io.image_store import Pictures
 from caramel.models.open_clip.checkpoints import build_model, load_checkpoint, save_checkpoint
 from caramel.runtime.environment import be_quiet
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 from caramel.training.data import loader
 from caramel.training.data.batch import take
 from caramel.training.data.examples import Examples, load_examples
@@ -200,7 +201,7 @@ def _examples(plan: Plan, held: bool) -> tuple[Any, Examples]:
     rows["caption"] = table["title"]
     loader.HELD = 2**60 if held else 0
     clip = load_checkpoint(plan.folder / "model")
-    stored = Pictures(index, tables.read(tables.IMAGES, index))
+    stored = Pictures(index, read_table(IMAGES, index))
     return clip, load_examples(clip, rows, stored, method=INFONCE)
 
 

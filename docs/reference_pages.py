@@ -12,7 +12,7 @@ from mkdocs.structure.files import File, Files
 
 from caramel import registry
 from caramel.cli.commands import cli
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
 from caramel.schemas.contracts import Column
 
 ROOT = Path(__file__).parents[1]
@@ -73,7 +73,7 @@ def tables_page() -> str:
         "# Tables",
         "Parquet files; each is checked against this when it is written and when it is read.",
     ]
-    for table in tables.TABLES.values():
+    for table in TABLES.values():
         rows = [f"| `{name}` | {column.type} | {_said(column)} |" for name, column in table.columns.items()]
         key = ", ".join(f"`{name}`" for name in table.key)
         parts.append(

@@ -13,7 +13,8 @@ from caramel.evaluation.results.summary import overall
 from caramel.evaluation.synthetic_probe import detect
 from caramel.io.files import write_csv, write_json
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
+from caramel.schemas.io import write_table
 
 OUT, WORK = Path("data/evaluate"), Path("work/evaluate")
 ASSEMBLED, SCENES = Path("data/assemble"), Path("data/scenes")
@@ -38,9 +39,9 @@ def evaluate(config: Config) -> None:
         further_objects=config.scenes.further_objects,
         precision="fp32",  # figures do not depend on the processor
     )
-    tables.write(tables.SIMILARITIES, found.similarities, OUT / "similarities.parquet")
-    tables.write(tables.ANSWERS, found.answers, OUT / "answers.parquet")
-    tables.write(tables.METRICS, found.metrics, OUT / "metrics.parquet")
+    write_table(SIMILARITIES, found.similarities, OUT / "similarities.parquet")
+    write_table(ANSWERS, found.answers, OUT / "answers.parquet")
+    write_table(METRICS, found.metrics, OUT / "metrics.parquet")
     small = {
         str(benchmark): {
             str(model): overall(of_model) for model, of_model in rows.groupby("model", sort=False)
@@ -58,7 +59,7 @@ def evaluate(config: Config) -> None:
     write_csv(OUT / "probes.csv", probe_positions(folders, SCENES, executor=config.run.executor, **how))
     log_retained(found.metrics, found.retained)
     detected = detect("data/base", ASSEMBLED, SCENES, bootstrap=section.bootstrap, seed=section.seed, **how)
-    tables.write(tables.METRICS, detected, OUT / "detectors.parquet")
+    write_table(METRICS, detected, OUT / "detectors.parquet")
     log_detectors(detected)
 
 
@@ -66,9 +67,9 @@ if __name__ == "__main__":
     run(
         evaluate,
         images_needed={
-            "data/evaluate/similarities.parquet": tables.SIMILARITIES,
-            "data/evaluate/answers.parquet": tables.ANSWERS,
-            "data/evaluate/metrics.parquet": tables.METRICS,
+            "data/evaluate/similarities.parquet": SIMILARITIES,
+            "data/evaluate/answers.parquet": ANSWERS,
+            "data/evaluate/metrics.parquet": METRICS,
             "data/evaluate/metrics.json": None,
             "data/evaluate/variants.csv": None,
             "data/evaluate/differences.csv": None,
@@ -77,6 +78,6 @@ if __name__ == "__main__":
             "data/evaluate/retained.csv": None,
             "data/evaluate/bounds.csv": None,
             "data/evaluate/probes.csv": None,
-            "data/evaluate/detectors.parquet": tables.METRICS,
+            "data/evaluate/detectors.parquet": METRICS,
         },
     )

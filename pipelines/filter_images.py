@@ -10,7 +10,12 @@ from caramel.io.files import write_json
 from caramel.io.image_store import Pictures, referred
 from caramel.registry import JUDGES
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import SPLIT, Calibration, calibrate, can_calibrate
 from caramel.sources.images.filters import filter_images as choose
 
@@ -18,7 +23,7 @@ from caramel.sources.images.filters import filter_images as choose
 def images(stage: str) -> tuple[Path, pd.DataFrame]:
     """Return the path of a stage's table ``images``, and the table."""
     path = Path("data", stage, "images.parquet")
-    return path, tables.read(tables.IMAGES, path)
+    return path, read_table(IMAGES, path)
 
 
 def filter_images(config: Config) -> None:
@@ -32,9 +37,9 @@ def filter_images(config: Config) -> None:
             further_objects=config.scenes.further_objects,
         )
 
-    pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
+    pairs = read_table(PAIRS, "data/refine/pairs.parquet")
     of_val = set(pairs.loc[pairs["split"] == SPLIT, "pair_id"])
-    negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet", only=("pair_id", of_val))
+    negatives = read_table(NEGATIVES, "data/refine/negatives.parquet", only=("pair_id", of_val))
 
     def calibrated(judge: Judge) -> Calibration:
         return calibrate(judge, pairs, negatives, Pictures(*images("scenes")), seed=config.synthesize.seed)
@@ -45,13 +50,13 @@ def filter_images(config: Config) -> None:
         least = calibration.threshold
     second = judge(section.second_judge) if section.second_judge else None
     index, drawn = images("synthesize")
-    candidates = tables.read(tables.CANDIDATES, "data/synthesize/candidates.parquet")
+    candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
     asked = ("negative_id", set(candidates["negative_id"]))
     filtered = choose(
         candidates,
         drawn,
         Pictures(index, drawn),
-        tables.read(tables.NEGATIVES, "data/refine/negatives.parquet", only=asked),
+        read_table(NEGATIVES, "data/refine/negatives.parquet", only=asked),
         pairs,
         judge=decide,
         second_judge=second,
@@ -61,9 +66,9 @@ def filter_images(config: Config) -> None:
         calibration=calibration,
         second_calibration=calibrated(second) if second and can_calibrate(pairs, negatives) else None,
     )
-    tables.write(tables.CHOICES, filtered.choices, out / "choices.parquet")
-    tables.write(tables.IMAGES, referred(filtered.images, index.parent, out), out / "images.parquet")
-    tables.write(tables.REJECTS, filtered.rejects, out / "rejects.parquet")
+    write_table(CHOICES, filtered.choices, out / "choices.parquet")
+    write_table(IMAGES, referred(filtered.images, index.parent, out), out / "images.parquet")
+    write_table(REJECTS, filtered.rejects, out / "rejects.parquet")
     write_json(out / "metrics.json", filtered.metrics)
 
 
@@ -71,9 +76,9 @@ if __name__ == "__main__":
     run(
         filter_images,
         images_needed={
-            "data/filter_images/choices.parquet": tables.CHOICES,
-            "data/filter_images/images.parquet": tables.IMAGES,
-            "data/filter_images/rejects.parquet": tables.REJECTS,
+            "data/filter_images/choices.parquet": CHOICES,
+            "data/filter_images/images.parquet": IMAGES,
+            "data/filter_images/rejects.parquet": REJECTS,
             "data/filter_images/metrics.json": None,
         },
     )

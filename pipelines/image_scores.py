@@ -9,7 +9,10 @@ from caramel.config.schema import Config
 from caramel.io.files import write_json
 from caramel.io.image_store import Pictures
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.scores import SCORES
 
 INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
 
@@ -17,7 +20,7 @@ INPUTS, OUT = Path("data/assemble"), Path("data/image_scores")
 def image_scores(config: Config) -> None:
     """Write data/image_scores/{scores,scores_source}.parquet, one per form of the benchmark, and figures.json."""
     forms = {
-        name: tables.read(tables.INSTANCES, INPUTS / f"{name}.parquet")
+        name: read_table(INSTANCES, INPUTS / f"{name}.parquet")
         for name in ("instances", "instances_source")
         if (INPUTS / f"{name}.parquet").exists()
     }
@@ -25,18 +28,18 @@ def image_scores(config: Config) -> None:
     index = INPUTS / "images.parquet"
     found = attacked(
         forms,
-        Pictures(index, tables.read(tables.IMAGES, index)),
-        tables.read(tables.SCORES, "data/refine/scores.parquet", only=("negative_id", names)),
+        Pictures(index, read_table(IMAGES, index)),
+        read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", names)),
         **config.image_scores.model_dump(),
         split=config.evaluate.split,
     )
     for name, scores in found.scores.items():
-        tables.write(tables.SCORES, scores, OUT / f"{name.replace('instances', 'scores')}.parquet")
+        write_table(SCORES, scores, OUT / f"{name.replace('instances', 'scores')}.parquet")
     write_json(OUT / "figures.json", found.figures)
 
 
 if __name__ == "__main__":
     run(
         image_scores,
-        images_needed={f"{OUT}/scores.parquet": tables.SCORES, f"{OUT}/figures.json": None},
+        images_needed={f"{OUT}/scores.parquet": SCORES, f"{OUT}/figures.json": None},
     )

@@ -10,7 +10,11 @@ from caramel.interfaces.writer import Part, Written
 from caramel.io.files import write_csv
 from caramel.registry import WRITERS
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.io import read_table, write_table, write_table_parts
+from caramel.schemas.llm import REPLIES, VERDICTS
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.error_rates import checks, judged, noise
 from caramel.sources.captions.failures import failures
 from caramel.sources.captions.llm.response_run import log_replies
@@ -25,7 +29,7 @@ def negatives(config: Config) -> None:
     Then failures.csv counts why texts failed and, where the scenes are known, noise.csv and checks.csv how often the model erred.
     """
     section = config.negatives
-    pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
+    pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     write = partial(
         _written,
         pairs,
@@ -41,12 +45,12 @@ def negatives(config: Config) -> None:
     written = found[0] if len(found) == 1 else _joined(*found)
     asked = next((of for of in found if of.verdicts is not None), None)
     passed = written if asked is None else in_own_split(written, pairs)
-    tables.write(tables.NEGATIVES, passed.negatives, f"{FOLDER}/negatives.parquet")
-    tables.write(tables.PARAPHRASES, passed.paraphrases, f"{FOLDER}/paraphrases.parquet")
-    tables.write(tables.REJECTS, passed.rejects, f"{FOLDER}/rejects.parquet")
+    write_table(NEGATIVES, passed.negatives, f"{FOLDER}/negatives.parquet")
+    write_table(PARAPHRASES, passed.paraphrases, f"{FOLDER}/paraphrases.parquet")
+    write_table(REJECTS, passed.rejects, f"{FOLDER}/rejects.parquet")
     if asked is not None and asked.replies is not None and asked.verdicts is not None:
-        tables.write_parts(tables.REPLIES, asked.replies, f"{FOLDER}/replies.parquet", by="reply_id")
-        tables.write(tables.VERDICTS, asked.verdicts, f"{FOLDER}/verdicts.parquet")
+        write_table_parts(REPLIES, asked.replies, f"{FOLDER}/replies.parquet", by="reply_id")
+        write_table(VERDICTS, asked.verdicts, f"{FOLDER}/verdicts.parquet")
         write_csv(Path(FOLDER, "failures.csv"), failures(asked.verdicts, asked.rejects))
         log_replies(Path(f"{FOLDER}/replies.parquet"))
         _write_noise(pairs, asked, asked.verdicts, config.scenes.further_objects)
@@ -58,7 +62,7 @@ def _write_noise(pairs: pd.DataFrame, asked: Written, verdicts: pd.DataFrame, fu
         return
     rows = judged(pairs, verdicts, further_objects=further_objects)
     kept = [*asked.negatives["negative_id"], *(asked.paraphrases["pair_id"] + ":paraphrase")]
-    prompts = tables.read(tables.REPLIES, f"{FOLDER}/replies.parquet", ["prompt"])["prompt"]
+    prompts = read_table(REPLIES, f"{FOLDER}/replies.parquet", ["prompt"])["prompt"]
     table = noise(rows, kept, asked.rejects["id"].tolist(), prompts)
     write_csv(Path(FOLDER, "noise.csv"), table)
     write_csv(Path(FOLDER, "checks.csv"), checks(rows))

@@ -10,7 +10,10 @@ from caramel.models.devices import compute
 from caramel.registry import BASES
 from caramel.runtime.ray.sharded_map import fingerprint
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 from caramel.training.tracked import tracked_training
 
 INPUTS = [
@@ -23,9 +26,9 @@ INPUTS = [
 def pretrain(config: Config) -> None:
     """Write data/base: the checkpoint's folder and its curves.csv."""
     section = config.pretrain
-    pairs = tables.read(tables.PAIRS, INPUTS[0])
-    images = Pictures(INPUTS[1], tables.read(tables.IMAGES, INPUTS[1]))
-    negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
+    pairs = read_table(PAIRS, INPUTS[0])
+    images = Pictures(INPUTS[1], read_table(IMAGES, INPUTS[1]))
+    negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(__name__, section.backend, settings, [file_hash(p) for p in (*INPUTS, section.model)])
     with tracked_training("pretrain", key, settings, INPUTS, Path("data/base")) as out:

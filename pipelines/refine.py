@@ -8,7 +8,11 @@ from caramel.blind.scores import SCORED, write_scores
 from caramel.config.schema import Config
 from caramel.refine import adversarial as refinement
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
+from caramel.schemas.scores import SCORES
 
 INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 
@@ -16,15 +20,15 @@ INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 def refine(config: Config) -> None:
     """Refine the captions; score what is left afresh, with other folds than the grid's."""
     found = refinement.refine(
-        tables.read(tables.PAIRS, "data/scenes/pairs.parquet"),
-        tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
-        tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
-        tables.read(tables.SCORES, "data/scores/scores.parquet", only=("scorer", config.refine.scorers)),
+        read_table(PAIRS, "data/scenes/pairs.parquet"),
+        read_table(NEGATIVES, INPUTS / "negatives.parquet"),
+        read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),
+        read_table(SCORES, "data/scores/scores.parquet", only=("scorer", config.refine.scorers)),
         **config.refine.model_dump(),
         folds=config.scores.folds,
     )
-    for name in ("pairs", "negatives", "paraphrases", "rejects"):
-        tables.write(tables.TABLES[name], getattr(found, name), OUT / f"{name}.parquet")
+    for table in (PAIRS, NEGATIVES, PARAPHRASES, REJECTS):
+        write_table(table, getattr(found, table.name), OUT / f"{table.name}.parquet")
     pairs, negatives = found.pairs, found.negatives[SCORED]
     del found
     settings = config.scores.model_dump() | {"seed": config.refine.seed + 1}

@@ -4,7 +4,10 @@ from caramel.config.schema import Config
 from caramel.io.image_shards import ShardWriter
 from caramel.registry import SOURCES
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 
 
 def scenes(config: Config) -> None:
@@ -24,9 +27,9 @@ def scenes(config: Config) -> None:
             seed=section.seed,
             put=shards.add,
         )
-    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), "data/scenes/images.parquet")
-    tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
-    tables.write(tables.REJECTS, source.rejects, "data/scenes/rejects.parquet")
+    write_table(IMAGES, build_frame(IMAGES, shards.index()), "data/scenes/images.parquet")
+    write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")
+    write_table(REJECTS, source.rejects, "data/scenes/rejects.parquet")
 
 
 if __name__ == "__main__":

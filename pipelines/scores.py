@@ -9,15 +9,17 @@ from caramel.blind.scores import SCORED, write_scores
 from caramel.config.schema import Config
 from caramel.io.files import write_json
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 
 OUT = Path("data/scores")
 
 
 def scores(config: Config) -> None:
     """Score every negative against its positive; write the scores, the blind accuracies and the positive control."""
-    pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet", ["pair_id", "image_id", "caption"])
-    negatives = tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet", SCORED)
+    pairs = read_table(PAIRS, "data/scenes/pairs.parquet", ["pair_id", "image_id", "caption"])
+    negatives = read_table(NEGATIVES, "data/negatives/negatives.parquet", SCORED)
     write_scores(pairs, negatives, OUT, **config.scores.model_dump())
     control = compute_positive_control(pairs, negatives, **config.scores.model_dump())
     write_json(OUT / "positive_control.json", control)

@@ -7,7 +7,12 @@ from caramel.config.schema import Config
 from caramel.io.files import write_json
 from caramel.io.image_shards import ShardWriter
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.candidates import drawn_until
 from caramel.sources.images.generation import choose_negatives, choose_settings, hold_out, not_drawn, prompts
 from caramel.sources.images.generation import synthesize as draw
@@ -16,8 +21,8 @@ from caramel.sources.images.generation import synthesize as draw
 def synthesize(config: Config) -> None:
     """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in its folder images."""
     section, out = config.synthesize, Path("data/synthesize")
-    pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
-    negatives = tables.read(tables.NEGATIVES, "data/refine/negatives.parquet")
+    pairs = read_table(PAIRS, "data/refine/pairs.parquet")
+    negatives = read_table(NEGATIVES, "data/refine/negatives.parquet")
     common: dict[str, Any] = {
         "generator": "data/generator",
         "seed": section.seed,
@@ -29,7 +34,7 @@ def synthesize(config: Config) -> None:
         "folder": Path("work/synthesize"),
     }
     how: dict[str, Any] = {
-        "source": tables.read(tables.PAIRS, "data/scenes/pairs.parquet"),
+        "source": read_table(PAIRS, "data/scenes/pairs.parquet"),
         "method": section.method,
         "prompt_suffix": section.prompt_suffix,
         "seed": section.seed,
@@ -60,9 +65,9 @@ def synthesize(config: Config) -> None:
             **settings["chosen"],
             **common,
         )
-    tables.write(tables.CANDIDATES, candidates, out / "candidates.parquet")
-    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), out / "images.parquet")
-    tables.write(tables.REJECTS, not_drawn(negatives, chosen), out / "rejects.parquet")
+    write_table(CANDIDATES, candidates, out / "candidates.parquet")
+    write_table(IMAGES, build_frame(IMAGES, shards.index()), out / "images.parquet")
+    write_table(REJECTS, not_drawn(negatives, chosen), out / "rejects.parquet")
     write_json(out / "settings.json", settings)
 
 
@@ -70,10 +75,10 @@ if __name__ == "__main__":
     run(
         synthesize,
         images_needed={
-            "data/synthesize/candidates.parquet": tables.CANDIDATES,
-            "data/synthesize/images.parquet": tables.IMAGES,
+            "data/synthesize/candidates.parquet": CANDIDATES,
+            "data/synthesize/images.parquet": IMAGES,
             "data/synthesize/images": None,
-            "data/synthesize/rejects.parquet": tables.REJECTS,
+            "data/synthesize/rejects.parquet": REJECTS,
             "data/synthesize/settings.json": None,
         },
     )

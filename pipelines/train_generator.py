@@ -11,7 +11,10 @@ from caramel.models.devices import compute
 from caramel.registry import GENERATORS
 from caramel.runtime.ray.sharded_map import fingerprint
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import CELL
 from caramel.sources.world.objects import BORDER, Objects
 from caramel.training.tracked import tracked_training
@@ -26,13 +29,13 @@ INPUTS = [
 def train_generator(config: Config) -> None:
     """Write data/generator: the pipeline's folder and its curves.csv."""
     section = config.train_generator
-    pairs = tables.read(tables.PAIRS, INPUTS[0])
-    images: Mapping[str, bytes] = Pictures(INPUTS[1], tables.read(tables.IMAGES, INPUTS[1]))
+    pairs = read_table(PAIRS, INPUTS[0])
+    images: Mapping[str, bytes] = Pictures(INPUTS[1], read_table(IMAGES, INPUTS[1]))
     captions, size, border = pairs["caption"], config.synthesize.size, 0
     if config.synthesize.method == "edit":  # scenes are drawn object by object
         images = objects = Objects(config.scenes.train, seed=section.seed)
         pairs, size, border = objects.pairs(), CELL, BORDER
-    negatives = tables.read(tables.NEGATIVES, INPUTS[2], ["negative_caption"])
+    negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
     settings = section.model_dump(exclude={"backend"}) | compute(config.run.device, config.run.precision)
     key = fingerprint(
         __name__,

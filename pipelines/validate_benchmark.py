@@ -8,7 +8,11 @@ from caramel.config.schema import Config
 from caramel.gates import gates, suites
 from caramel.io.image_store import Pictures
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.scores import SCORES
+from caramel.schemas.training import TRAINING
 
 INPUTS = Path("data/assemble")
 SUMMARY = "data/validate_benchmark/summary.json"
@@ -17,17 +21,15 @@ SUMMARY = "data/validate_benchmark/summary.json"
 def validate_benchmark(config: Config) -> None:
     """Run the suites on instances, training set, images and blind accuracy; write what they found."""
     knobs, index = config.validate_benchmark, INPUTS / "images.parquet"
-    images = tables.read(tables.IMAGES, index)
-    instances = tables.read(tables.INSTANCES, INPUTS / "instances.parquet")
+    images = read_table(IMAGES, index)
+    instances = read_table(INSTANCES, INPUTS / "instances.parquet")
     summaries = gates.validate_benchmark(
         instances,
-        tables.read(tables.TRAINING, INPUTS / "training.parquet"),
+        read_table(TRAINING, INPUTS / "training.parquet"),
         images,
         Pictures(index, images),
-        tables.read(
-            tables.SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))
-        ),
-        tables.read(tables.SCORES, "data/image_scores/scores.parquet"),
+        read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))),
+        read_table(SCORES, "data/image_scores/scores.parquet"),
         blind_tolerance=knobs.blind_tolerance,
         acceptance=knobs.acceptance,
         blind_exempt=knobs.blind_exempt,

@@ -9,7 +9,10 @@ from caramel.config.schema import Config
 from caramel.gates import gates, suites
 from caramel.refine.adversarial import unbalanced
 from caramel.runtime.stage_runner import run
-from caramel.schemas import tables
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import check_enough
 
 INPUTS = Path("data/refine")
@@ -19,19 +22,17 @@ SUMMARY = Path("data/validate_captions/summary.json")
 def validate_captions(config: Config) -> None:
     """Run the suites on pairs, negatives, paraphrases and blind accuracy; write what they found."""
     knobs = config.validate_captions
-    pairs = tables.read(tables.PAIRS, INPUTS / "pairs.parquet")
+    pairs = read_table(PAIRS, INPUTS / "pairs.parquet")
     if config.filter_images.min_faithful is None:
         check_enough(pairs)
     summaries = gates.validate_captions(
         pairs,
-        tables.read(tables.NEGATIVES, INPUTS / "negatives.parquet"),
-        tables.read(tables.PARAPHRASES, INPUTS / "paraphrases.parquet"),
+        read_table(NEGATIVES, INPUTS / "negatives.parquet"),
+        read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),
         read_by_scorer(INPUTS / "scores.parquet"),
         unbalanced(
-            tables.read(
-                tables.NEGATIVES, "data/negatives/negatives.parquet", ["negative_id", "pair_id", "type"]
-            ),
-            tables.read(tables.REJECTS, INPUTS / "rejects.parquet"),
+            read_table(NEGATIVES, "data/negatives/negatives.parquet", ["negative_id", "pair_id", "type"]),
+            read_table(REJECTS, INPUTS / "rejects.parquet"),
         ),
         min_pairs=knobs.min_pairs,
         blind_tolerance=knobs.blind_tolerance,

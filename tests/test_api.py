@@ -18,7 +18,8 @@ import caramel
 from caramel import api, cli
 from caramel.cli.commands import cli as commands
 from caramel.errors import BackendError, CaramelError, ConfigError, ContractError, DataError
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
 
 
 def captions(n: int = 30) -> pd.DataFrame:
@@ -42,7 +43,7 @@ def similarities(model: str, seed: int, n: int = 60) -> pd.DataFrame:
         "s_c0_i0": rng.normal(size=n).round(1),
         "s_c1_i0": rng.normal(size=n).round(1),
     }
-    return tables.frame(tables.SIMILARITIES, pd.DataFrame(rows))
+    return build_frame(SIMILARITIES, pd.DataFrame(rows))
 
 
 def command(*arguments: str) -> None:
@@ -146,7 +147,7 @@ def test_defaults_are_those_of_the_commands() -> None:
 
 def test_metrics_of_a_frame_are_those_of_the_command_on_its_file(tmp_path: Path) -> None:
     rows = similarities("m", 1)
-    tables.write(tables.SIMILARITIES, rows, tmp_path / "similarities.parquet")
+    write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
     given = ["--benchmark", "sugarcrepe", str(tmp_path / "similarities.parquet"), "--bootstrap", "100"]
     command("metrics", *given, "--out", str(tmp_path / "out"))
     written = pd.read_parquet(tmp_path / "out" / "metrics.parquet")
@@ -174,7 +175,7 @@ def test_metrics_of_others_columns_are_those_of_the_command_on_their_file(tmp_pa
 def test_compare_of_frames_is_that_of_the_command_on_their_files(tmp_path: Path) -> None:
     sides = {name: similarities(name, seed) for seed, name in enumerate(("a", "b"))}
     for name, rows in sides.items():
-        tables.write(tables.SIMILARITIES, rows, tmp_path / name / "similarities.parquet")
+        write_table(SIMILARITIES, rows, tmp_path / name / "similarities.parquet")
     folders = [str(tmp_path / name) for name in sides]
     command("compare", *folders, "--out", str(tmp_path / "c"), "--bootstrap", "100")
     found = caramel.compare(sides["a"], sides["b"], bootstrap=100)

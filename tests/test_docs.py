@@ -28,7 +28,11 @@ from caramel.evaluation.results.summary import summarise
 from caramel.io.safe_yaml import read_yaml
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.rejects import REJECTS
 
 ROOT = Path(__file__).parents[1]
 SIZE = 32
@@ -75,7 +79,7 @@ def pinned(root: Path) -> None:
     """Pin a small project as v1.0, as if DVC had made its one table."""
     path = root / "data" / "assemble" / "training.parquet"
     rows = [{"id": "a", "stage": "refine", "reason": "surplus", "text": "x"}]
-    tables.write(tables.REJECTS, tables.frame(tables.REJECTS, rows), path)
+    write_table(REJECTS, build_frame(REJECTS, rows), path)
     out = {"path": "data/assemble", "md5": pins.dvc_hash(path.parent)}
     lock = {"schema": "2.0", "stages": {"make": {"cmd": "make", "outs": [out]}}}
     (root / "dvc.lock").write_text(json.dumps(lock), encoding="utf-8")
@@ -128,9 +132,7 @@ def test_every_link_of_the_site_leads_somewhere_and_its_reference_is_whole(tmp_p
     assert all(f"caramel {name}" in said["commands"] for name in cli.list_commands(click.Context(cli)))
     assert all(f'id="{name}"' in said["params"] for name in read_yaml(ROOT / "params" / "default.yaml", ""))
     assert all(
-        f"<code>{column}</code>" in said["tables"]
-        for table in tables.TABLES.values()
-        for column in table.columns
+        f"<code>{column}</code>" in said["tables"] for table in TABLES.values() for column in table.columns
     )
     assert all(f'id="{name}"' in said["formats"] for name in BENCHMARKS)
     assert not re.search(
@@ -171,17 +173,17 @@ def lab(root: Path) -> Path:
         for n, pair in enumerate(scores)
     ]
     names = ["instance_id", "model", "benchmark", "image_id", "subsets", "s_c0_i0", "s_c1_i0"]
-    scored = tables.frame(tables.SIMILARITIES, pd.DataFrame(rows, columns=names))
+    scored = build_frame(SIMILARITIES, pd.DataFrame(rows, columns=names))
     found = summarise(scored, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=1)
     out = root / "data" / "evaluate"
-    tables.write(tables.SIMILARITIES, scored, out / "similarities.parquet")
-    tables.write(tables.ANSWERS, tables.frame(tables.ANSWERS, []), out / "answers.parquet")
-    tables.write(tables.METRICS, found, out / "metrics.parquet")
+    write_table(SIMILARITIES, scored, out / "similarities.parquet")
+    write_table(ANSWERS, build_frame(ANSWERS, []), out / "answers.parquet")
+    write_table(METRICS, found, out / "metrics.parquet")
     path = root / "data" / "assemble" / "instances.parquet"
     for version in ("v1.0", "v1.1"):
         released_projects.pinned(root, version)
         cached(root)
-        tables.write(tables.INSTANCES, tables.read(tables.INSTANCES, path).iloc[1:], path)
+        write_table(INSTANCES, read_table(INSTANCES, path).iloc[1:], path)
     return root
 
 

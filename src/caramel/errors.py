@@ -3,7 +3,7 @@
     CaramelError
     ├── ConfigError      params.yaml or a command-line value is wrong
     ├── DataError        an input file is missing, broken or not what it should be
-    │   └── ContractError    a table does not keep its contract (``schemas/tables.py``)
+    │   └── ContractError    a table does not keep its contract (``schemas``)
     ├── GateError        a quality gate failed: the data must not be used
     ├── BackendError     an unknown backend, or a model that cannot be loaded
     └── ResourceError    disk full, a lock held, a worker that keeps dying

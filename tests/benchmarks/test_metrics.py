@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 
 from caramel.benchmarks.metrics import METRICS, RECALLS, outcomes
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.contracts import FLOAT
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 
 COLUMNS = [
     name
-    for name, column in tables.SIMILARITIES.columns.items()
-    if column.type == tables.FLOAT and not name.startswith("s_true") and name != "s_other"
+    for name, column in SIMILARITIES.columns.items()
+    if column.type == FLOAT and not name.startswith("s_true") and name != "s_other"
 ]
 # Few values, so that ties and missing similarities are common.
 VALUE = st.sampled_from([-0.5, 0.0, 0.25, 0.25, 0.75, math.nan])
@@ -175,7 +177,7 @@ def test_group_match_of_instances_worked_out_by_hand() -> None:
         (0.9, math.nan, 0.2, 0.8),
     ]
     hits, ties = outcomes(
-        tables.frame(tables.SIMILARITIES, pd.DataFrame(rows, columns=FOUR)), ["group_match", "group"]
+        build_frame(SIMILARITIES, pd.DataFrame(rows, columns=FOUR)), ["group_match", "group"]
     )
     assert hits["group_match"].tolist()[:5] == [1, 1, 0, 0, 0]
     assert hits["group"].tolist()[:5] == [1, 0, 0, 0, 0]
@@ -190,7 +192,7 @@ def test_who_has_group_has_group_match_however_near_or_large_the_scores(
 ) -> None:
     # The next larger number for the right pairs: a sum of both would round the difference away.
     near = [(math.nextafter(a, math.inf), a, d, math.nextafter(d, math.inf)) for a, _, _, d in rows]
-    frame = tables.frame(tables.SIMILARITIES, pd.DataFrame([*rows, *near], columns=FOUR))
+    frame = build_frame(SIMILARITIES, pd.DataFrame([*rows, *near], columns=FOUR))
     hits, ties = outcomes(frame, ["group_match", "group"])
     assert (hits["group_match"] >= hits["group"]).all()
     assert (hits["group_match"][ties["group_match"]] == 0).all()

@@ -19,7 +19,9 @@ from caramel.gates.blind_expectation import accuracies
 from caramel.interfaces.scorer import without_model
 from caramel.refine.rows import row_gaps
 from caramel.registry import SCORERS
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.contracts import check_table
+from caramel.schemas.scores import SCORES
 from caramel.utils.hashing import assign_folds, stable_keys
 from caramel.utils.stats import share_interval, wilson
 from caramel.utils.text import words_only
@@ -44,7 +46,7 @@ def frames(rows: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
             "caption": [text() for _ in names],
         }
     )
-    subtypes = [tables.SUBTYPES[i % 7] for i in range(rows)]
+    subtypes = [SUBTYPES[i % 7] for i in range(rows)]
     negatives = pd.DataFrame(
         {
             "negative_id": [f"{n}:{s}" for n, s in zip(names, subtypes, strict=True)],
@@ -116,7 +118,7 @@ def test_words_only_ignores_case_space_and_punctuation():
 def test_every_scorer_gives_a_score_in_range_for_every_negative():
     pairs, negatives = frames(140)
     scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
-    tables.check(tables.SCORES, scores, "test")
+    check_table(SCORES, scores, "test")
     assert len(scores) == 140 * len(ALL)
     values = scores[["positive_score", "negative_score"]].to_numpy()
     assert ((values >= 0) & (values <= 1)).all()

@@ -10,7 +10,8 @@ from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError
 from caramel.io.files import keep
 from caramel.runtime.ray.file_transfer import Local
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.scores import SCORES
 
 
 def audit_rows(count):
@@ -39,7 +40,7 @@ def scored(rows, folder, *, size):
 def test_every_row_is_scored_once_whatever_the_shards(tmp_path):
     rows = audit_rows(90)
     files, found = scored(rows, tmp_path, size=30)
-    tables.check(tables.SCORES, found, "test")
+    check_table(SCORES, found, "test")
     assert len(files) == 3
     assert found[found["scorer"] == "ngram"]["negative_id"].tolist() == sorted(rows["pair_id"])
     length = found[found["scorer"] == "length"]

@@ -15,7 +15,8 @@ import pytest
 from caramel import cli
 from caramel.cli.commands import cli as group
 from caramel.io.files import file_hash
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
 
 BENCHMARK = "sugarcrepe"
 # Command -> what it reads and writes, if it may: {} is a spelling of the folder that holds all inputs.
@@ -92,8 +93,8 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(f"in/file/{report}.json").write_text(text)
     pd.DataFrame(rows).to_parquet("in/file/pairs.parquet")
     scores = np.random.default_rng(0).normal(size=(12, 2))
-    scored = tables.frame(
-        tables.SIMILARITIES,
+    scored = build_frame(
+        SIMILARITIES,
         pd.DataFrame(scores, columns=["s_c0_i0", "s_c1_i0"]).assign(
             instance_id=[str(i) for i in range(12)],
             image_id=[f"{i}.jpg" for i in range(12)],
@@ -102,7 +103,7 @@ def inputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             benchmark=BENCHMARK,
         ),
     )
-    tables.write(tables.SIMILARITIES, scored, "in/run/similarities.parquet")
+    write_table(SIMILARITIES, scored, "in/run/similarities.parquet")
     Path("in/run/metrics.csv").write_text("id,correct\n1,true\n2,false\n")
     Path("in/other/comparison.csv").symlink_to(Path("in/run/similarities.parquet").resolve())
     return tmp_path / "in"

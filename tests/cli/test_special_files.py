@@ -15,7 +15,8 @@ import pytest
 from released_projects import made
 from special_files import REFUSED, describe, make_null, make_refused
 
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
 
 CARAMEL = str(Path(sys.executable).with_name("caramel"))
 BENCHMARK = "sugarcrepe"
@@ -44,9 +45,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores = pd.DataFrame(np.random.default_rng(0).normal(size=(12, 2)), columns=["s_c0_i0", "s_c1_i0"])
     names = {"instance_id": [f"{i}" for i in range(12)], "image_id": [f"{i}.jpg" for i in range(12)]}
     run = scores.assign(**names, subsets=[["swap_obj"]] * 12, model="m", benchmark=BENCHMARK)
-    tables.write(
-        tables.SIMILARITIES, tables.frame(tables.SIMILARITIES, run), root / "run" / "similarities.parquet"
-    )
+    write_table(SIMILARITIES, build_frame(SIMILARITIES, run), root / "run" / "similarities.parquet")
     rows = {
         str(i): {
             "filename": f"{i}.jpg",

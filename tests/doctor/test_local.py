@@ -24,7 +24,8 @@ from caramel.doctor import machine, settings, versions
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
 from caramel.io.safe_yaml import read_yaml
 from caramel.runtime.ray.cluster import SETTINGS
-from caramel.schemas import tables
+from caramel.schemas.io import write_table
+from caramel.schemas.training import TRAINING
 
 ROOT = Path(__file__).parents[2]
 
@@ -111,7 +112,7 @@ def test_data_that_a_method_lacks_is_told_before_it_trains(
     shutil.copytree(clip_folder, project / "data" / "base")
     (project / "data" / "assemble").mkdir()
     rows = training_rows(world, list(files), 8).assign(caption2=None)
-    tables.write(tables.TRAINING, rows, project / "data" / "assemble" / "training.parquet")
+    write_table(TRAINING, rows, project / "data" / "assemble" / "training.parquet")
     assert settings.methods(project, config(project)).text.endswith("their data is there")
     found = settings.methods(project, config(project, finetune__variants="[infonce, clic]"))
     assert found.state == FAIL

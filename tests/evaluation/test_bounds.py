@@ -7,7 +7,9 @@ from stored_images import stored
 
 from caramel.evaluation.bounds import compute_bounds, compute_expected_group, read_group
 from caramel.evaluation.results.run_hits import hits_of_runs
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, write_table
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import Scene, Thing
 
@@ -96,7 +98,7 @@ def test_instances_on_which_models_differ_are_counted_against_the_base_and_among
         for model, hits in right.items()
         for i, hit in enumerate(hits)
     ]
-    similarities = tables.frame(tables.SIMILARITIES, rows)
+    similarities = build_frame(SIMILARITIES, rows)
     instance = {
         "image_id": "a",
         "negative_image_id": "b",
@@ -105,7 +107,7 @@ def test_instances_on_which_models_differ_are_counted_against_the_base_and_among
     }
     instance |= {"type": "swap", "subtype": "swap_att", "split": "test"}
     instances = [{**instance, "instance_id": str(i)} for i in range(5)]
-    tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, instances), tmp_path / "instances.parquet")
+    write_table(INSTANCES, build_frame(INSTANCES, instances), tmp_path / "instances.parquet")
     found = compute_bounds(
         hits_of_runs(similarities, "instances", ["group"]), tmp_path, further_objects=False
     ).set_index("subset")

@@ -19,7 +19,8 @@ from caramel.evaluation.preflight import missing
 from caramel.evaluation.scores import encoding
 from caramel.models.specs import open_model
 from caramel.runtime.ray import sharded_map, trials
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS
 
 SETTINGS = {
     "device": "cpu",
@@ -135,7 +136,7 @@ def test_a_second_model_of_the_same_identity_encodes_nothing(source: Source) -> 
 
 def test_metrics_have_the_subsets_and_columns_that_are_published(source: Source) -> None:
     metrics = run(source, "a=counting:16").metrics
-    tables.check(tables.METRICS, metrics, "test")
+    check_table(METRICS, metrics, "test")
     assert metrics["subset"].tolist() == ["all", "replace", "replace_obj", "swap", "swap_att", "macro"]
     assert metrics.set_index("subset")["n"].to_dict()["all"] == 24
     assert set(metrics["metric"]) == {"accuracy"}

@@ -16,7 +16,11 @@ from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, overall, summarise_variants
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.scenes import Scene, Thing
 
 SETTINGS = {
@@ -78,7 +82,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
     monkeypatch.setitem(registry.FAMILIES.places, "open_clip", "test_grid:LOADED")
     rows = [instance(n, "test" if n < 12 else "val") for n in range(14)]
     folder = Path(grid.ASSEMBLED)
-    tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), folder / "instances.parquet")
+    write_table(INSTANCES, build_frame(INSTANCES, rows), folder / "instances.parquet")
     stored(folder / "images.parquet", images())
     scene = Scene((Thing("ball", "red", "small", 0, 0),), "white").to_json()
     pairs = [
@@ -86,7 +90,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None) -
         for n in range(6)
     ]
     pairs = [{**pair, "split": "test", "source": "world"} for pair in pairs]
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), Path(grid.SCENES, "pairs.parquet"))
+    write_table(PAIRS, build_frame(PAIRS, pairs), Path(grid.SCENES, "pairs.parquet"))
     stored(Path(grid.SCENES, "images.parquet"), images())
     for n, name in enumerate(("base", *(f"finetune/{v}-{s}" for v, s in TUNED))):
         Path("data", name).mkdir(parents=True)
@@ -130,7 +134,7 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     found = grid.evaluate_models(TUNED, **SETTINGS)
     assert found.similarities["model"].unique().tolist() == ["base", "infonce-1", "infonce-2"]
     assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12
-    tables.check(tables.METRICS, found.metrics, "test")
+    check_table(METRICS, found.metrics, "test")
     assert tuple(found.variants.columns) == VARIANT_COLUMNS
     assert tuple(found.differences.columns) == DIFFERENCE_COLUMNS
 
@@ -190,11 +194,9 @@ def test_further_models_and_benchmarks_are_scored_but_not_compared_as_variants(
 
 def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(workspace: Path) -> None:
     folder = Path(grid.ASSEMBLED)
-    rows = tables.read(tables.INSTANCES, folder / "instances.parquet")
+    rows = read_table(INSTANCES, folder / "instances.parquet")
     swapped = rows.rename(columns={"image_id": "negative_image_id", "negative_image_id": "image_id"})
-    tables.write(
-        tables.INSTANCES, tables.frame(tables.INSTANCES, swapped), folder / "instances_source.parquet"
-    )
+    write_table(INSTANCES, build_frame(INSTANCES, swapped), folder / "instances_source.parquet")
     found = grid.evaluate_models(TUNED, **SETTINGS)
     assert {"instances", "instances_source"} <= set(found.metrics["benchmark"])
     assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12

@@ -7,7 +7,8 @@ import pytest
 
 from caramel.evaluation.mlflow_logging import headline, log_retained, logged_names
 from caramel.evaluation.results.forgetting import RETAINED_COLUMNS
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame
 
 
 def test_subsets_that_the_data_name_in_any_way_have_names_that_mlflow_takes() -> None:
@@ -30,7 +31,7 @@ def test_what_models_kept_is_one_run_with_its_figure(tmp_path: Path, monkeypatch
     monkeypatch.delenv("DVC_ROOT", raising=False)
     measured = {"base": (0.5, 0.3), "a-1": (0.4, 0.5)}
     of = {"benchmark": "instances", "metric": "group", "subset": "without_add"}
-    metrics = tables.frame(tables.METRICS, [{"model": m, **of, "value": v} for m, (_, v) in measured.items()])
+    metrics = build_frame(METRICS, [{"model": m, **of, "value": v} for m, (_, v) in measured.items()])
     rows = [
         {"model": m, "variant": m.removesuffix("-1"), "measure": "classes", "value": value}
         for m, (value, _) in measured.items()

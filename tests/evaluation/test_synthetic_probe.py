@@ -13,7 +13,8 @@ from caramel.evaluation.external.detector_files import IMAGE, TEXT
 from caramel.evaluation.scores import features
 from caramel.evaluation.synthetic_probe import _outcomes, fit_head, judged
 from caramel.evaluation.synthetic_probe_data import MARKED, MOST, PLANTED, Form, learnt_rows, plant
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS
 
 
 def test_a_head_tells_what_can_be_told_and_is_kept_by_val() -> None:
@@ -76,7 +77,7 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
     form = Form("instances", rows[rows["split"] != "test"], asked, files.__getitem__)
     how: dict[str, Any] = {"device": "cpu", "batch": 16, "bootstrap": 100, "seed": 0, "store": str(tmp_path)}
     found = judged(str(clip_folder), form, **how)
-    tables.check(tables.METRICS, found, "test")
+    check_table(METRICS, found, "test")
     value = found.set_index(["subset", "metric"])["value"]["all"]
     assert (value["image_detected"] == 1) == told
     assert (found["n"] <= 8).all()

@@ -15,7 +15,12 @@ from corpus import ROWS, caption, negative, paraphrase, put
 from harness import PIPELINES
 from stored_images import stored
 
-from caramel.schemas import tables
+from caramel.schemas.contracts import Table
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.scenes import Scene, Thing
 
 HERE = Path()
@@ -39,8 +44,8 @@ def nothing() -> None:
     """No input at all."""
 
 
-def write(table: tables.Table, rows: Any, path: str) -> None:
-    tables.write(table, tables.frame(table, rows), path)
+def write(table: Table, rows: Any, path: str) -> None:
+    write_table(table, build_frame(table, rows), path)
 
 
 def corpus_file() -> None:
@@ -91,13 +96,13 @@ def refined(count: int = ROWS) -> None:
         {"negative_id": f"p{n}:0", "pair_id": f"p{n}", "negative_caption": negative(n), **made}
         for n in range(count)
     ]
-    write(tables.PAIRS, pairs, "data/pairs.parquet")
-    write(tables.NEGATIVES, negatives, "data/negatives.parquet")
+    write(PAIRS, pairs, "data/pairs.parquet")
+    write(NEGATIVES, negatives, "data/negatives.parquet")
     seconds = [
         {"pair_id": f"p{n}", "caption2": paraphrase(n), "generator": "world", "attempts": 1}
         for n in range(count)
     ]
-    write(tables.PARAPHRASES, seconds, "data/paraphrases.parquet")
+    write(PARAPHRASES, seconds, "data/paraphrases.parquet")
 
 
 def instances() -> None:
@@ -117,7 +122,7 @@ def instances() -> None:
         | {"caption2": paraphrase(n), "negative_caption": negative(n), **kind}
         for n in range(ROWS)
     ]
-    write(tables.INSTANCES, rows, "data/instances.parquet")
+    write(INSTANCES, rows, "data/instances.parquet")
 
 
 def scenes() -> None:
@@ -129,7 +134,7 @@ def scenes() -> None:
     rows = [
         {"pair_id": f"p{n}", "image_id": f"i{n // 2}", "caption": caption(n), **common} for n in range(ROWS)
     ]
-    write(tables.PAIRS, rows, "data/pairs.parquet")
+    write(PAIRS, rows, "data/pairs.parquet")
 
 
 def verdicts(suffix: str) -> Callable[[], None]:
@@ -193,7 +198,7 @@ def runs(names: str = "ab") -> None:
             | {"subsets": ["swap", "swap_obj"], "s_c0_i0": ((n + k) % 5) / 5, "s_c1_i0": 0.4}
             for n in range(14)
         ]
-        write(tables.SIMILARITIES, rows, f"data/{name}/similarities.parquet")
+        write(SIMILARITIES, rows, f"data/{name}/similarities.parquet")
 
 
 def answers() -> None:
@@ -214,10 +219,10 @@ def answers() -> None:
         for n in range(6)
         for order in ("PN", "NP")
     ]
-    frame = tables.frame(tables.ANSWERS, rows)
-    tables.write(tables.ANSWERS, frame, "data/a/answers.parquet")
+    frame = build_frame(ANSWERS, rows)
+    write_table(ANSWERS, frame, "data/a/answers.parquet")
     found = summarise_answers(frame, {"sugarcrepe": BENCHMARKS["sugarcrepe"]}, bootstrap=100, seed=0)
-    tables.write(tables.METRICS, found, "data/a/metrics.parquet")
+    write_table(METRICS, found, "data/a/metrics.parquet")
 
 
 def params() -> None:

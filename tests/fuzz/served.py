@@ -17,7 +17,8 @@ import tiny_clips
 from corpus import ROWS, caption, images, negative, put
 from projects import HERE, params_file, write
 
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.pairs import PAIRS
 
 ASSEMBLED = ("data/refine/*.parquet", "data/filter_images/*.parquet", "data/scenes/images.parquet")
 
@@ -77,7 +78,7 @@ def stage_negatives() -> None:
         {"pair_id": f"{name}-{row['id']}", "image_id": row["filename"], "caption": row["caption"], **common}
         for name, row in named
     ]
-    write(tables.PAIRS, pairs, "data/scenes/pairs.parquet")
+    write(PAIRS, pairs, "data/scenes/pairs.parquet")
 
 
 def replies() -> None:
@@ -87,10 +88,10 @@ def replies() -> None:
 
     common = {"scene": None, "split": "test", "source": "files"}
     rows = [{"pair_id": f"p{n}", "image_id": f"i{n}", "caption": caption(n), **common} for n in range(2)]
-    write(tables.PAIRS, rows, "data/scenes/pairs.parquet")
+    write(PAIRS, rows, "data/scenes/pairs.parquet")
     server = chat_server.ChatServer(obliging)
     try:
-        pairs = tables.frame(tables.PAIRS, rows)
+        pairs = build_frame(PAIRS, rows)
         out = asked(server.url, Path("work/replies"), pairs, attempts=1)
     finally:
         server.close()

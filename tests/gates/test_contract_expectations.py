@@ -12,30 +12,34 @@ import pytest
 
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.runtime.environment import be_quiet
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.scores import SCORES
 
 SAMPLES: dict[pa.DataType, tuple[Any, Any]] = {
-    tables.TEXT: ("a", "b"),
-    tables.FLOAT: (0.5, 1.0),
-    tables.INT: (1, 2),
-    tables.BOOL: (True, False),
-    tables.TEXTS: (["a"], []),
+    TEXT: ("a", "b"),
+    FLOAT: (0.5, 1.0),
+    INT: (1, 2),
+    BOOL: (True, False),
+    TEXTS: (["a"], []),
 }
 
 
-def sample(table: tables.Table, folder: Path, empty: bool = False) -> pd.DataFrame:
+def sample(table: Table, folder: Path, empty: bool = False) -> pd.DataFrame:
     """Return two rows as they come from disk; ``empty``: without values where there may be none."""
     columns = {}
     for name, column in table.columns.items():
         values = column.choices[:2] if column.choices else SAMPLES[column.type]
-        if column.choices and column.type == tables.TEXTS:
+        if column.choices and column.type == TEXTS:
             values = ([value] for value in values)
         columns[name] = [None, None] if column.null and empty else list(values)
-    path = tables.write(table, pd.DataFrame(columns), folder / "t.parquet")
-    return tables.read(table, path)
+    path = write_table(table, pd.DataFrame(columns), folder / "t.parquet")
+    return read_table(table, path)
 
 
-def failing(table: tables.Table, rows: pd.DataFrame) -> list[tuple[str, Any]]:
+def failing(table: Table, rows: pd.DataFrame) -> list[tuple[str, Any]]:
     """Return type and column of the derived expectations that fail."""
     be_quiet()
     import great_expectations as gx
@@ -55,10 +59,10 @@ def failing(table: tables.Table, rows: pd.DataFrame) -> list[tuple[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("name", tables.TABLES)
+@pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("rows", ["full", "empty cells", "no rows"])
 def test_a_table_that_keeps_its_contract_passes(name: str, rows: str, tmp_path: Path) -> None:
-    table = tables.TABLES[name]
+    table = TABLES[name]
     found = sample(table, tmp_path, empty=rows == "empty cells")
     found = found.head(0) if rows == "no rows" else found
     assert failing(table, found.assign(added_by_a_gate=1)) == []
@@ -72,7 +76,7 @@ def of_kind(kind: str, found: list[tuple[str, Any]]) -> set[Any]:
 @pytest.mark.parametrize("name", ["negatives", "instances", "images"])
 def test_each_breach_of_a_contract_is_found_in_its_column(name: str, tmp_path: Path) -> None:
     """All columns are broken at once: an expectation on one of them does not see the others."""
-    table = tables.TABLES[name]
+    table = TABLES[name]
     rows = sample(table, tmp_path)
     filled = [column for column in table.columns if not table.columns[column].null]
     emptied = rows.astype(dict.fromkeys(filled, object))
@@ -89,14 +93,14 @@ def test_each_breach_of_a_contract_is_found_in_its_column(name: str, tmp_path: P
 
 
 def test_a_key_of_several_columns_names_one_row(tmp_path: Path) -> None:
-    rows = sample(tables.SCORES, tmp_path)
-    assert failing(tables.SCORES, rows.assign(scorer="a")) == []
+    rows = sample(SCORES, tmp_path)
+    assert failing(SCORES, rows.assign(scorer="a")) == []
     twice = rows.assign(negative_id="a", scorer="a")
-    assert failing(tables.SCORES, twice) == [("expect_compound_columns_to_be_unique", None)]
+    assert failing(SCORES, twice) == [("expect_compound_columns_to_be_unique", None)]
 
 
 def test_columns_in_another_order_are_found(tmp_path: Path) -> None:
-    rows = sample(tables.PAIRS, tmp_path)
+    rows = sample(PAIRS, tmp_path)
     order = list(np.roll(rows.columns, 1))
     # Great Expectations takes place 0 for none: the first column is found by the places of the others.
-    assert failing(tables.PAIRS, rows[order]) == [("to_exist", name) for name in rows.columns[1:]]
+    assert failing(PAIRS, rows[order]) == [("to_exist", name) for name in rows.columns[1:]]

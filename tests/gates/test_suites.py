@@ -20,7 +20,14 @@ from caramel.errors import DataError, GateError
 from caramel.gates import gates
 from caramel.gates.contract_expectations import contract_expectations
 from caramel.gates.suites import Summary, read_suite, validate, write_summaries
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.columns import SUBTYPES, TYPES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.scores import SCORES
+from caramel.schemas.training import TRAINING
 from caramel.utils.acceptance import Acceptance
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +45,7 @@ def png(size: int = 4) -> bytes:
 def clean() -> Frames:
     """Return small tables without a defect: N pairs, each with one negative, a sixth of it in train and val."""
     splits = ["train" if i % 3 == 0 else "test" for i in range(N)]
-    subtypes = [tables.SUBTYPES[i // 3 % 7] for i in range(N)]
+    subtypes = [SUBTYPES[i // 3 % 7] for i in range(N)]
     pairs = [(f"p{i}", f"i{i}", f"A red cat by {i} trees.", None, splits[i], "world") for i in range(N)]
     negatives = [
         (f"p{i}:n", f"p{i}", kind.split("_")[0], kind, f"A blue cat by {i} trees.", "g", 1, 1, None)
@@ -64,16 +71,16 @@ def clean() -> Frames:
         (i[0], a, 0.5, 0.4 + 0.2 * (k % 2)) for k, i in enumerate(instances) for a in ("features", "network")
     ]
     return {
-        "pairs": tables.frame(tables.PAIRS, pairs),
-        "negatives": tables.frame(tables.NEGATIVES, negatives),
-        "paraphrases": tables.frame(tables.PARAPHRASES, paraphrases),
-        "instances": tables.frame(tables.INSTANCES, instances),
-        "training": tables.frame(tables.TRAINING, training),
+        "pairs": build_frame(PAIRS, pairs),
+        "negatives": build_frame(NEGATIVES, negatives),
+        "paraphrases": build_frame(PARAPHRASES, paraphrases),
+        "instances": build_frame(INSTANCES, instances),
+        "training": build_frame(TRAINING, training),
         "images": images,
         "files": pd.DataFrame({"image_id": names, "data": [png()] * len(names)}),
-        "scores": tables.frame(tables.SCORES, scores),
-        "rejected": tables.frame(tables.NEGATIVES, []),
-        "image_scores": tables.frame(tables.SCORES, image_scores),
+        "scores": build_frame(SCORES, scores),
+        "rejected": build_frame(NEGATIVES, []),
+        "image_scores": build_frame(SCORES, image_scores),
     }
 
 
@@ -392,7 +399,7 @@ def test_exempt_types_may_be_seen_by_blind_scorers(tmp_path: Path) -> None:
 
 
 def test_where_all_types_are_exempt_there_is_nothing_to_be_seen(tmp_path: Path) -> None:
-    check_benchmark(clean(), tmp_path, exempt=tables.TYPES)
+    check_benchmark(clean(), tmp_path, exempt=TYPES)
 
 
 def test_exempt_subtypes_may_be_seen_by_attackers_on_pictures(tmp_path: Path) -> None:
@@ -539,7 +546,7 @@ def test_the_suites_keep_the_contracts_closed_sets_and_keys() -> None:
     for path in sorted(SUITES.glob("*.json")):
         suite = read_suite(path)
         assert suite["name"] == path.stem
-        contract = tables.TABLES.get(suite["table"])
+        contract = TABLES.get(suite["table"])
         if contract is not None and suite["table"] != "training":  # its suite looks at each negative
             assert tuple(suite["key"]) == contract.key
         assert all(part["meta"]["notes"] for part in suite["expectations"])
@@ -549,11 +556,11 @@ def test_what_follows_from_a_contract_is_in_the_suite_and_not_in_its_file() -> N
     with_contract = set()
     for path in sorted(SUITES.glob("*.json")):
         suite, own = read_suite(path), json.loads(path.read_text(encoding="utf-8"))["expectations"]
-        if suite["table"] not in tables.TABLES:
+        if suite["table"] not in TABLES:
             assert suite["expectations"] == own
             continue
         with_contract.add(suite["name"])
-        derived = contract_expectations(tables.TABLES[suite["table"]], suite["key"])
+        derived = contract_expectations(TABLES[suite["table"]], suite["key"])
         assert suite["expectations"] == [*derived, *own]
         checked = [(part["type"], part["kwargs"]) for part in suite["expectations"]]
         assert all(checked.count(one) == 1 for one in checked), "nothing stands twice"

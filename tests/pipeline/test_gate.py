@@ -11,7 +11,7 @@ import pytest
 from project import Project
 
 from caramel.io.safe_yaml import read_yaml
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def written(folder: Path) -> Path:
     """Write captions in SugarCrepe's format: fair ones, but for capital letters in the negatives."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    for subtype in tables.SUBTYPES:
+    for subtype in SUBTYPES:
         rows = {}
         for number in range(PER_SUBTYPE):
             a, b = rng.choice(THINGS, 2, replace=False)

@@ -137,6 +137,16 @@ def test_no_edit_in_a_chat_client_a_reader_the_audit_or_the_report_trains_a_mode
     )
 
 
+def test_a_column_of_a_table_reruns_what_reads_or_writes_the_tables_of_its_family() -> None:
+    assert rerun_by("schemas.evaluation") == {"evaluate", "report"}
+    assert rerun_by("schemas.llm") == {"negatives", "report"}
+    assert rerun_by("schemas.candidates") == {"synthesize", "filter_images", "assemble", "report"}
+    assert rerun_by("schemas.training") == {
+        *("assemble", "validate_captions", "validate_benchmark", "finetune", "evaluate", "report")
+    }
+    assert rerun_by("schemas.study") == {"report"}
+
+
 def test_what_opens_pictures_and_the_blind_scorers_are_reached_through_packages_and_the_registry() -> None:
     assert "caramel.io.image_codec" in modules_of("validate_captions")
     assert {"caramel.blind.scorer_specs", "caramel.blind.text.linear_probe"} <= modules_of("evaluate")

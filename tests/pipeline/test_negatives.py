@@ -17,7 +17,12 @@ from obliging_writer import CAPTIONS, obliging, pairs_of
 from caramel.config.schema import parse
 from caramel.io.safe_yaml import read_yaml
 from caramel.runtime.mlflow.store import tracking_uri
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.llm import REPLIES
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.llm.split_filter import ELSEWHERE
 from caramel.sources.world.sampling import sample_pairs
 
@@ -33,7 +38,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServ
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
     pairs = pairs_of(CAPTIONS).assign(scene=None, split="train", source="test")
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), "data/scenes/pairs.parquet")
+    write_table(PAIRS, build_frame(PAIRS, pairs), "data/scenes/pairs.parquet")
     server = ChatServer(obliging)
     yield server
     server.close()
@@ -54,7 +59,7 @@ def test_negatives_of_a_model_and_paraphrases_of_word_lists_stand_side_by_side(s
     found = run(server, backend="language_model", paraphrases="lexicon")
     assert found == {"negatives", "paraphrases", "rejects", "replies", "verdicts", "failures"}
     named = found - {"failures"}
-    read = {name: tables.read(tables.TABLES[name], f"data/negatives/{name}.parquet") for name in named}
+    read = {name: read_table(TABLES[name], f"data/negatives/{name}.parquet") for name in named}
     assert set(read["negatives"]["generator"]) == {"language_model"}
     assert set(read["paraphrases"]["generator"]) == {"lexicon"}
     assert len(read["negatives"]) + len(read["paraphrases"]) + len(read["rejects"]) == len(CAPTIONS) * 8
@@ -70,8 +75,8 @@ def test_negatives_of_a_model_and_paraphrases_of_word_lists_stand_side_by_side(s
 
 def test_word_lists_write_negatives_and_a_model_paraphrases(server: ChatServer) -> None:
     run(server, backend="lexicon", paraphrases="language_model")
-    assert set(tables.read(tables.NEGATIVES, "data/negatives/negatives.parquet")["generator"]) == {"lexicon"}
-    paraphrases = tables.read(tables.PARAPHRASES, "data/negatives/paraphrases.parquet")
+    assert set(read_table(NEGATIVES, "data/negatives/negatives.parquet")["generator"]) == {"lexicon"}
+    paraphrases = read_table(PARAPHRASES, "data/negatives/paraphrases.parquet")
     assert paraphrases["generator"].tolist() == ["language_model"] * len(CAPTIONS)
     assert len(server.requests) == 2 * len(CAPTIONS)
 
@@ -80,9 +85,9 @@ def test_failures_are_those_of_the_model_alone(server: ChatServer) -> None:
     said = f"There is {CAPTIONS[0][:1].lower()}{CAPTIONS[0][1:]}"  # what the model makes of the first
     pairs = pairs_of([*CAPTIONS, said]).assign(scene=None, source="test")
     pairs["split"] = ["train"] * len(CAPTIONS) + ["test"]
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), "data/scenes/pairs.parquet")
+    write_table(PAIRS, build_frame(PAIRS, pairs), "data/scenes/pairs.parquet")
     run(server, backend="lexicon", paraphrases="language_model")
-    rejects = tables.read(tables.REJECTS, "data/negatives/rejects.parquet")
+    rejects = read_table(REJECTS, "data/negatives/rejects.parquet")
     assert ELSEWHERE in set(rejects["reason"])
     assert not rejects["id"].str.endswith(":paraphrase").all()
     found = pd.read_csv("data/negatives/failures.csv")
@@ -95,9 +100,9 @@ def test_the_world_writes_negatives_and_a_model_paraphrases(server: ChatServer) 
         counts={"train": 4}, objects=(1, 2), further_objects=False, unseen=0, prior=0.5,
         absolute_positions=0.5, group_size=2, seed=1, put=lambda *_, **__: None,
     )  # fmt: skip
-    tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
+    write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")
     run(server, backend="world", paraphrases="language_model")
-    rejects = tables.read(tables.REJECTS, "data/negatives/rejects.parquet")
+    rejects = read_table(REJECTS, "data/negatives/rejects.parquet")
     assert rejects["id"].str.endswith(":only_obj").any()
     for name, column in (("failures", "part"), ("noise", "subtype")):
         assert set(pd.read_csv(f"data/negatives/{name}.csv")[column]) <= {"paraphrase", "all"}
@@ -131,7 +136,7 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
         counts={"train": 6, "test": 2}, objects=(1, 2), further_objects=False, unseen=0, prior=0.5,
         absolute_positions=0.5, group_size=2, seed=1, put=lambda *_, **__: None,
     )  # fmt: skip
-    tables.write(tables.PAIRS, source.pairs, "data/scenes/pairs.parquet")
+    write_table(PAIRS, source.pairs, "data/scenes/pairs.parquet")
     values = copy.deepcopy(DEFAULT)
     TRAIN(parse(values, "params.yaml"))
     assert "no language model" in Path("data/writer/SKIPPED.txt").read_text()
@@ -142,11 +147,9 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
     assert list(pd.read_csv("data/writer/curves.csv")["metric"]) == ["loss", "right"]
     STAGE(parse(values, "params.yaml"))
     counted = pd.read_csv("data/negatives/noise.csv").set_index("subtype").loc["all"]
-    replies = tables.read(tables.REPLIES, "data/negatives/replies.parquet")
+    replies = read_table(REPLIES, "data/negatives/replies.parquet")
     assert counted["requests"] == len(replies) >= 3 * len(source.pairs)
     assert set(pd.read_csv("data/negatives/checks.csv").columns) >= {"precision", "recall"}
-    rejects = tables.read(tables.REJECTS, "data/negatives/rejects.parquet")
-    written = [
-        tables.read(t, f"data/negatives/{t.name}.parquet") for t in (tables.NEGATIVES, tables.PARAPHRASES)
-    ]
+    rejects = read_table(REJECTS, "data/negatives/rejects.parquet")
+    written = [read_table(t, f"data/negatives/{t.name}.parquet") for t in (NEGATIVES, PARAPHRASES)]
     assert len(rejects) + sum(map(len, written)) == 8 * len(source.pairs)

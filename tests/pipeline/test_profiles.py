@@ -11,7 +11,12 @@ from PIL import Image, ImageDraw, ImageFilter
 from project import Project
 
 from caramel.io.safe_yaml import read_yaml
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.pairs import PAIRS
 
 pytestmark = pytest.mark.slow
 
@@ -97,11 +102,11 @@ def test_images_of_ones_own_go_through_all_stages(photographs, tmp_path) -> None
     switch(project, "files", **{"scenes.files": str(photographs)}, **SMALL)
     project.run("dvc", "repro", "validate_captions")
     go_on(project, "validate_captions")
-    images = tables.read(tables.IMAGES, project.folder / "data/scenes/images.parquet")
+    images = read_table(IMAGES, project.folder / "data/scenes/images.parquet")
     assert len(images) == 30
-    instances = tables.read(tables.INSTANCES, project.folder / "data/assemble/instances.parquet")
+    instances = read_table(INSTANCES, project.folder / "data/assemble/instances.parquet")
     assert len(instances) > 0
-    metrics = tables.read(tables.METRICS, project.folder / "data/evaluate/metrics.parquet")
+    metrics = read_table(METRICS, project.folder / "data/evaluate/metrics.parquet")
     assert set(metrics["model"]) >= {"base", "trohn_img-11"}
     assert (project.folder / "data/report/report.html").stat().st_size > 100_000
 
@@ -126,7 +131,7 @@ def sugarcrepe_like(folder: Path) -> Path:
     folder.mkdir()
     rng = np.random.default_rng(0)
     things, colours = ["dog", "cat", "bus", "car", "bench", "chair"], ["red", "green", "blue", "black"]
-    for subtype in tables.SUBTYPES:
+    for subtype in SUBTYPES:
         rows = {}
         for number in range(60):
             a, b = rng.choice(things, 2, replace=False)
@@ -147,7 +152,7 @@ def test_sugarcrepe_captions_go_through_the_text_stages_and_the_report(tmp_path)
     switch(project, "sugarcrepe", **{"scenes.files": str(files)})
     project.run("dvc", "repro", "validate_captions")
     go_on(project, "validate_captions")
-    pairs = tables.read(tables.PAIRS, project.folder / "data/scenes/pairs.parquet")
+    pairs = read_table(PAIRS, project.folder / "data/scenes/pairs.parquet")
     assert len(pairs) >= (17_000 if real else 300)
     skipped = json.loads((project.folder / "data/synthesize/settings.json").read_text())
     assert "no images" in skipped["skipped"]

@@ -14,7 +14,15 @@ from remote_projects import run
 from s3_server import BUCKET
 
 from caramel.io.safe_yaml import read_yaml
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.contracts import Table
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
+from caramel.schemas.training import TRAINING
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +46,8 @@ STAGES = [
 ]
 
 
-def read(smoke, table: tables.Table, path: str) -> pd.DataFrame:
-    return tables.read(table, smoke.folder / "data" / path)
+def read(smoke, table: Table, path: str) -> pd.DataFrame:
+    return read_table(table, smoke.folder / "data" / path)
 
 
 def test_every_stage_ran_and_is_locked(smoke) -> None:
@@ -57,8 +65,8 @@ def test_a_second_repro_has_nothing_to_do(smoke) -> None:
 
 
 def test_no_image_stands_in_two_splits(smoke) -> None:
-    instances = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
-    training = read(smoke, tables.TRAINING, "assemble/training.parquet")
+    instances = read(smoke, INSTANCES, "assemble/instances.parquet")
+    training = read(smoke, TRAINING, "assemble/training.parquet")
     training = training.assign(negative_image_id=training["negative_image_ids"].str[0])
     assert training["negative_image_id"].notna().all()
     assert training["negative_captions"].str.len().max() > 1
@@ -70,16 +78,16 @@ def test_no_image_stands_in_two_splits(smoke) -> None:
         ]
     )
     assert uses.groupby("image_id")["split"].nunique().max() == 1
-    pairs = read(smoke, tables.PAIRS, "scenes/pairs.parquet")
+    pairs = read(smoke, PAIRS, "scenes/pairs.parquet")
     assert pairs.groupby("scene")["split"].nunique().max() == 1
 
 
 def test_every_row_can_be_followed_back_to_its_source(smoke) -> None:
-    instances = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
-    choices = read(smoke, tables.CHOICES, "filter_images/choices.parquet")
-    candidates = read(smoke, tables.CANDIDATES, "synthesize/candidates.parquet")
-    negatives = read(smoke, tables.NEGATIVES, "refine/negatives.parquet")
-    pairs = read(smoke, tables.PAIRS, "scenes/pairs.parquet")
+    instances = read(smoke, INSTANCES, "assemble/instances.parquet")
+    choices = read(smoke, CHOICES, "filter_images/choices.parquet")
+    candidates = read(smoke, CANDIDATES, "synthesize/candidates.parquet")
+    negatives = read(smoke, NEGATIVES, "refine/negatives.parquet")
+    pairs = read(smoke, PAIRS, "scenes/pairs.parquet")
     chosen = choices[choices["chosen_by"].notna()].set_index("negative_id")
     assert len(instances) > 0
     for row in instances.itertuples():
@@ -91,20 +99,20 @@ def test_every_row_can_be_followed_back_to_its_source(smoke) -> None:
 
 
 def test_rows_are_kept_or_rejected_never_lost(smoke) -> None:
-    written = read(smoke, tables.NEGATIVES, "negatives/negatives.parquet")
-    kept = read(smoke, tables.NEGATIVES, "refine/negatives.parquet")
-    rejects = read(smoke, tables.REJECTS, "refine/rejects.parquet")
+    written = read(smoke, NEGATIVES, "negatives/negatives.parquet")
+    kept = read(smoke, NEGATIVES, "refine/negatives.parquet")
+    rejects = read(smoke, REJECTS, "refine/rejects.parquet")
     assert len(written) == len(kept) + rejects["id"].isin(written["negative_id"]).sum()
-    drawn = read(smoke, tables.CANDIDATES, "synthesize/candidates.parquet")["negative_id"].unique()
-    left = read(smoke, tables.REJECTS, "synthesize/rejects.parquet")
+    drawn = read(smoke, CANDIDATES, "synthesize/candidates.parquet")["negative_id"].unique()
+    left = read(smoke, REJECTS, "synthesize/rejects.parquet")
     assert sorted([*drawn, *left["id"]]) == sorted(kept["negative_id"])
-    choices = read(smoke, tables.CHOICES, "filter_images/choices.parquet").dropna(subset="chosen_by")
-    unfit = read(smoke, tables.REJECTS, "filter_images/rejects.parquet")
+    choices = read(smoke, CHOICES, "filter_images/choices.parquet").dropna(subset="chosen_by")
+    unfit = read(smoke, REJECTS, "filter_images/rejects.parquet")
     assert sorted([*choices["negative_id"], *unfit["id"]]) == sorted(drawn)
 
 
 def test_models_are_scored_in_both_directions_with_intervals(smoke) -> None:
-    metrics = read(smoke, tables.METRICS, "evaluate/metrics.parquet")
+    metrics = read(smoke, METRICS, "evaluate/metrics.parquet")
     assert {"base", "infonce-11", "trohn_text-11", "trohn_img-11"} == set(metrics["model"])
     assert {"accuracy", "i2t", "t2i", "group", "i_pos2t", "t_neg2i", "itt", "tot"} <= set(metrics["metric"])
     scored = metrics.dropna(subset=["value", "ci_low"])
@@ -149,8 +157,8 @@ def test_a_pin_verifies_until_a_table_changes(smoke, tmp_path) -> None:
     assert smoke.run("caramel", "verify", "v1").returncode == 0
     other = smoke.clone(tmp_path / "other")
     path = other.folder / "data" / "refine" / "pairs.parquet"
-    pairs = tables.read(tables.PAIRS, path)
-    tables.write(tables.PAIRS, pairs.assign(caption=pairs["caption"] + " Really."), path)
+    pairs = read_table(PAIRS, path)
+    write_table(PAIRS, pairs.assign(caption=pairs["caption"] + " Really."), path)
     done = other.run("caramel", "verify", "v1", check=False)
     assert done.returncode == 1
     assert "data/refine/pairs.parquet" in done.stdout + done.stderr
@@ -193,7 +201,7 @@ def test_who_has_the_git_url_alone_gets_the_data_and_the_figures(smoke, tmp_path
     assert "comes out of its similarities to the last digit" in said
     got.run("caramel", "release", "v1", "--out", "release", "--no-audit")
     made = Path(got.folder, "release")
-    rows = read(smoke, tables.INSTANCES, "assemble/instances.parquet")
+    rows = read(smoke, INSTANCES, "assemble/instances.parquet")
     rows = rows[rows["split"] == "test"].reset_index(drop=True)
     released = datasets.load_dataset(str(made), "instances", split="test", cache_dir=str(tmp_path / "cache"))
     texts = ["instance_id", "caption", "negative_caption"]
@@ -222,13 +230,11 @@ def test_text_tables_are_rebuilt_to_the_same_bytes(smoke, tmp_path) -> None:
 def test_a_broken_gate_stops_the_pipeline_and_nothing_after_it_runs(smoke, tmp_path) -> None:
     broken = smoke.clone(tmp_path / "broken")
     path = broken.folder / "data" / "refine" / "negatives.parquet"
-    rows = tables.read(tables.NEGATIVES, path)
-    captions = tables.read(tables.PAIRS, broken.folder / "data" / "refine" / "pairs.parquet")
+    rows = read_table(NEGATIVES, path)
+    captions = read_table(PAIRS, broken.folder / "data" / "refine" / "pairs.parquet")
     same = rows["pair_id"].map(captions.set_index("pair_id")["caption"])
     some = rows.index < 7
-    tables.write(
-        tables.NEGATIVES, rows.assign(negative_caption=rows["negative_caption"].where(~some, same)), path
-    )
+    write_table(NEGATIVES, rows.assign(negative_caption=rows["negative_caption"].where(~some, same)), path)
     done = broken.stage("validate_captions", check=False)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr

@@ -11,7 +11,12 @@ from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
 from caramel.refine.adversarial import find_faults, refine, unbalanced
 from caramel.refine.mirrored_grid import UNIT, balanced
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.contracts import check_table
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.scores import SCORES
 
 DATA = os.environ.get("CARAMEL_DATA")
 GRID = ("ngram", "probe")
@@ -20,8 +25,8 @@ GRID = ("ngram", "probe")
 def data(captions: list[str], negatives: list[str], subtypes: list[str] | None = None):
     """Return pairs, one negative and one paraphrase each, and empty scores."""
     names = [f"p{i:03d}" for i in range(len(captions))]
-    pairs = tables.frame(
-        tables.PAIRS,
+    pairs = build_frame(
+        PAIRS,
         [
             {"pair_id": n, "image_id": n, "caption": c, "scene": None, "split": "test", "source": "x"}
             for n, c in zip(names, captions, strict=True)
@@ -40,9 +45,9 @@ def data(captions: list[str], negatives: list[str], subtypes: list[str] | None =
     ]
     return (
         pairs,
-        tables.frame(tables.NEGATIVES, rows),
-        tables.frame(tables.PARAPHRASES, paraphrases),
-        tables.frame(tables.SCORES, []),
+        build_frame(NEGATIVES, rows),
+        build_frame(PARAPHRASES, paraphrases),
+        build_frame(SCORES, []),
     )
 
 
@@ -50,7 +55,7 @@ def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02, scorers
     settings = {"scorers": scorers, "cell": cell, "within": within, "exempt": exempt, "folds": 3, "seed": 4}
     found = refine(pairs, negatives, paraphrases, scores, **settings)
     for name in found._fields:
-        tables.check(tables.TABLES[name], getattr(found, name), "test")
+        check_table(TABLES[name], getattr(found, name), "test")
     assert sum(map(len, found)) == len(pairs) + len(negatives) + len(paraphrases)
     return found
 
@@ -182,7 +187,7 @@ def test_what_the_grid_left_out_is_had_back_as_it_was_formatted_and_no_other_rej
     assert len(left_out) == len(rows) - len(found.negatives) - 1
     assert not left_out["negative_id"].isin(found.negatives["negative_id"]).any()
     assert left_out["negative_caption"].str.endswith(".").all()
-    tables.check(tables.NEGATIVES, left_out, "test")
+    check_table(NEGATIVES, left_out, "test")
 
 
 def test_refine_gives_the_same_rows_in_any_order():
@@ -226,7 +231,7 @@ def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
     folder = str(Path(str(DATA)) / "sugarcrepe")
     pairs = read_pairs(files=folder, held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
     written = given_negatives(pairs, files=folder, seed=2, attempts=1)
-    found = refined(pairs, written.negatives, written.paraphrases, tables.frame(tables.SCORES, []))
+    found = refined(pairs, written.negatives, written.paraphrases, build_frame(SCORES, []))
     after = score_pairs(found.pairs, found.negatives, scorers=GRID, folds=5, seed=5)
     for subsets in blind_accuracy(after, found.negatives, pairs=found.pairs, folds=5).values():
         for kind in ("replace", "swap"):

@@ -5,7 +5,8 @@ import pytest
 from caramel.errors import BackendError
 from caramel.refine import adversarial as refinement
 from caramel.refine.rows import rejected, repair, row_gaps
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.rejects import REJECTS
 
 
 def rows(captions, negatives, paraphrases=None) -> pd.DataFrame:
@@ -36,7 +37,7 @@ def test_repair_formats_all_texts_and_says_why_a_row_is_rejected():
         "p2": refinement.NO_WORDS,
         "p3": f"paraphrase: {refinement.SAME_AS_CAPTION}",
     }
-    tables.check(tables.REJECTS, rejects, "test")
+    check_table(REJECTS, rejects, "test")
     pd.testing.assert_frame_equal(data, before)
 
 

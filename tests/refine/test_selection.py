@@ -7,7 +7,8 @@ from caramel.errors import BackendError, ConfigError, DataError
 from caramel.refine import selection
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED
 from caramel.refine.selection import select
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.rejects import REJECTS
 
 TWO = ("vera", "cola")
 
@@ -35,7 +36,7 @@ def selected(data, positive, negative, *, percentile=64.5, cell=0.02, similarity
         similarity=similarity,
     )
     assert len(found.rows) + len(found.rejects) == len(data)
-    tables.check(tables.REJECTS, found.rejects, "test")
+    check_table(REJECTS, found.rejects, "test")
     return found
 
 

@@ -16,7 +16,10 @@ from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import rows_of
 from caramel.release.resolve import version_of
 from caramel.report.difference_page import difference_page
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.rejects import REJECTS
 
 
 def negatives(names: list[str], subtype: str, seed: int) -> pd.DataFrame:
@@ -24,7 +27,7 @@ def negatives(names: list[str], subtype: str, seed: int) -> pd.DataFrame:
         (f"{name}:{subtype}", name, subtype.split("_")[0], subtype, f"not {name}", "rules", seed, 1, None)
         for name in names
     ]
-    return tables.frame(tables.NEGATIVES, rows)
+    return build_frame(NEGATIVES, rows)
 
 
 def similarities(right: int) -> pd.DataFrame:
@@ -32,9 +35,7 @@ def similarities(right: int) -> pd.DataFrame:
     scores = np.arange(40) < right
     known = {"model": "m", "benchmark": "sugarcrepe", "subsets": [["swap_att"]] * 40, "s_c1_i0": 0.5}
     names = {"instance_id": [f"i{k}" for k in range(40)], "image_id": [f"{k}.jpg" for k in range(40)]}
-    return tables.frame(
-        tables.SIMILARITIES, pd.DataFrame({**names, **known, "s_c0_i0": scores.astype(float)})
-    )
+    return build_frame(SIMILARITIES, pd.DataFrame({**names, **known, "s_c0_i0": scores.astype(float)}))
 
 
 def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Path) -> None:
@@ -42,9 +43,9 @@ def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Pat
 
     def scored(right: int, gains: int) -> pd.DataFrame:
         parts = [similarities(right + gains * (n == 0)).assign(model=f"m{n}") for n in range(10)]
-        return tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
+        return build_frame(SIMILARITIES, pd.concat(parts, ignore_index=True))
 
-    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    none, rows = build_frame(REJECTS, []), negatives(["a"], "swap_att", 1)
     version(tmp_path, "v1", rows, none, right=0, seed=1, scored=scored(10, 0))
     version(tmp_path, "v2", rows, none, right=0, seed=1, scored=scored(10, 8))
     found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
@@ -57,7 +58,7 @@ def test_p_is_corrected_over_all_models_and_benchmarks_and_says_so(tmp_path: Pat
 
 
 def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
-    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    none, rows = build_frame(REJECTS, []), negatives(["a"], "swap_att", 1)
     for name, right in (("v1", 10), ("v2", 30)):
         scored = similarities(right)
         subsets = pd.Series([["add_att"]] * 4 + [["swap_att"]] * 36)
@@ -68,7 +69,7 @@ def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
 
 
 def test_the_page_shows_a_small_p_as_a_bound_that_is_not_zero(tmp_path: Path) -> None:
-    none, rows = tables.frame(tables.REJECTS, []), negatives(["a"], "swap_att", 1)
+    none, rows = build_frame(REJECTS, []), negatives(["a"], "swap_att", 1)
     for name, right in (("v1", 2), ("v2", 38)):
         version(tmp_path, name, rows, none, right=right, seed=1)
     found = apart(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
@@ -85,10 +86,10 @@ def version(
     scored: pd.DataFrame | None = None,
 ) -> None:
     """Pin a project with these tables, as if DVC had made them; its cache keeps them. ``scored``: in place of ``right``."""
-    tables.write(tables.NEGATIVES, rows, root / "data" / "refine" / "negatives.parquet")
-    tables.write(tables.REJECTS, rejects, root / "data" / "refine" / "rejects.parquet")
+    write_table(NEGATIVES, rows, root / "data" / "refine" / "negatives.parquet")
+    write_table(REJECTS, rejects, root / "data" / "refine" / "rejects.parquet")
     results = similarities(right) if scored is None else scored
-    tables.write(tables.SIMILARITIES, results, root / "data" / "evaluate" / "similarities.parquet")
+    write_table(SIMILARITIES, results, root / "data" / "evaluate" / "similarities.parquet")
     outs = [
         {"path": f"data/{out}", "md5": pins.dvc_hash(root / "data" / out)} for out in ("refine", "evaluate")
     ]
@@ -101,13 +102,13 @@ def version(
 
 
 def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(tmp_path: Path) -> None:
-    none = tables.frame(tables.REJECTS, [])
+    none = build_frame(REJECTS, [])
     old = pd.concat([negatives(["a", "b", "c"], "swap_att", 1), negatives(["d"], "replace_obj", 1)])
     version(tmp_path, "v1", old, none, right=10, seed=1)
     new = pd.concat(
         [negatives(["a"], "swap_att", 1), negatives(["b"], "swap_att", 2), negatives(["e"], "add_obj", 2)]
     )
-    gone = tables.frame(tables.REJECTS, [("c:swap_att", "refine", "surplus", "not c")])
+    gone = build_frame(REJECTS, [("c:swap_att", "refine", "surplus", "not c")])
     version(tmp_path, "v2", new, gone, right=30, seed=2)
     found = apart(read_pin("v1", tmp_path), read_pin("v2", tmp_path), tmp_path)
     assert found.params == {"negatives.seed": [1, 2]}
@@ -133,7 +134,7 @@ def test_rows_come_and_go_by_key_with_subtype_and_reason_and_figures_are_paired(
 
 
 def test_the_same_rows_written_by_other_software_are_taken_as_the_version_s(tmp_path: Path) -> None:
-    none = tables.frame(tables.REJECTS, [])
+    none = build_frame(REJECTS, [])
     version(tmp_path, "v1", negatives(["a"], "swap_att", 1), none, right=10, seed=1)
     path = tmp_path / "data" / "refine" / "negatives.parquet"
     pd.read_parquet(path).to_parquet(path, compression="gzip")

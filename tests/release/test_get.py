@@ -29,7 +29,10 @@ from caramel.release import pin_file
 from caramel.release.get import STAGING, get
 from caramel.release.source import opened
 from caramel.runtime.dvc.state import listing_hash
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 
 FILES = 40  # of the model: enough for a get to be killed between two of them
 STAGES = """
@@ -53,25 +56,23 @@ def write_source(source: Path) -> None:
         (source / "scenes" / "images").mkdir(exist_ok=True)
         shard = f"images/{split}.parquet"
         shutil.move(source / "scenes" / split / "images" / "00000.parquet", source / "scenes" / shard)
-        index = tables.read(tables.IMAGES, source / "scenes" / split / "images.parquet")
+        index = read_table(IMAGES, source / "scenes" / split / "images.parquet")
         parts.append(index.assign(shard=shard))
         shutil.rmtree(source / "scenes" / split)
     index = pd.concat(parts, ignore_index=True)
-    tables.write(tables.IMAGES, index, source / "scenes" / "images.parquet")
+    write_table(IMAGES, index, source / "scenes" / "images.parquet")
     some = referred(index.iloc[::2], "data/scenes", "data/assemble")
-    tables.write(tables.IMAGES, some, source / "assemble" / "images.parquet")
+    write_table(IMAGES, some, source / "assemble" / "images.parquet")
     for folder, rows in (("scenes", index), ("assemble", index.iloc[::2])):
         pairs = [
             (f"p{k}", row.image_id, "a caption", None, row.split, "x")
             for k, row in enumerate(rows.itertuples())
         ]
-        tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), source / folder / "pairs.parquet")
+        write_table(PAIRS, build_frame(PAIRS, pairs), source / folder / "pairs.parquet")
     (source / "model").mkdir()
     for n in range(FILES):
         (source / "model" / f"{n}.bin").write_bytes(b"weights %d" % n * 100)
-    tables.write(
-        tables.REJECTS, tables.frame(tables.REJECTS, [("r", "refine", "x", "y")]), source / "rejects.parquet"
-    )
+    write_table(REJECTS, build_frame(REJECTS, [("r", "refine", "x", "y")]), source / "rejects.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -310,7 +311,7 @@ def test_tables_and_splits_come_with_their_images_and_no_others(made: Path, tmp_
         "data/scenes/pairs.parquet",
     ]
     index = tmp_path / "test" / "data" / "assemble" / "images.parquet"
-    rows = tables.read(tables.IMAGES, index)
+    rows = read_table(IMAGES, index)
     assert set(rows["split"]) == {"test"}
     pictures = Pictures(index, rows)
     assert [pictures.checked(name)[0] for name in pictures] == [11, 13]

@@ -23,7 +23,9 @@ from caramel.errors import ConfigError, DataError
 from caramel.io.image_store import Pictures, referred
 from caramel.release import pin as pins
 from caramel.release import pin_file
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.rejects import REJECTS
 
 STAGES = """
 stages:
@@ -35,7 +37,7 @@ stages:
 
 
 def rejects(n: int, text: str = "x") -> pd.DataFrame:
-    return tables.frame(tables.REJECTS, [(f"r{i}", "refine", "surplus", text) for i in range(n)])
+    return build_frame(REJECTS, [(f"r{i}", "refine", "surplus", text) for i in range(n)])
 
 
 def call(*command: str, root: Path) -> None:
@@ -48,9 +50,9 @@ def call(*command: str, root: Path) -> None:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small repository whose data DVC itself made."""
     root = tmp_path_factory.mktemp("project")
-    tables.write(tables.REJECTS, rejects(3), root / "source" / "images.parquet")
+    write_table(REJECTS, rejects(3), root / "source" / "images.parquet")
     for name in ("infonce", "trohn_text"):
-        tables.write(tables.REJECTS, rejects(5, name), root / "source" / "training" / f"{name}.parquet")
+        write_table(REJECTS, rejects(5, name), root / "source" / "training" / f"{name}.parquet")
     (root / "source" / "model" / "weights").mkdir(parents=True)
     (root / "source" / "model" / "weights" / "a.bin").write_bytes(b"weights")
     (root / "source" / "model" / "config.json").write_text("{}", encoding="utf-8")
@@ -107,8 +109,8 @@ def test_a_missing_table_is_named(root: Path) -> None:
 
 def test_other_rows_are_named_with_both_counts(root: Path) -> None:
     pins.pin("v1", root)
-    tables.write(tables.REJECTS, rejects(4), root / "data" / "images.parquet")
-    tables.write(tables.REJECTS, rejects(5, "other"), root / "data" / "training" / "infonce.parquet")
+    write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
+    write_table(REJECTS, rejects(5, "other"), root / "data" / "training" / "infonce.parquet")
     assert pins.verify("v1", root) == [
         "data/images.parquet: other rows; 4 on disk, 3 pinned",
         "data/training/infonce.parquet: other rows; 5 on disk, 5 pinned",
@@ -119,7 +121,7 @@ def test_equal_rows_in_other_bytes_are_told_from_other_rows(root: Path) -> None:
     pins.pin("v1", root)
     path = root / "data" / "images.parquet"
     pq.write_table(pq.read_table(path), path, compression="none")
-    tables.write(tables.REJECTS, rejects(5, "infonce").iloc[::-1], root / "data/training/infonce.parquet")
+    write_table(REJECTS, rejects(5, "infonce").iloc[::-1], root / "data/training/infonce.parquet")
     for line, name, n in zip(pins.verify("v1", root), ["images", "training/infonce"], [3, 5], strict=True):
         assert line.startswith(f"data/{name}.parquet: the same {n} rows in other bytes")
 
@@ -130,9 +132,9 @@ def pictured(root: Path) -> Path:
     known = {"width": 1, "height": 1, "source": "x", "split": "test"}
     rows = [{"image_id": f"i{n}", "data": bytes([n]) * 50, **known} for n in range(9)]
     stored(root / "source" / "scenes" / "images.parquet", rows)
-    index = tables.read(tables.IMAGES, root / "source" / "scenes" / "images.parquet")
+    index = read_table(IMAGES, root / "source" / "scenes" / "images.parquet")
     some = referred(index.head(3), root / "data" / "scenes", root / "data" / "assemble")
-    tables.write(tables.IMAGES, some, root / "source" / "assemble" / "images.parquet")
+    write_table(IMAGES, some, root / "source" / "assemble" / "images.parquet")
     stages = STAGES.replace("data/model]", "data/model, data/scenes, data/assemble]")
     stages = stages.replace("cmd: cp", "cmd: rm -rf data && cp")
     (root / "dvc.yaml").write_text(stages, encoding="utf-8")
@@ -164,7 +166,7 @@ def test_images_are_pinned_by_their_sha256_and_one_that_differs_is_named(picture
 def test_images_in_other_shards_are_the_same_rows(pictured: Path) -> None:
     pins.pin("v1", pictured)
     index = pictured / "data" / "scenes" / "images.parquet"
-    pictures = Pictures(index, tables.read(tables.IMAGES, index))
+    pictures = Pictures(index, read_table(IMAGES, index))
     known = {"width": 1, "height": 1, "source": "x", "split": "test"}
     rows = [{"image_id": name, "data": pictures[name], **known} for name in reversed(list(pictures))]
     (pictured / "data" / "scenes" / "images" / "00000.parquet").unlink()
@@ -185,7 +187,7 @@ def test_images_that_are_not_what_their_index_says_are_not_pinned(pictured: Path
 def test_a_changed_model_and_a_new_table_are_named(root: Path) -> None:
     pins.pin("v1", root)
     (root / "data" / "model" / "config.json").write_text("[]", encoding="utf-8")
-    tables.write(tables.REJECTS, rejects(1), root / "data" / "training" / "new.parquet")
+    write_table(REJECTS, rejects(1), root / "data" / "training" / "new.parquet")
     assert pins.verify("v1", root) == [
         "data/model: changed",
         "data/training/new.parquet: not in the pinned version",
@@ -213,7 +215,7 @@ def test_edited_sources_are_recorded_and_warned_of(root: Path) -> None:
 
 
 def test_data_that_are_not_those_of_the_lock_are_not_pinned(root: Path) -> None:
-    tables.write(tables.REJECTS, rejects(4), root / "data" / "images.parquet")
+    write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
     with pytest.raises(DataError, match=r"(?s)not what dvc.lock records.*data/images.parquet.*dvc repro"):
         pins.pin("v1", root)
     (root / "data" / "images.parquet").unlink()

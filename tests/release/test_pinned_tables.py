@@ -15,7 +15,8 @@ from test_pin import rejects
 import caramel
 from caramel.errors import DataError
 from caramel.release import pin as pins
-from caramel.schemas import tables
+from caramel.schemas.io import write_table
+from caramel.schemas.rejects import REJECTS
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_pinned_table_is_read_by_its_path_or_the_end_of_it(project: Path) -> N
 def test_what_is_cited_is_read_even_where_other_rows_lie_on_disk(project: Path) -> None:
     path = project / "data" / "images.parquet"
     path.unlink()
-    tables.write(tables.REJECTS, rejects(9), path)
+    write_table(REJECTS, rejects(9), path)
     pd.testing.assert_frame_equal(
         caramel.read_pinned("v1", "images", root=project), rejects(3), check_dtype=False
     )
@@ -54,7 +55,7 @@ def test_rows_that_are_nowhere_are_told_with_what_to_do(project: Path) -> None:
     with pytest.raises(DataError, match="neither on disk nor in DVC's cache") as told:
         caramel.read_pinned("v1", "images", root=project)
     assert "dvc checkout" in str(told.value)
-    tables.write(tables.REJECTS, rejects(3, "edited"), path)
+    write_table(REJECTS, rejects(3, "edited"), path)
     with pytest.raises(DataError, match="neither on disk"):
         caramel.read_pinned("v1", "images", root=project)
     path.unlink()

@@ -14,7 +14,8 @@ from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
 from caramel.release import pin as pins
 from caramel.release.rescoring import rescore
-from caramel.schemas import tables
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
 
 
 def similarities(model: str, seed: int) -> pd.DataFrame:
@@ -31,15 +32,15 @@ def similarities(model: str, seed: int) -> pd.DataFrame:
         }
         for k in range(40)
     ]
-    return tables.frame(tables.SIMILARITIES, rows)
+    return build_frame(SIMILARITIES, rows)
 
 
 def project(root: Path, metrics: pd.DataFrame, rows: pd.DataFrame, params: object) -> Path:
     """A pinned project with results, as if DVC had made them."""
     out = root / "data" / "evaluate"
-    tables.write(tables.SIMILARITIES, rows, out / "similarities.parquet")
-    tables.write(tables.ANSWERS, tables.frame(tables.ANSWERS, []), out / "answers.parquet")
-    tables.write(tables.METRICS, metrics, out / "metrics.parquet")
+    write_table(SIMILARITIES, rows, out / "similarities.parquet")
+    write_table(ANSWERS, build_frame(ANSWERS, []), out / "answers.parquet")
+    write_table(METRICS, metrics, out / "metrics.parquet")
     lock = {"path": "data/evaluate", "md5": pins.dvc_hash(out)}
     stages = {"schema": "2.0", "stages": {"evaluate": {"cmd": "x", "outs": [lock]}}}
     (root / "dvc.lock").write_text(json.dumps(stages), encoding="utf-8")
@@ -70,7 +71,7 @@ def test_figures_come_out_or_are_named(tmp_path: Path) -> None:
 
 
 def test_a_version_without_results_or_settings_is_told(tmp_path: Path) -> None:
-    nothing = tables.frame(tables.METRICS, [])
+    nothing = build_frame(METRICS, [])
     root = project(tmp_path, nothing, similarities("a", 1), {"seed": 3})
     with pytest.raises(DataError, match=r"do not say how it was scored: evaluate.'bootstrap'"):
         rescore("v1", root)

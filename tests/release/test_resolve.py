@@ -17,7 +17,8 @@ from caramel.errors import DataError
 from caramel.release import pin as pins
 from caramel.release.diff import apart, pictures_apart
 from caramel.release.resolve import PicturesOf, version_of
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.pairs import PAIRS
 
 
 def picture(colour: str) -> bytes:
@@ -39,7 +40,7 @@ def made(root: Path, colours: dict[str, str], seed: int) -> None:
         (f"p{n}", name, f"A {colour} <b>thing</b>.", None, "test", "x")
         for n, (name, colour) in enumerate(colours.items())
     ]
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), root / "data" / "scenes" / "pairs.parquet")
+    write_table(PAIRS, build_frame(PAIRS, pairs), root / "data" / "scenes" / "pairs.parquet")
     out = {"path": "data/scenes", "md5": pins.dvc_hash(root / "data" / "scenes")}
     (root / "dvc.lock").write_text(
         json.dumps({"schema": "2.0", "stages": {"scenes": {"cmd": "x", "outs": [out]}}})

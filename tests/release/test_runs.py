@@ -11,7 +11,8 @@ from caramel.cli.commands import run as caramel
 from caramel.release import pin as pins
 from caramel.release.runs import runs_of, tag_runs
 from caramel.runtime.mlflow import tracking
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.rejects import REJECTS
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("refine", "assemble"):
         rows = [{"id": name, "stage": "refine", "reason": "surplus", "text": "x"}]
         path = tmp_path / "data" / name / "rejects.parquet"
-        tables.write(tables.REJECTS, tables.frame(tables.REJECTS, rows), path)
+        write_table(REJECTS, build_frame(REJECTS, rows), path)
         outs.append({"path": f"data/{name}", "md5": pins.dvc_hash(path.parent)})
     (tmp_path / "params.yaml").write_text("profile: smoke\n", encoding="utf-8")
 

@@ -24,7 +24,14 @@ from caramel.evaluation.synthetic_probe import CLASSES
 from caramel.evaluation.synthetic_probe_data import PLANTED
 from caramel.io.image_store import is_shard, referred
 from caramel.report.sections.search_sections import COLUMNS as SEARCHED
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.columns import COMPOUNDS, SUBTYPES, TYPES
+from caramel.schemas.contracts import TEXT
+from caramel.schemas.evaluation import METRICS as METRICS_TABLE
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.sources.captions.error_rates import CHECK_COLUMNS, NOISE_COLUMNS
 from caramel.sources.captions.failures import FAILURE_COLUMNS
 from caramel.sources.images.generation import NOT_DRAWN
@@ -53,10 +60,10 @@ def plant(data: Path, text: str) -> None:
     for file in (path for path in data.rglob("*.parquet") if not is_shard(path)):
         rows = pd.read_parquet(file)
         name = "training" if file.parent.name == "training" else file.stem
-        columns = tables.TABLES[{"detectors": "metrics"}.get(name, name)].columns
+        columns = TABLES[{"detectors": "metrics"}.get(name, name)].columns
         for name, column in columns.items():
             if (
-                column.type == tables.TEXT
+                column.type == TEXT
                 and column.choices is None
                 and name not in ("metric", "benchmark", "scene", "shard")
             ):
@@ -121,7 +128,7 @@ class _Pictures:
 
 def _captions(data: Path, pictures: _Pictures, per_subtype: int) -> tuple[pd.DataFrame, pd.DataFrame]:
     images, pairs, negatives, paraphrases = [], [], [], []
-    for n, subtype in enumerate(s for s in tables.SUBTYPES for _ in range(per_subtype)):
+    for n, subtype in enumerate(s for s in SUBTYPES for _ in range(per_subtype)):
         split = ("test", "test", "train", "val")[n % 4]
         image, caption = pictures.one(f"scene-{n:05d}", split)
         _, other = pictures.one("", split)
@@ -137,7 +144,7 @@ def _captions(data: Path, pictures: _Pictures, per_subtype: int) -> tuple[pd.Dat
             "pair_id": name,
             "subtype": subtype,
             "negative_caption": other,
-            "compounds": tables.COMPOUNDS[n // 4 % 2],
+            "compounds": COMPOUNDS[n // 4 % 2],
         }
         negatives.append({**row, "type": subtype[:-4], "generator": "world", "seed": 1, "attempt": 1})
     reject = {"id": "p00000:swap_att", "reason": "duplicate of the caption", "text": "A red car."}
@@ -152,21 +159,21 @@ def _captions(data: Path, pictures: _Pictures, per_subtype: int) -> tuple[pd.Dat
 
 
 def _write(data: Path, stage: str, name: str, rows: list[dict[str, Any]]) -> None:
-    table = tables.TABLES[name]
-    tables.write(table, tables.frame(table, rows), data / stage / f"{name}.parquet")
+    table = TABLES[name]
+    write_table(table, build_frame(table, rows), data / stage / f"{name}.parquet")
 
 
 def _write_index(data: Path, stage: str, named: list[tuple[str, list[str]]]) -> None:
     """Write a table ``images`` of some images of other stages."""
     parts = []
     for other, names in named:
-        rows = tables.read(tables.IMAGES, data / other / "images.parquet")
+        rows = read_table(IMAGES, data / other / "images.parquet")
         parts.append(referred(rows[rows["image_id"].isin(names)], data / other, data / stage))
-    tables.write(tables.IMAGES, pd.concat(parts), data / stage / "images.parquet")
+    write_table(IMAGES, pd.concat(parts), data / stage / "images.parquet")
 
 
 def _blind(data: Path, rng: np.random.Generator) -> None:
-    subsets = ("all", *tables.TYPES, *tables.SUBTYPES)
+    subsets = ("all", *TYPES, *SUBTYPES)
     for stage, lift in (("scores", 0.15), ("refine", 0.0)):
         found: dict[str, Any] = {}
         for scorer in ("length", "final_punctuation", "casing", "ngram", "probe"):
@@ -252,7 +259,7 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
     _write_index(data, "assemble", [("scenes", pairs["image_id"].tolist()), ("filter_images", kept)])
     grid = [{"guidance": g, "steps": 6, "fit": s, "n": 96} for g, s in ((2.0, 0.31), (4.0, 0.42))]
     put(data / "synthesize/settings.json", {"chosen": {"guidance": 4.0, "steps": 6}, "grid": grid})
-    by_subtype = {s: {"n": 100, "faithful": 0.3 + 0.07 * n} for n, s in enumerate(tables.SUBTYPES)}
+    by_subtype = {s: {"n": 100, "faithful": 0.3 + 0.07 * n} for n, s in enumerate(SUBTYPES)}
     calibration = {
         "threshold": 0.62,
         "images": 90,
@@ -282,12 +289,12 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
         },
     }
     put(data / "filter_images/metrics.json", metrics)
-    frame = tables.frame(tables.INSTANCES, instances)
+    frame = build_frame(INSTANCES, instances)
     return frame[frame["split"] == "test"].reset_index(drop=True)
 
 
 def _attackers(data: Path, rng: np.random.Generator) -> None:
-    subsets = ("all", "without_add", *tables.TYPES, *tables.SUBTYPES)
+    subsets = ("all", "without_add", *TYPES, *SUBTYPES)
 
     def figure(value: str, lift: float, subset: str) -> dict[str, Any]:
         if subset in ("only", "only_obj"):
@@ -314,7 +321,7 @@ def _attackers(data: Path, rng: np.random.Generator) -> None:
 
 
 def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds: int) -> None:
-    columns = [c for c in tables.SIMILARITIES.columns if c.startswith(("s_c", "t_p"))]
+    columns = [c for c in SIMILARITIES.columns if c.startswith(("s_c", "t_p"))]
     hard = rng.normal(0, 0.2, size=(len(instances), len(columns)))
     parts, curves = [], []
     for variant, lift in MODELS.items():
@@ -336,17 +343,17 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
                     value = top * (1 - np.exp(-step / 150)) + rng.normal(0, 0.01) + (3 if top < 0 else 0.3)
                     point = {"model": name, "step": step, "metric": metric, "value": value}
                     curves.append({**point, "kept": step == 200})
-    similarities = tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
+    similarities = build_frame(SIMILARITIES, pd.concat(parts, ignore_index=True))
     metrics = summarise(similarities, {"instances": BENCHMARK}, bootstrap=200, seed=0)
     out = data / "evaluate"
-    tables.write(tables.METRICS, metrics, out / "metrics.parquet")
+    write_table(METRICS_TABLE, metrics, out / "metrics.parquet")
     put(out / "metrics.json", {"base": {"group": 0.5}})
     summarise_variants(metrics).to_csv(out / "variants.csv", index=False)
     runs = hits_of_runs(similarities, "instances", BENCHMARK.metrics)
     headline = runs.select(HEADLINE)
     compare_variants(runs, BENCHMARK, bootstrap=200, seed=0).to_csv(out / "differences.csv", index=False)
     compute_bounds(headline, data / "assemble", further_objects=False).to_csv(out / "bounds.csv", index=False)
-    tables.write(tables.SIMILARITIES, similarities, out / "similarities.parquet")
+    write_table(SIMILARITIES, similarities, out / "similarities.parquet")
     probes = [
         (model, target, 120, 0.27, 0.3 + 0.5 * share, 0.22 + 0.5 * share, 0.38 + 0.5 * share)
         for model, share in (
@@ -363,8 +370,8 @@ def _models(data: Path, rng: np.random.Generator, instances: pd.DataFrame, seeds
         (metrics["model"] == "base") & metrics["metric"].isin(("accuracy", "i2t", "t2i", "group"))
     ]
     shares = [found[found["metric"] == "i2t"].assign(metric=name) for name in CLASSES]
-    tables.write(
-        tables.METRICS,
+    write_table(
+        METRICS_TABLE,
         pd.concat([found, *shares, *(of.assign(benchmark=PLANTED) for of in (found, *shares))]).assign(
             model="detectors"
         ),

@@ -15,7 +15,7 @@ from caramel.audit.similarity.parses import parser
 from caramel.errors import DataError
 from caramel.report import audit_figures, plots
 from caramel.report.audit_page import audit_page, write_page
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 EVIL = "<img src=http://x.org/a.png onerror=alert(1)> & 'so' on"
 FILES = ("audit.json", "pairs.parquet", "rows.parquet")
@@ -71,8 +71,8 @@ def cells(page: str) -> list[list[str]]:
 
 
 def share(figures: dict[str, float], key: str, prefix: str = "") -> str:
-    low, high = (100 * plots[f"{prefix}{end}"] for end in ("ci_low", "ci_high"))
-    return f"{100 * plots[key]:.1f} [{low:.1f}, {high:.1f}]"
+    low, high = (100 * figures[f"{prefix}{end}"] for end in ("ci_low", "ci_high"))
+    return f"{100 * figures[key]:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def p_value(overall: dict[str, Any]) -> str:

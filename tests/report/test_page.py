@@ -25,7 +25,12 @@ from caramel.report.sections.attacker_sections import _found
 from caramel.report.sections.data_sections import blind_section
 from caramel.report.sections.model_rows import MAIN
 from caramel.runtime.stage_runner import skip
-from caramel.schemas import tables
+from caramel.schemas.candidates import CHOICES
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.images.generation import NOT_DRAWN
 from caramel.study.preregistration import Registration
 
@@ -178,7 +183,7 @@ def test_only_what_beats_every_other_model_by_test_is_bold(data: Path) -> None:
 
 def test_the_page_opens_with_the_benchmark_an_example_and_the_claim(written: Path, page: Page) -> None:
     assert [*page.sections][:4] == ["benchmark", "example", "claim", "bounds"]
-    rows = tables.read(tables.INSTANCES, written / "assemble/instances.parquet")
+    rows = read_table(INSTANCES, written / "assemble/instances.parquet")
     test = rows[rows["split"] == "test"].sort_values("instance_id")
     for _, of in test.groupby("subtype"):
         assert of["caption"].iloc[0] in page.sections["benchmark"]
@@ -188,15 +193,15 @@ def test_the_page_opens_with_the_benchmark_an_example_and_the_claim(written: Pat
 def change_scores(data: Path, scores: Callable[[str, str], bool]) -> None:
     """Let a model have an instance right by Group where ``scores`` of both names says so, and wrong elsewhere."""
     path = data / "evaluate/similarities.parquet"
-    rows = tables.read(tables.SIMILARITIES, path)
+    rows = read_table(SIMILARITIES, path)
     right = [scores(m, i) for m, i in zip(rows["model"], rows["instance_id"], strict=True)]
     for column in ("s_c0_i0", "s_c1_i1", "s_c1_i0", "s_c0_i1"):
         rows[column] = np.where(right, 0.9, 0.1) if column in ("s_c0_i0", "s_c1_i1") else 0.5
-    tables.write(tables.SIMILARITIES, rows, path)
+    write_table(SIMILARITIES, rows, path)
 
 
 def test_the_example_is_the_first_that_most_runs_have_right_and_the_base_wrong(data: Path) -> None:
-    rows = tables.read(tables.INSTANCES, data / "assemble/instances.parquet").set_index("instance_id")
+    rows = read_table(INSTANCES, data / "assemble/instances.parquet").set_index("instance_id")
     first, second, third = sorted(rows.index[rows["split"] == "test"])[:3]
     change_scores(
         data,
@@ -330,10 +335,8 @@ def test_without_the_contrasts_models_there_is_no_claim(data: Path) -> None:
 
 
 def test_captions_are_escaped(data: Path) -> None:
-    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet")
-    tables.write(
-        tables.PAIRS, pairs.assign(caption="<script>alert(1)</script>"), data / "scenes/pairs.parquet"
-    )
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet")
+    write_table(PAIRS, pairs.assign(caption="<script>alert(1)</script>"), data / "scenes/pairs.parquet")
     html = build(data).html
     assert "<script" not in html
     assert "&lt;script&gt;" in html
@@ -523,11 +526,11 @@ def test_skipped_stages_give_their_reason_and_the_rest_is_there(data: Path) -> N
     ):
         skip({str(data / f"{name}.json"): None}, REASON)
     for table, path in (
-        (tables.CHOICES, "filter_images/choices"),
-        (tables.INSTANCES, "assemble/instances"),
-        (tables.IMAGES, "scenes/images"),
-        (tables.IMAGES, "assemble/images"),
-        (tables.METRICS, "evaluate/metrics"),
+        (CHOICES, "filter_images/choices"),
+        (INSTANCES, "assemble/instances"),
+        (IMAGES, "scenes/images"),
+        (IMAGES, "assemble/images"),
+        (METRICS, "evaluate/metrics"),
     ):
         skip({str(data / f"{path}.parquet"): table}, REASON)
     for name in ("noise", "failures"):
@@ -627,7 +630,7 @@ def test_broken_input_is_a_clear_error(
 
 def test_a_picture_that_cannot_be_decoded_is_named(data: Path) -> None:
     index = data / "assemble/images.parquet"
-    known = tables.read(tables.IMAGES, index, ["image_id", "width", "height", "source", "split"])
+    known = read_table(IMAGES, index, ["image_id", "width", "height", "source", "split"])
     stored(index, known.assign(data=b"no picture").to_dict("records"))
     with pytest.raises(DataError, match=r"Image 'scene-\d+' does not decode"):
         build(data)
@@ -641,7 +644,7 @@ def test_a_shard_that_is_missing_is_named(data: Path) -> None:
 
 def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> None:
     path = data / "evaluate/metrics.parquet"
-    metrics = tables.read(tables.METRICS, path)
+    metrics = read_table(METRICS, path)
     row = {
         "model": "other",
         "benchmark": "sugarcrepe",
@@ -650,7 +653,7 @@ def test_further_models_and_benchmarks_have_a_table_of_their_own(data: Path) -> 
         "value": 0.7654,
     }
     row |= {"ci_low": 0.7, "ci_high": 0.8, "n": 7511, "ties": 3, "unscored": 0}
-    tables.write(tables.METRICS, pd.concat([metrics, pd.DataFrame([row])], ignore_index=True), path)
+    write_table(METRICS, pd.concat([metrics, pd.DataFrame([row])], ignore_index=True), path)
     html = build(data).html
     assert html.count("Further models and benchmarks") == 1
     assert "76.5" in html

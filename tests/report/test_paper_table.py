@@ -12,7 +12,8 @@ from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import paper_table
 from caramel.report.table_styles import Style
 from caramel.report.whole_sets import read_published_sizes
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame
 
 PP = BENCHMARKS["sugarcrepe_pp"]
 SCORES = ["s_c0_i0", "s_c1_i0", "s_c2_i0", "t_p1_p2", "t_p1_n", "t_p2_n"]
@@ -24,8 +25,8 @@ def scored(
     """Return random scores of n instances; ``lift`` is added to those of the true captions with the image."""
     rows = pd.DataFrame(np.random.default_rng(seed).normal(size=(n, len(SCORES))), columns=SCORES)
     rows[["s_c0_i0", "s_c2_i0"]] += lift
-    return tables.frame(
-        tables.SIMILARITIES,
+    return build_frame(
+        SIMILARITIES,
         rows.assign(
             instance_id=[f"i{i}" for i in range(n)],
             image_id=[f"image{i // 3}" for i in range(n)],
@@ -184,7 +185,7 @@ def test_published_rows_stand_only_in_columns_of_whole_sets() -> None:
     found = cells(table([part], metrics=("itt",), subsets=("swap_obj",), published=True))
     assert found["Instances"] == ["244 of 245"]
     assert set(found) == {"Model", ":--", "Instances", "Chance", "m"}
-    row = tables.frame(tables.METRICS, [{"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "swap_obj",
+    row = build_frame(METRICS, [{"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "swap_obj",
         "metric": "itt", "value": 0.5, "ci_low": 0.4, "ci_high": 0.6, "n": 9, "ties": 0, "unscored": 0}])  # fmt: skip
     found = cells(table([run], metrics=("itt",), subsets=("swap_obj",), published=True, further=row))
     assert found["Instances"] == ["9–245 of 245"]
@@ -228,11 +229,11 @@ def test_who_answers_in_words_stands_beside_those_who_did() -> None:
         for subset in ("all", "swap_obj", "swap_att", "replace_rel")
     ]
     text = table(
-        [tables.frame(tables.SIMILARITIES, [])],
+        [build_frame(SIMILARITIES, [])],
         metrics=(),
         published=True,
         subsets=("swap_obj", "swap_att", "replace_rel"),
-        further=tables.frame(tables.METRICS, answers),
+        further=build_frame(METRICS, answers),
     )
     assert "GPT-4o, prompt 1" in cells(text)
 
@@ -241,7 +242,7 @@ def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> No
     runs = [scored("best", 1, lift=3), scored("last", 2)]
     row = {"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "all", "metric": "itt", "value": 0.5}
     row |= {"ci_low": 0.4, "ci_high": 0.6, "n": 10, "ties": 0, "unscored": 0}
-    further = tables.frame(tables.METRICS, [row])
+    further = build_frame(METRICS, [row])
     text = table(runs, further=further)
     assert cells(text)["chat"] == ["50.0", "–"]
     assert "**" not in text
@@ -251,8 +252,8 @@ def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> No
 def test_a_column_in_which_no_model_has_a_value_is_empty() -> None:
     row = {"model": "chat", "benchmark": "sugarcrepe_pp", "subset": "all", "metric": "choice_3way"}
     row |= {"value": np.nan, "ci_low": np.nan, "ci_high": np.nan, "n": 10, "ties": 0, "unscored": 0}
-    nothing = tables.frame(tables.SIMILARITIES, [])
-    text = table([nothing], metrics=(), further=tables.frame(tables.METRICS, [row]))
+    nothing = build_frame(SIMILARITIES, [])
+    text = table([nothing], metrics=(), further=build_frame(METRICS, [row]))
     assert set(cells(text)["chat"]) == {"–"}
 
 
@@ -308,7 +309,7 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
         }
     )
     text = paper_table(
-        tables.frame(tables.SIMILARITIES, rows),
+        build_frame(SIMILARITIES, rows),
         of,
         metrics=("recall@1",),
         subsets=("atom/n4", "swap/n4"),

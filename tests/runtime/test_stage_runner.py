@@ -13,7 +13,9 @@ from caramel.config.schema import Config
 from caramel.errors import DataError
 from caramel.io.files import remove_temporaries, write_atomically
 from caramel.runtime import stage_runner
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.rejects import REJECTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,15 +214,13 @@ def test_a_stage_does_not_run_twice_at_once(workspace, capsys, monkeypatch) -> N
 
 
 def test_a_stage_that_needs_images_says_why_it_is_skipped(workspace, capsys) -> None:
-    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, []), stage_runner.IMAGES)
+    write_table(IMAGES, build_frame(IMAGES, []), stage_runner.IMAGES)
 
     def drawn(config: Config) -> None:
         raise AssertionError("must not run")
 
-    stage_runner.run(
-        drawn, images_needed={"out/t.parquet": tables.REJECTS, "out/m.json": None, "out/folder": None}
-    )
+    stage_runner.run(drawn, images_needed={"out/t.parquet": REJECTS, "out/m.json": None, "out/folder": None})
     assert "has no images" in capsys.readouterr().out
-    assert len(tables.read(tables.REJECTS, "out/t.parquet")) == 0
+    assert len(read_table(REJECTS, "out/t.parquet")) == 0
     assert "has no images" in json.loads(Path("out/m.json").read_text())["skipped"]
     assert "has no images" in Path("out/folder/SKIPPED.txt").read_text()

@@ -14,50 +14,58 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import ContractError, DataError
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.columns import SUBTYPES, TYPES
+from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table, check_table
+from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, hash_content, read_table, write_table, write_table_parts
+from caramel.schemas.negatives import NEGATIVES as NEGATIVES_TABLE
+from caramel.schemas.negatives import PARAPHRASES
+from caramel.schemas.scores import SCORES
 
 EXAMPLE: dict[Any, Any] = {
-    tables.TEXT: "text",
-    tables.FLOAT: 0.5,
-    tables.INT: 3,
-    tables.BOOL: True,
-    tables.TEXTS: ["one", "two"],
+    TEXT: "text",
+    FLOAT: 0.5,
+    INT: 3,
+    BOOL: True,
+    TEXTS: ["one", "two"],
 }
 
 
-def example(table: tables.Table, n: int = 3) -> pd.DataFrame:
+def example(table: Table, n: int = 3) -> pd.DataFrame:
     """Return n rows that keep the contract, with a null wherever one may be in the last row."""
     rows = []
     for i in range(n):
         row = {c: EXAMPLE[v.type] for c, v in table.columns.items()}
         for c, v in table.columns.items():
             if v.choices:
-                row[c] = [*v.choices[:2]] if v.type == tables.TEXTS else v.choices[0]
+                row[c] = [*v.choices[:2]] if v.type == TEXTS else v.choices[0]
         row[table.key[0]] = f"k{i}"
         rows.append({c: None if v.null and i == n - 1 else row[c] for c, v in table.columns.items()})
-    return tables.frame(table, rows)
+    return build_frame(table, rows)
 
 
-NEGATIVES = tables.NEGATIVES
+NEGATIVES = NEGATIVES_TABLE
 
 
-@pytest.mark.parametrize("table", tables.TABLES.values(), ids=list(tables.TABLES))
-def test_every_table_comes_back_as_it_was_written(table: tables.Table, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_table_comes_back_as_it_was_written(table: Table, tmp_path: Path) -> None:
     rows = example(table)
-    path = tables.write(table, rows, tmp_path / "new" / "table.parquet")
-    back = tables.read(table, path)
+    path = write_table(table, rows, tmp_path / "new" / "table.parquet")
+    back = read_table(table, path)
     assert list(back.columns) == list(table.columns)
-    assert pa.Table.from_pandas(back, schema=table.schema, preserve_index=False) == tables.check(
+    assert pa.Table.from_pandas(back, schema=table.schema, preserve_index=False) == check_table(
         table, rows, "rows"
     )
     assert pq.read_schema(path).equals(table.schema)
     assert [p.name for p in path.parent.iterdir()] == ["table.parquet"], "no temporary file is left"
 
 
-@pytest.mark.parametrize("table", tables.TABLES.values(), ids=list(tables.TABLES))
-def test_every_table_may_be_empty_and_says_what_its_columns_mean(table: tables.Table, tmp_path: Path) -> None:
-    path = tables.write(table, tables.frame(table, []), tmp_path / "table.parquet")
-    assert len(tables.read(table, path)) == 0
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_every_table_may_be_empty_and_says_what_its_columns_mean(table: Table, tmp_path: Path) -> None:
+    path = write_table(table, build_frame(table, []), tmp_path / "table.parquet")
+    assert len(read_table(table, path)) == 0
     assert all(column.doc for column in table.columns.values())
     assert set(table.key) <= set(table.columns)
     assert not any(table.columns[name].null for name in table.key)
@@ -68,13 +76,13 @@ def test_equal_rows_give_equal_bytes_whatever_the_frame_is_like(tmp_path: Path) 
     other = rows.astype({"negative_caption": "object", "seed": "int32"}).set_index(
         pd.Index([7, 8, 9], name="x")
     )
-    paths = [tables.write(NEGATIVES, r, tmp_path / f"{i}.parquet") for i, r in enumerate([rows, other])]
+    paths = [write_table(NEGATIVES, r, tmp_path / f"{i}.parquet") for i, r in enumerate([rows, other])]
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_some_columns_can_be_read(tmp_path: Path) -> None:
-    path = tables.write(NEGATIVES, example(NEGATIVES), tmp_path / "t.parquet")
-    assert list(tables.read(NEGATIVES, path, ["pair_id"]).columns) == ["pair_id"]
+    path = write_table(NEGATIVES, example(NEGATIVES), tmp_path / "t.parquet")
+    assert list(read_table(NEGATIVES, path, ["pair_id"]).columns) == ["pair_id"]
 
 
 def change(column: str, value: Any) -> pd.DataFrame:
@@ -126,31 +134,31 @@ def test_a_broken_contract_is_named_and_nothing_is_written(
 ) -> None:
     path = tmp_path / "t.parquet"
     with pytest.raises(ContractError, match=said) as stopped:
-        tables.write(NEGATIVES, rows, path)
+        write_table(NEGATIVES, rows, path)
     assert "'negatives'" in str(stopped.value)
     assert str(path) in str(stopped.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_score_that_is_not_a_number_is_an_empty_value(tmp_path: Path) -> None:
-    rows = example(tables.SCORES).assign(positive_score=float("nan"))
+    rows = example(SCORES).assign(positive_score=float("nan"))
     with pytest.raises(ContractError, match="3 empty values in column 'positive_score'"):
-        tables.write(tables.SCORES, rows, tmp_path / "t.parquet")
+        write_table(SCORES, rows, tmp_path / "t.parquet")
 
 
 def test_a_missing_or_broken_or_foreign_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     with pytest.raises(DataError, match=r"missing.*dvc repro"):
-        tables.read(NEGATIVES, path)
+        read_table(NEGATIVES, path)
     path.write_bytes(b"PAR1 this is not Parquet")
     with pytest.raises(DataError, match=r"(?s)is no Parquet file.*dvc repro"):
-        tables.read(NEGATIVES, path)
-    tables.write(tables.PARAPHRASES, example(tables.PARAPHRASES), path)
+        read_table(NEGATIVES, path)
+    write_table(PARAPHRASES, example(PARAPHRASES), path)
     with pytest.raises(ContractError, match=r"has columns.*the contract says"):
-        tables.read(NEGATIVES, path)
+        read_table(NEGATIVES, path)
 
 
-SIMILARITIES = tables.SIMILARITIES
+SIMILARITIES = SIMILARITIES_TABLE
 
 
 def foreign(rows: pd.DataFrame, path: Path, **types: pa.DataType) -> Path:
@@ -196,7 +204,7 @@ def test_a_file_of_others_that_breaks_the_contract_is_named(
 ) -> None:
     path = foreign(rows, tmp_path / "t.parquet", **types)
     with pytest.raises(ContractError, match=said) as stopped:
-        tables.read(SIMILARITIES, path)
+        read_table(SIMILARITIES, path)
     assert str(path) in str(stopped.value)
 
 
@@ -210,8 +218,8 @@ def test_other_sizes_and_encodings_mean_the_same(tmp_path: Path) -> None:
         "subsets": pa.large_list(pa.large_string()),
     }
     path = foreign(rows.assign(s_c1_i0=[1, 2, 3], s_c0_i0=0.25), tmp_path / "t.parquet", **types)
-    back = tables.read(SIMILARITIES, path)
-    assert tables.check(SIMILARITIES, back, "rows").column("above").to_pylist() == [1, None, 3]
+    back = read_table(SIMILARITIES, path)
+    assert check_table(SIMILARITIES, back, "rows").column("above").to_pylist() == [1, None, 3]
     assert back["s_c0_i0"].tolist() == [0.25] * 3
     assert back["model"].dtype == "str"
 
@@ -225,62 +233,60 @@ def scores(*scorers: str, rows: int = 50_000) -> list[pd.DataFrame]:
 
 @pytest.mark.parametrize("parts", [[], scores("a"), scores("a", "b", "c")], ids=len)
 def test_parts_give_the_bytes_of_the_whole(parts: list[pd.DataFrame], tmp_path: Path) -> None:
-    whole = pd.concat([tables.frame(tables.SCORES, []), *parts], ignore_index=True)
+    whole = pd.concat([build_frame(SCORES, []), *parts], ignore_index=True)
     paths = tmp_path / "whole.parquet", tmp_path / "parts.parquet"
-    tables.write(tables.SCORES, whole.astype({"positive_score": float, "negative_score": float}), paths[0])
-    tables.write_parts(tables.SCORES, iter(parts), paths[1], by="scorer")
+    write_table(SCORES, whole.astype({"positive_score": float, "negative_score": float}), paths[0])
+    write_table_parts(SCORES, iter(parts), paths[1], by="scorer")
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_parts_that_could_hold_a_key_twice_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     with pytest.raises(ContractError, match="two parts hold scorer 'a'"):
-        tables.write_parts(tables.SCORES, scores("a", "b", "a", rows=2), path, by="scorer")
+        write_table_parts(SCORES, scores("a", "b", "a", rows=2), path, by="scorer")
     with pytest.raises(ContractError, match="stand twice"):
-        tables.write_parts(tables.SCORES, [pd.concat(scores("a", "a", rows=2))], path, by="scorer")
+        write_table_parts(SCORES, [pd.concat(scores("a", "a", rows=2))], path, by="scorer")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_some_rows_can_be_read_and_others_are_not_looked_at(tmp_path: Path) -> None:
-    path = tables.write_parts(tables.SCORES, scores("a", "b", "c"), tmp_path / "t.parquet", by="scorer")
-    found = tables.read(tables.SCORES, path, only=("scorer", ["b"]))
+    path = write_table_parts(SCORES, scores("a", "b", "c"), tmp_path / "t.parquet", by="scorer")
+    found = read_table(SCORES, path, only=("scorer", ["b"]))
     assert found.equals(scores("b")[0])
-    one = tables.read(
-        tables.SCORES, path, ["scorer", "negative_score"], only=("negative_id", {"n7", "other"})
-    )
+    one = read_table(SCORES, path, ["scorer", "negative_score"], only=("negative_id", {"n7", "other"}))
     assert one.to_dict("list") == {"scorer": ["a", "b", "c"], "negative_score": [0.5] * 3}
-    assert tables.read(tables.SCORES, path, only=("scorer", [])).empty
+    assert read_table(SCORES, path, only=("scorer", [])).empty
     rows = pd.concat(scores("a", "b", rows=2), ignore_index=True)
     rows.loc[0, "positive_score"] = 2.0
-    pq.write_table(pa.Table.from_pandas(rows, tables.SCORES.schema, preserve_index=False), path)
-    assert len(tables.read(tables.SCORES, path, only=("scorer", ["b"]))) == 2
+    pq.write_table(pa.Table.from_pandas(rows, SCORES.schema, preserve_index=False), path)
+    assert len(read_table(SCORES, path, only=("scorer", ["b"]))) == 2
     with pytest.raises(ContractError, match="The least is 0"):
-        tables.read(tables.SCORES, path, only=("scorer", ["a"]))
+        read_table(SCORES, path, only=("scorer", ["a"]))
 
 
-@pytest.mark.parametrize("table", tables.TABLES.values(), ids=list(tables.TABLES))
-def test_a_table_whose_empty_columns_pandas_wrote_is_read(table: tables.Table, tmp_path: Path) -> None:
+@pytest.mark.parametrize("table", TABLES.values(), ids=list(TABLES))
+def test_a_table_whose_empty_columns_pandas_wrote_is_read(table: Table, tmp_path: Path) -> None:
     rows = example(table)
     for name, column in table.columns.items():
         if column.null:
             rows[name] = float("nan")
     rows.to_parquet(tmp_path / "t.parquet")
-    back = tables.read(table, tmp_path / "t.parquet")
-    assert tables.check(table, back, "rows") == tables.check(table, rows, "rows")
+    back = read_table(table, tmp_path / "t.parquet")
+    assert check_table(table, back, "rows") == check_table(table, rows, "rows")
 
 
 def test_not_a_number_is_a_state_where_a_column_may_be_empty_and_nowhere_else(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     nan = pa.array([float("nan")] * 3)
-    for table, column in ((SIMILARITIES, "s_c0_i0"), (tables.SCORES, "positive_score")):
-        arrow = tables.check(table, example(table), "rows")
+    for table, column in ((SIMILARITIES, "s_c0_i0"), (SCORES, "positive_score")):
+        arrow = check_table(table, example(table), "rows")
         place = arrow.schema.get_field_index(column)
         pq.write_table(arrow.set_column(place, column, nan), path)
         if table is SIMILARITIES:
-            assert tables.read(table, path)[column].isna().all()
+            assert read_table(table, path)[column].isna().all()
         else:
             with pytest.raises(ContractError, match="3 empty values in column 'positive_score'"):
-                tables.read(table, path)
+                read_table(table, path)
 
 
 def test_what_the_writer_noted_for_pandas_changes_nothing(tmp_path: Path) -> None:
@@ -288,81 +294,76 @@ def test_what_the_writer_noted_for_pandas_changes_nothing(tmp_path: Path) -> Non
     rows = example(NEGATIVES)
     noted = pa.Table.from_pandas(rows.set_index("negative_id"))
     pq.write_table(noted.select(list(NEGATIVES.columns)), path)
-    assert list(tables.read(NEGATIVES, path).columns) == list(NEGATIVES.columns)
+    assert list(read_table(NEGATIVES, path).columns) == list(NEGATIVES.columns)
 
 
 def test_of_some_columns_these_are_checked_and_the_key_if_it_is_whole(tmp_path: Path) -> None:
     rows = scored(s_c0_i0=[0.1, float("inf"), 0.2], instance_id=["a", "b", "a"])
     path = foreign(rows, tmp_path / "t.parquet")
-    assert len(tables.read(SIMILARITIES, path, ["instance_id", "s_c1_i0"])) == 3
+    assert len(read_table(SIMILARITIES, path, ["instance_id", "s_c1_i0"])) == 3
     with pytest.raises(ContractError, match="s_c0_i0"):
-        tables.read(SIMILARITIES, path, ["s_c0_i0"])
+        read_table(SIMILARITIES, path, ["s_c0_i0"])
     with pytest.raises(ContractError, match="stand twice"):
-        tables.read(SIMILARITIES, path, list(SIMILARITIES.key))
+        read_table(SIMILARITIES, path, list(SIMILARITIES.key))
 
 
 def test_of_a_cut_or_flipped_file_there_is_an_error_or_rows_that_keep_the_contract(tmp_path: Path) -> None:
-    path = tables.write(NEGATIVES, example(NEGATIVES), tmp_path / "t.parquet")
+    path = write_table(NEGATIVES, example(NEGATIVES), tmp_path / "t.parquet")
     whole, refused = path.read_bytes(), 0
     for place in range(0, len(whole), 7):
         for broken in (whole[:place], whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :]):
             path.write_bytes(broken)
             with suppress(DataError):
                 refused += 1
-                tables.check(NEGATIVES, tables.read(NEGATIVES, path), "rows")
-                tables.content_hash(path)
+                check_table(NEGATIVES, read_table(NEGATIVES, path), "rows")
+                hash_content(path)
                 refused -= 1
     assert refused > len(whole) / 7, "all that are cut, and of the flipped ones some"
 
 
 def test_the_content_hash_knows_the_rows_and_neither_order_nor_encoding(tmp_path: Path) -> None:
     rows = example(NEGATIVES)
-    one = tables.write(NEGATIVES, rows, tmp_path / "one.parquet")
-    two = tables.write(NEGATIVES, rows.iloc[::-1], tmp_path / "two.parquet")
+    one = write_table(NEGATIVES, rows, tmp_path / "one.parquet")
+    two = write_table(NEGATIVES, rows.iloc[::-1], tmp_path / "two.parquet")
     three = tmp_path / "three.parquet"
     pq.write_table(pq.read_table(one), three, compression="none", row_group_size=1)
     assert one.read_bytes() != two.read_bytes() != three.read_bytes()
-    assert tables.content_hash(one) == tables.content_hash(two) == tables.content_hash(three)
-    four = tables.write(NEGATIVES, rows.assign(seed=4), tmp_path / "four.parquet")
-    five = tables.write(NEGATIVES, rows.head(2), tmp_path / "five.parquet")
-    assert len({tables.content_hash(path) for path in (one, four, five)}) == 3
+    assert hash_content(one) == hash_content(two) == hash_content(three)
+    four = write_table(NEGATIVES, rows.assign(seed=4), tmp_path / "four.parquet")
+    five = write_table(NEGATIVES, rows.head(2), tmp_path / "five.parquet")
+    assert len({hash_content(path) for path in (one, four, five)}) == 3
 
 
 def test_of_an_image_counts_what_it_is_and_not_where_it_lies(tmp_path: Path) -> None:
-    rows = example(tables.IMAGES)
+    rows = example(IMAGES)
     other = {
         "": rows,
         "places": rows.assign(shard="../x/images/00007.parquet", offset=99, length=1),
         "content": rows.assign(sha256="f" * 64),
         "split": rows.assign(split="val"),
     }
-    found = {
-        n: tables.content_hash(tables.write(tables.IMAGES, r, tmp_path / f"{n}.parquet"))
-        for n, r in other.items()
-    }
+    found = {n: hash_content(write_table(IMAGES, r, tmp_path / f"{n}.parquet")) for n, r in other.items()}
     assert found[""] == found["places"]
     assert len(set(found.values())) == 3
 
 
 def test_a_hash_of_content_holds_no_table_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = tables.frame(
-        NEGATIVES, [{**example(NEGATIVES).iloc[0], "negative_id": f"k{n}"} for n in range(50)]
-    )
-    path = tables.write(NEGATIVES, rows, tmp_path / "t.parquet")
+    rows = build_frame(NEGATIVES, [{**example(NEGATIVES).iloc[0], "negative_id": f"k{n}"} for n in range(50)])
+    path = write_table(NEGATIVES, rows, tmp_path / "t.parquet")
     whole = [hashlib.sha256(repr(row).encode()).digest() for row in pq.read_table(path).to_pylist()]
-    assert tables.content_hash(path) == hashlib.sha256(b"".join(sorted(whole))).hexdigest()
+    assert hash_content(path) == hashlib.sha256(b"".join(sorted(whole))).hexdigest()
     batches = pq.ParquetFile.iter_batches
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: batches(*a, batch_size=7, **k))
-    assert tables.content_hash(path) == hashlib.sha256(b"".join(sorted(whole))).hexdigest()
+    assert hash_content(path) == hashlib.sha256(b"".join(sorted(whole))).hexdigest()
 
 
 def test_subtypes_belong_to_types() -> None:
-    assert {subtype.split("_")[0] for subtype in tables.SUBTYPES} == set(tables.TYPES)
+    assert {subtype.split("_")[0] for subtype in SUBTYPES} == set(TYPES)
 
 
 def test_a_folder_whose_name_looks_like_a_url_can_be_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    path = tables.write(NEGATIVES, example(NEGATIVES), "given:data/negatives.parquet")
-    assert len(tables.read(NEGATIVES, path)) == 3
+    path = write_table(NEGATIVES, example(NEGATIVES), "given:data/negatives.parquet")
+    assert len(read_table(NEGATIVES, path)) == 3

@@ -12,8 +12,10 @@ from PIL import Image
 from stored_images import Taken
 
 from caramel.errors import ConfigError, DataError
-from caramel.schemas import tables
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.contracts import check_table
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.folders import assign_splits, read_pairs
 from caramel.sources.sugarcrepe_files import read_captions
 
@@ -36,8 +38,8 @@ def write_image(path: Path, size: tuple[int, int] = (5, 3)) -> None:
 
 def read(folder: Path, held_out: tuple[float, float] = SHARES, seed: int = 1, put=None):
     source = read_pairs(files=str(folder), held_out=held_out, seed=seed, put=put or Taken())
-    for table, rows in zip((tables.PAIRS, tables.REJECTS), source, strict=True):
-        tables.check(table, rows, "test")
+    for table, rows in zip((PAIRS, REJECTS), source, strict=True):
+        check_table(table, rows, "test")
     return source
 
 

@@ -15,7 +15,7 @@ from caramel.config.profiles import read_profile
 from caramel.config.schema import Config
 from caramel.errors import DataError
 from caramel.report.study_page import claim, study_page
-from caramel.schemas import tables
+from caramel.schemas.study import STUDY
 from caramel.study.cells import Cell, cells
 from caramel.study.preregistration import Registration
 from caramel.study.study import Cells, figure, figures, plan, summary
@@ -50,7 +50,7 @@ def runs(
                 for metric, subset in COLUMNS:
                     value = 0.5 + lift * (variant == VARIANTS[-1]) + noise * rng.standard_normal()
                     rows.append((variant, tuned, *cell, subset, metric, value, 500))
-    return pd.DataFrame(rows, columns=list(tables.STUDY.columns))
+    return pd.DataFrame(rows, columns=list(STUDY.columns))
 
 
 def ran(rows: pd.DataFrame, draws: Draws | None = None) -> Cells:

@@ -20,7 +20,8 @@ from commands import find_stray_stores
 
 from caramel.errors import ConfigError, ResourceError
 from caramel.runtime.mlflow.store import counted_runs
-from caramel.schemas import tables
+from caramel.schemas.io import read_table
+from caramel.schemas.study import STUDY
 from caramel.study.workspace import held, prepare
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -65,7 +66,8 @@ out = Path("data", name)
 out.mkdir(parents=True, exist_ok=True)
 if name == "evaluate":
     import numpy as np, pandas as pd
-    from caramel.schemas import tables
+    from caramel.schemas.evaluation import METRICS, SIMILARITIES
+    from caramel.schemas.io import build_frame, write_table
     from caramel.evaluation.results.summary import summarise
     from caramel.registry import BENCHMARKS
 
@@ -79,10 +81,10 @@ if name == "evaluate":
             for model in models for i in range(40)
         ]
     )
-    rows = tables.frame(tables.SIMILARITIES, rows)
-    tables.write(tables.SIMILARITIES, rows, out / "similarities.parquet")
+    rows = build_frame(SIMILARITIES, rows)
+    write_table(SIMILARITIES, rows, out / "similarities.parquet")
     found = summarise(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=100, seed=0)
-    tables.write(tables.METRICS, found, out / "metrics.parquet")
+    write_table(METRICS, found, out / "metrics.parquet")
 else:
     (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
 """
@@ -183,7 +185,7 @@ def test_a_study_shares_stages_goes_on_after_a_kill_and_takes_more_cells(tmp_pat
     assert study.run("[[2, 1], [1, 2]]") == ["pretrain", "evaluate"], "all else is taken from what was run"
     assert study.cells()[:3] == first
     assert len(study.cells()) == 4
-    rows = tables.read(tables.STUDY, tmp_path / "study" / "study.parquet")
+    rows = read_table(STUDY, tmp_path / "study" / "study.parquet")
     assert rows.groupby(["scenes", "generator", "base"]).ngroups == 4
     assert rows["variant"].nunique() == 7  # the base and six arms
     assert (tmp_path / "study" / "study.html").stat().st_size > 1000

@@ -8,7 +8,8 @@ from typing import Any
 from stored_images import stored
 from training_rows import training_rows
 
-from caramel.schemas import tables
+from caramel.schemas.io import write_table
+from caramel.schemas.training import TRAINING
 from caramel.training.recipes.finetune import finetune
 
 SETTINGS = {"steps": 2, "batch": 8, "lr": 0.001, "warmup": 1, "weight_decay": 0.1, "checkpoint_every": 2}
@@ -21,7 +22,7 @@ def few_rows(drawn_world: Any, world: Any, folder: Path) -> str:
     rows = training_rows(world, list(taken.files), 24).assign(
         split=["train"] * 20 + ["val"] * 4, caption2=None
     )
-    tables.write(tables.TRAINING, rows, folder / "set.parquet")
+    write_table(TRAINING, rows, folder / "set.parquet")
     images = [{**row, "data": taken.files[row["image_id"]]} for row in taken.rows]
     stored(folder / "images.parquet", images)
     return str(folder / "set.parquet")

@@ -13,7 +13,9 @@ import pandas as pd
 from chat_server import Request, Response
 
 from caramel.io.safe_yaml import read_yaml
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.io import write_table, write_table_parts
+from caramel.schemas.llm import REPLIES
 from caramel.sources.captions.lexicon import RULES
 from caramel.sources.captions.llm.checks import KINDS
 from caramel.sources.captions.llm.writer import language_negatives
@@ -144,7 +146,7 @@ def write(
     assert written.verdicts is not None
     out = folder / "out"
     shutil.rmtree(out, ignore_errors=True)
-    tables.write_parts(tables.REPLIES, written.replies, out / "replies.parquet", by="reply_id")
+    write_table_parts(REPLIES, written.replies, out / "replies.parquet", by="reply_id")
     for name in ("negatives", "paraphrases", "rejects", "verdicts"):
-        tables.write(tables.TABLES[name], getattr(written, name), out / f"{name}.parquet")
+        write_table(TABLES[name], getattr(written, name), out / f"{name}.parquet")
     return out

@@ -23,7 +23,8 @@ from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
 
 DUAL, MATCHER = "counting:4", "matching:8"
 Score = Callable[[str, bytes], float]
@@ -207,7 +208,7 @@ def agree(
     keys = check_images(task.images, benchmark.name)
     run = Run(spec, "cpu", "fp32", None, str(store), "inline")
     rows = similarities(task, keys, run, benchmark=benchmark.name)
-    tables.check(tables.SIMILARITIES, rows, "test")
+    check_table(SIMILARITIES, rows, "test")
     assert rows["instance_id"].tolist() == [x.name for x in instances]
     assert [set(names) for names in rows["subsets"]] == [set(x.subsets) for x in instances]
     ours, theirs = (
@@ -225,7 +226,7 @@ def agree(
         assert found == wanted, metric
 
     metrics = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
-    tables.check(tables.METRICS, metrics, "test")
+    check_table(METRICS, metrics, "test")
     by_subset = {"all": list(range(len(instances)))}
     for n, x in enumerate(instances):
         for name in x.subsets:

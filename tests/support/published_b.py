@@ -22,7 +22,8 @@ from caramel.evaluation.results.summary import summarise
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
 
 FAILING = "failing:64"
 SPECS = ("counting:4", "matching:8", FAILING)
@@ -132,7 +133,7 @@ def scored(benchmark: Benchmark, data: Path, images: Path, spec: str, store: Pat
     keys = check_images(task.images, benchmark.name)
     run = Run(spec, "cpu", "fp32", 8, str(store), "inline")
     rows = similarities(task, keys, run, benchmark=benchmark.name)
-    tables.check(tables.SIMILARITIES, rows, "test")
+    check_table(SIMILARITIES, rows, "test")
     return rows
 
 
@@ -145,7 +146,7 @@ def agrees(rows: pd.DataFrame, benchmark: Benchmark, verdicts: Sequence[Verdict]
         np.testing.assert_array_equal(hits[metric], [v.value(metric) for v in verdicts], metric)
         assert ties[metric].tolist() == [v.tie(metric) for v in verdicts], metric
     found = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
-    tables.check(tables.METRICS, found, "test")
+    check_table(METRICS, found, "test")
     expected = {}
     for subset in {"all", *(name for v in verdicts for name in v.subsets)}:
         inside = [v for v in verdicts if subset == "all" or subset in v.subsets]

@@ -22,7 +22,8 @@ from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import Benchmark, Task
 from caramel.models.specs import open_model
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
 
 SPECS = ("counting:4", "matching:8", "patchy:3")
 Score = Callable[[Path, str], float]
@@ -100,7 +101,7 @@ def scored(
     keys = check_images(task.images, benchmark.name)
     run = Run(spec, "cpu", "fp32", None, str(store), "inline")
     rows = similarities(task, keys, run, benchmark=benchmark.name)
-    tables.check(tables.SIMILARITIES, rows, benchmark.name)
+    check_table(SIMILARITIES, rows, benchmark.name)
     return rows
 
 
@@ -116,7 +117,7 @@ def agrees(benchmark: Benchmark, rows: pd.DataFrame, expected: Mapping[str, Sequ
             assert bool(found.ties[metric].iloc[place]) == verdict.tie, (metric, place)
             assert tuple(rows["subsets"].iloc[place]) == verdict.subsets, place
     table = summarise(rows, {benchmark.name: benchmark}, bootstrap=20, seed=0)
-    tables.check(tables.METRICS, table, "test")
+    check_table(METRICS, table, "test")
     judged = table.set_index(["subset", "metric"])
     for metric, verdicts in expected.items():
         names = list(dict.fromkeys(name for v in verdicts for name in v.subsets))

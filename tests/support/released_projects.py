@@ -15,7 +15,12 @@ from stored_images import stored
 from caramel.io.image_store import referred
 from caramel.release import pin as pins
 from caramel.release.publishing.questions import QUESTIONS
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.rejects import REJECTS
+from caramel.schemas.training import TRAINING
 
 NASTY = '<script>alert("1")</script> | **bold** [x](y) \u2028 {{ a }}: "b"\n---\n- c: &d $e$ `f`'
 OF_WORLD = {0: "A blue car.", 3: "A red car."}  # captions of the instances that are of the embedded world
@@ -63,7 +68,7 @@ def instances() -> pd.DataFrame:
                 "unseen" if n in OF_WORLD else None,
             )
         )
-    return tables.frame(tables.INSTANCES, rows)
+    return build_frame(INSTANCES, rows)
 
 
 def training() -> pd.DataFrame:
@@ -82,7 +87,7 @@ def training() -> pd.DataFrame:
         )
         for n, ids in enumerate(shown)
     ]
-    return tables.frame(tables.TRAINING, rows)
+    return build_frame(TRAINING, rows)
 
 
 def metrics() -> pd.DataFrame:
@@ -91,7 +96,7 @@ def metrics() -> pd.DataFrame:
         ("m", "caramel", "all", "group", 0.5, 0.25, 0.75, 6, 0, 0),
         ("m", "caramel", "all", "tot", None, None, None, 0, 0, 6),
     ]
-    return tables.frame(tables.METRICS, rows)
+    return build_frame(METRICS, rows)
 
 
 def made(root: Path) -> Path:
@@ -114,16 +119,14 @@ def made(root: Path) -> Path:
         for number, name in enumerate(names)
     ]
     stored(data / "scenes" / "images.parquet", images)
-    index = tables.read(tables.IMAGES, data / "scenes" / "images.parquet")
-    tables.write(
-        tables.IMAGES, referred(index, "data/scenes", "data/assemble"), data / "assemble" / "images.parquet"
-    )
-    tables.write(tables.INSTANCES, place, data / "assemble" / "instances.parquet")
-    tables.write(tables.INSTANCES, place, data / "assemble" / "instances_source.parquet")
-    tables.write(tables.TRAINING, train, data / "assemble" / "training.parquet")
-    tables.write(tables.METRICS, metrics(), data / "evaluate" / "metrics.parquet")
+    index = read_table(IMAGES, data / "scenes" / "images.parquet")
+    write_table(IMAGES, referred(index, "data/scenes", "data/assemble"), data / "assemble" / "images.parquet")
+    write_table(INSTANCES, place, data / "assemble" / "instances.parquet")
+    write_table(INSTANCES, place, data / "assemble" / "instances_source.parquet")
+    write_table(TRAINING, train, data / "assemble" / "training.parquet")
+    write_table(METRICS, metrics(), data / "evaluate" / "metrics.parquet")
     gone = [("p9:swap_obj", "refine", "surplus", "x"), ("p8:swap_obj", "refine", "surplus", "x")]
-    tables.write(tables.REJECTS, tables.frame(tables.REJECTS, gone), data / "refine" / "rejects.parquet")
+    write_table(REJECTS, build_frame(REJECTS, gone), data / "refine" / "rejects.parquet")
     pinned(root, "v1")
     (root / "release.yaml").write_text(json.dumps(ABOUT), encoding="utf-8")
     return root

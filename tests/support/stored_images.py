@@ -11,7 +11,8 @@ import pandas as pd
 
 from caramel.io.image_shards import ShardWriter
 from caramel.io.image_store import Pictures
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
 
 COLUMNS = ("image_id", "shard", "offset", "length", "sha256", "split")  # of ``sharded``
 
@@ -37,8 +38,8 @@ def stored(index: Path, rows: Iterable[Mapping[str, Any]]) -> Pictures:
         for row in rows:
             known = {name: value for name, value in row.items() if name not in ("image_id", "data")}
             shards.add(row["image_id"], row["data"], f"{row['image_id']}.png", **known)
-    tables.write(tables.IMAGES, tables.frame(tables.IMAGES, shards.index()), index)
-    return Pictures(index, tables.read(tables.IMAGES, index))
+    write_table(IMAGES, build_frame(IMAGES, shards.index()), index)
+    return Pictures(index, read_table(IMAGES, index))
 
 
 def indexed(names: Iterable[str], **known: Any) -> pd.DataFrame:
@@ -46,7 +47,7 @@ def indexed(names: Iterable[str], **known: Any) -> pd.DataFrame:
     same = {"shard": "images/00000.parquet", "offset": 4, "length": 1, "width": 48, "height": 48}
     same |= {"source": "test", "split": "test", **known}
     rows = [{"image_id": name, "sha256": hashlib.sha256(name.encode()).hexdigest(), **same} for name in names]
-    return tables.frame(tables.IMAGES, rows)
+    return build_frame(IMAGES, rows)
 
 
 def sharded(folder: Path, values: Iterable[bytes]) -> tuple[Path, pd.DataFrame]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.training import TRAINING
 
 
 def training_rows(world: Any, names: list[str], number: int) -> pd.DataFrame:
@@ -19,4 +20,4 @@ def training_rows(world: Any, names: list[str], number: int) -> pd.DataFrame:
         [name] + [None] * (len(texts) - 1)
         for name, texts in zip(names[-number:], rows["negative_captions"], strict=True)
     ]
-    return tables.frame(tables.TRAINING, rows.assign(negative_image_ids=images))
+    return build_frame(TRAINING, rows.assign(negative_image_ids=images))

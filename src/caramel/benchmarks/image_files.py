@@ -20,7 +20,8 @@ from caramel.io.keys import content_key
 from caramel.io.suggestions import NearNames
 from caramel.runtime.last_result import stamp_files
 from caramel.runtime.ray.sharded_map import threaded
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 
 MISSING = "missing"
 _SHOWN = 1000  # bad images that a message lists
@@ -173,7 +174,7 @@ def _file(image: ImageFile, stamps: Mapping[str, str]) -> bytes:
 @functools.lru_cache(8)
 def _store(path: str, stamp: str) -> Pictures:
     """Return the images of a table ``images``, as it was written with a stamp of ``stamp_files``."""
-    return Pictures(path, tables.read(tables.IMAGES, path))
+    return Pictures(path, read_table(IMAGES, path))
 
 
 def _place(path: str, stamp: str, row: int) -> tuple[int, int]:

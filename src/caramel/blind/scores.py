@@ -14,7 +14,9 @@ from caramel.blind.scorers import DECIMALS
 from caramel.errors import DataError, shown
 from caramel.interfaces.scorer import Scorer
 from caramel.io.files import write_json
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES, TYPES
+from caramel.schemas.io import build_frame, read_table, write_table_parts
+from caramel.schemas.scores import SCORES
 from caramel.utils.arrays import Bools, Floats, Ints, places_among
 from caramel.utils.stats import share_interval, variance_factor
 
@@ -52,7 +54,7 @@ def score_pairs(
     """
     found = score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed, taught=taught)
     parts = list(found)
-    return pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.SCORES, [])
+    return pd.concat(parts, ignore_index=True) if parts else build_frame(SCORES, [])
 
 
 def score_by_scorer(
@@ -100,14 +102,14 @@ def write_scores(
             accuracies.update(blind_accuracy(part, negatives, pairs=pairs, folds=folds))
             yield part
 
-    tables.write_parts(tables.SCORES, scored(), folder / "scores.parquet", by="scorer")
+    write_table_parts(SCORES, scored(), folder / "scores.parquet", by="scorer")
     write_json(folder / "blind.json", accuracies)
 
 
 def read_by_scorer(path: Path) -> Iterator[pd.DataFrame]:
-    """Yield a table ``scores`` of one scorer after the other; errors as of ``tables.read``."""
-    for name in tables.read(tables.SCORES, path, ["scorer"])["scorer"].unique():
-        yield tables.read(tables.SCORES, path, only=("scorer", [name]))
+    """Yield a table ``scores`` of one scorer after the other; errors as of ``read_table``."""
+    for name in read_table(SCORES, path, ["scorer"])["scorer"].unique():
+        yield read_table(SCORES, path, only=("scorer", [name]))
 
 
 class Texts(NamedTuple):
@@ -245,7 +247,7 @@ def _subsets(kinds: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str,
     """
     whole = np.ones(len(kinds["type"][0]), dtype=np.bool_)
     found = {"all": whole, "macro": whole}
-    for column, usual in (("type", tables.TYPES), ("subtype", tables.SUBTYPES)):
+    for column, usual in (("type", TYPES), ("subtype", SUBTYPES)):
         code, names = kinds[column]
         number = {names[i]: i for i in np.unique(code).tolist()}
         found |= {name: code == number[name] for name in in_order(number, usual)}

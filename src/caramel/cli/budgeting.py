@@ -30,7 +30,8 @@ def budget(sample: int) -> None:
     from caramel.config.schema import load
     from caramel.config.validate import check_language_model
     from caramel.interfaces.writer import Part
-    from caramel.schemas import tables
+    from caramel.schemas.io import read_table
+    from caramel.schemas.pairs import PAIRS
     from caramel.sources.captions.cost_estimate import forecast
 
     config = load()
@@ -46,7 +47,7 @@ def budget(sample: int) -> None:
             f"Profile {config.profile!r} asks no language model: set negatives.backend or negatives.paraphrases to "
             f"'language_model'."
         )
-    pairs = tables.read(tables.PAIRS, "data/scenes/pairs.parquet")
+    pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     settings = section.language_model.model_dump()
     found = forecast(
         pairs, seed=section.seed, attempts=section.attempts, parts=parts, model=settings, sample=sample

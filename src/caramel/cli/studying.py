@@ -38,7 +38,8 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
     from caramel.io.files import keep_inputs, write_text
     from caramel.report.study_page import claim, study_page
     from caramel.runtime.mlflow.tracking import git_commit
-    from caramel.schemas import tables
+    from caramel.schemas.io import write_table
+    from caramel.schemas.study import STUDY
     from caramel.study import workspace
     from caramel.study.code_hash import hash_fixed
     from caramel.study.study import check_plan, plan, run_cells, summary
@@ -60,7 +61,7 @@ def study(profile: str, sets: tuple[str, ...], out: Path, dry_run: bool) -> None
             say(f"fixed in {workspace.FOLDER}: {done}.")
         ran = run_cells(*asked, workspace.FOLDER)
     found = summary(ran, config, commit, registration)
-    tables.write(tables.STUDY, ran.runs, names[1])
+    write_table(STUDY, ran.runs, names[1])
     texts = json.dumps(found, indent=2) + "\n", study_page(found)
     for path, text in zip((names[0], names[2]), texts, strict=True):
         write_text(path, text)

@@ -17,7 +17,8 @@ from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import Rankings, Task
 from caramel.io.validators import brief
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.rejects import REJECTS
 
 Missing = Literal["fail", "skip"]  # what a missing image is: an error, or instances without a score
 _AT_ONCE = 8192  # rows that are hashed together
@@ -93,7 +94,7 @@ def rejects_table(task: Task, benchmark: str) -> pd.DataFrame:
         {"id": each.place, "stage": benchmark, "reason": each.reason, "text": each.text}
         for each in rejects_of(task)
     ]
-    return tables.frame(tables.REJECTS, rows)
+    return build_frame(REJECTS, rows)
 
 
 def keys_of(task: Task, with_images: bool) -> list[bytes]:

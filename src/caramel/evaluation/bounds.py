@@ -22,7 +22,9 @@ from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import BASE, subset_masks
 from caramel.io.image_codec import pixels
 from caramel.io.image_store import Pictures
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.exact_reader import read_pictures
 from caramel.sources.world.grammar import read
@@ -48,7 +50,7 @@ def compute_bounds(runs: RunHits, assembled: Path, *, further_objects: bool) -> 
     base = groups.pop(BASE)
     others = np.stack(list(groups.values())) if groups else base[None]
     scored = ~np.isnan(np.vstack([base, others])).any(axis=0)
-    instances = tables.read(tables.INSTANCES, assembled / f"{runs.benchmark}.parquet")
+    instances = read_table(INSTANCES, assembled / f"{runs.benchmark}.parquet")
     chosen = instances.set_index("instance_id").loc[runs.rows["instance_id"].to_numpy()[scored]]
     words, exact = (np.full(len(base), np.nan) for _ in range(2))
     words[scored], exact[scored] = read_group(
@@ -98,7 +100,7 @@ def read_group(instances: pd.DataFrame, images: Path, *, further_objects: bool) 
 
 def _read_images(names: Sequence[str], images: Path) -> dict[str, tuple[Thing, ...] | None]:
     """Return the objects of each image; None where a cell cannot be read."""
-    known = Pictures(images, tables.read(tables.IMAGES, images))
+    known = Pictures(images, read_table(IMAGES, images))
     readings = read_pictures(np.stack([pixels(known[name], name, CANVAS) for name in names]))
     return {
         name: None if of.unreadable else of.scene.things for name, of in zip(names, readings, strict=True)

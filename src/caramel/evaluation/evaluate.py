@@ -24,12 +24,14 @@ from caramel.registry import BENCHMARKS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import require_server
 from caramel.runtime.ray import sharded_map, trials
-from caramel.schemas import tables
+from caramel.schemas.contracts import Table
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame, read_table, write_table
 
 WRITTEN = {  # what a trial writes: metrics, and one of the others
-    "similarities.parquet": tables.SIMILARITIES,
-    "answers.parquet": tables.ANSWERS,
-    "metrics.parquet": tables.METRICS,
+    "similarities.parquet": SIMILARITIES,
+    "answers.parquet": ANSWERS,
+    "metrics.parquet": METRICS,
 }
 
 
@@ -132,7 +134,7 @@ def evaluate(
     in_turn = dict(zip(order, found, strict=True))
     folders = [in_turn[place].folder for place in range(len(points))]
     scored, answered, judged = (
-        _joined(table, [tables.read(table, place / name) for place in folders if (place / name).exists()])
+        _joined(table, [read_table(table, place / name) for place in folders if (place / name).exists()])
         for name, table in WRITTEN.items()
     )
     return Evaluation(scored, answered, judged, rejects)
@@ -203,13 +205,13 @@ def evaluate_model(
     if isinstance(model, Chooser):
         said = answers(task, keys, run, benchmark=source.benchmark)
         failed = int((asked_answers(said, task)["outcome"] == "failed").sum())
-        tables.write(tables.ANSWERS, said, Path(scratch, "answers.parquet"))
+        write_table(ANSWERS, said, Path(scratch, "answers.parquet"))
         metrics = summarise_answers(said, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
     else:
         rows = similarities(task, keys, run, benchmark=source.benchmark)
-        tables.write(tables.SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
+        write_table(SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
         metrics = summarise(rows, {source.benchmark: found}, bootstrap=bootstrap, seed=seed)
-    tables.write(tables.METRICS, metrics, Path(scratch, "metrics.parquet"))
+    write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
     log_run(metrics, planned, left_out=task.left_out)
     return {**overall(metrics), "failed": failed}
 
@@ -249,5 +251,5 @@ def automatic_executor() -> sharded_map.Executor:
     return "ray" if os.environ.get("RAY_ADDRESS") or torch.cuda.device_count() > 1 else "inline"
 
 
-def _joined(table: tables.Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    return tables.frame(table, pd.concat(parts, ignore_index=True) if parts else [])
+def _joined(table: Table, parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    return build_frame(table, pd.concat(parts, ignore_index=True) if parts else [])

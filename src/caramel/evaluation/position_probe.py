@@ -32,7 +32,9 @@ from caramel.models.devices import gpus_of, resolve_device
 from caramel.models.specs import open_model
 from caramel.runtime.ray.sharded_map import Executor
 from caramel.runtime.ray.trials import executors
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import CANVAS
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import GRID, NOUNS, RELATIONS, Scene
@@ -125,8 +127,8 @@ def read_scenes(data: Path, split: str) -> pd.DataFrame:
     ``nouns`` are in the order of ``NOUNS``; ``word`` is the place in ``RELATIONS`` of the one that the caption says, -1 where it
     says none.
     """
-    pairs = tables.read(tables.PAIRS, data / "pairs.parquet")
-    names = {*tables.read(tables.IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
+    pairs = read_table(PAIRS, data / "pairs.parquet")
+    names = {*read_table(IMAGES, data / "images.parquet", ["image_id"])["image_id"]}
     known = pairs[(pairs["split"] == split) & (pairs["source"] == "world") & pairs["scene"].notna()]
     known = known[known["image_id"].isin(names)].drop_duplicates("image_id")
     rows = []

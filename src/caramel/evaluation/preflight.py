@@ -25,7 +25,8 @@ from caramel.evaluation.compatibility import unfit
 from caramel.interfaces.benchmark import Task
 from caramel.models.specs import family_of, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.rejects import REJECTS
 
 
 def missing(models: Sequence[str], sources: Sequence[Source], limit: int | None = None) -> list[str]:
@@ -106,7 +107,7 @@ def contents(
                 found[source.benchmark, looking] = whole[:32]
     if problems:
         raise BackendError("\n".join(problems))
-    return found, tables.frame(tables.REJECTS, pd.concat(rejects, ignore_index=True) if rejects else [])
+    return found, build_frame(REJECTS, pd.concat(rejects, ignore_index=True) if rejects else [])
 
 
 def _unfit(models: Sequence[str], source: Source, task: Task) -> list[str]:

@@ -34,7 +34,8 @@ from caramel.evaluation.scores.scoring import score_columns, table
 from caramel.interfaces.benchmark import Benchmark, ImageFile, Task
 from caramel.interfaces.model import Embeddings
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.evaluation import ANSWERS
+from caramel.schemas.io import build_frame
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def scores(
     rows = live_similarities(model, on, batch)
     found = Scores(summarise(rows, {on.benchmark.name: on.benchmark}, bootstrap=bootstrap, seed=seed), rows)
     if out is not None:
-        answers = tables.frame(tables.ANSWERS, [])
+        answers = build_frame(ANSWERS, [])
         run_files.write_run(out, rows, answers, found.metrics, rejects_table(on.task, on.benchmark.name))
     return found
 

@@ -29,7 +29,10 @@ from caramel.io.image_store import shards_of
 from caramel.models.devices import gpus_of, resolve_device
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.trials import tune_grid
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.evaluation import METRICS as METRICS_TABLE
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.utils.arrays import Floats
 
 if TYPE_CHECKING:
@@ -93,13 +96,13 @@ def detect(
         gpus=gpus_of(gpus, device),
         plan=lambda point, name: {"store": os.path.realpath(Path(folder, "embeddings"))},
     )
-    parts = [tables.read(tables.METRICS, trial.folder / METRICS) for trial in trials]
-    return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])
+    parts = [read_table(METRICS_TABLE, trial.folder / METRICS) for trial in trials]
+    return build_frame(METRICS_TABLE, pd.concat(parts, ignore_index=True) if parts else [])
 
 
 def _index(path: Path) -> Local:
     """Return an index of images with the shards that it refers to."""
-    return Local(str(path), around=tuple(shards_of(path, tables.read(tables.IMAGES, path))))
+    return Local(str(path), around=tuple(shards_of(path, read_table(IMAGES, path))))
 
 
 def detect_on(
@@ -130,7 +133,7 @@ def detect_on(
     source = FORMS[0] if name == PLANTED else name
     found = form_of(source, instances[source], training, pairs, indices, split)
     found = plant(found, seed) if name == PLANTED else found
-    tables.write(tables.METRICS, judged(base, found, seed=seed, **how), Path(scratch, METRICS))
+    write_table(METRICS_TABLE, judged(base, found, seed=seed, **how), Path(scratch, METRICS))
     return {}
 
 
@@ -152,15 +155,15 @@ def judged(
         store: folder of the vector store.
     """
     if not len(form.asked) or not (form.learnt["split"] == "train").any():
-        return tables.frame(tables.METRICS, [])
+        return build_frame(METRICS_TABLE, [])
     found = _outcomes(
         _chances(base, form, device=resolve_device(device), batch=batch, seed=seed, store=store)
     )
     named = form.asked[["type", "subtype", "compounds"]].fillna("").itertuples(index=False, name=None)
     subsets: Any = [subsets_of(*row) for row in named]
     rows = form.asked[["image_id"]].assign(subsets=subsets).reset_index(drop=True)
-    found_metrics = judge(rows, found, tables.SUBTYPES.__contains__, bootstrap, seed)
-    return tables.frame(tables.METRICS, found_metrics.assign(model=MODEL, benchmark=form.name))
+    found_metrics = judge(rows, found, SUBTYPES.__contains__, bootstrap, seed)
+    return build_frame(METRICS_TABLE, found_metrics.assign(model=MODEL, benchmark=form.name))
 
 
 def _chances(

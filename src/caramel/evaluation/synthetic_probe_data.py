@@ -12,7 +12,11 @@ import pandas as pd
 
 from caramel.io.image_codec import open_picture
 from caramel.io.image_store import Pictures
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.training import TRAINING
 from caramel.utils.hashing import stable_keys
 
 FORMS = ("instances", "instances_source")
@@ -51,11 +55,11 @@ def form_of(name: str, instances: str, training: str, pairs: str, indices: Seque
         indices: paths of the tables of images; where two have an image, that of the first is taken.
         split: of the instances that are judged.
     """
-    known = [Pictures(path, tables.read(tables.IMAGES, path)) for path in indices]
-    source = tables.read(tables.PAIRS, pairs)
+    known = [Pictures(path, read_table(IMAGES, path)) for path in indices]
+    source = read_table(PAIRS, pairs)
     own = dict(zip(source["pair_id"].astype(str), source["image_id"].astype(str), strict=True))
-    rows = tables.read(tables.INSTANCES, instances)
-    learnt = learnt_rows(tables.read(tables.TRAINING, training), own if name == "instances_source" else None)
+    rows = read_table(INSTANCES, instances)
+    learnt = learnt_rows(read_table(TRAINING, training), own if name == "instances_source" else None)
     return Form(name, learnt, rows[rows["split"] == split], ChainMap(*known).__getitem__)  # type: ignore[arg-type]
 
 

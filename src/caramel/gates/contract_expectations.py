@@ -1,4 +1,4 @@
-"""The expectations that follow from a table's contract in ``schemas/tables.py``.
+"""The expectations that follow from a table's contract in ``schemas``.
 
 They are derived when a suite runs, so that a contract is written once: the suites in ``expectations/``
 hold only what a contract cannot say.
@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from caramel.schemas.tables import BOOL, FLOAT, INT, TEXT, Column, Table
+from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, Column, Table
 
 # Great Expectations' names of the Python types that a frame holds; it has none for the arrays that lists become.
 TYPES: dict[pa.DataType, str] = {

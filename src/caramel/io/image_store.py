@@ -1,7 +1,7 @@
 """Images in shards and an index that finds each of them: read one at a time, never all together.
 
 In a shard (``image_shards``) each encoded file stands in one piece, behind its length, and is read by its place. The places
-are the index: table ``images`` of ``schemas/tables.py``.
+are the index: table ``images`` of ``schemas``.
 
 Shards lie beside the index of the stage that makes the images, ``images/00000.parquet`` beside ``images.parquet``. The
 index of a stage that drops or joins images points to the same shards; see ``referred``.

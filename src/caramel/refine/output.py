@@ -14,7 +14,8 @@ from caramel.io.files import write_atomically, write_csv, write_text
 from caramel.io.output_paths import remove_file
 from caramel.io.portable_names import is_portable_start
 from caramel.refine.tradeoff import METHODS, NONE
-from caramel.schemas import tables
+from caramel.schemas.io import write_table
+from caramel.schemas.rejects import REJECTS as REJECTS_TABLE
 
 REFINED, REJECTS, CURVE, PLOT, REPORT = (
     "refined.parquet",
@@ -48,7 +49,7 @@ def write_refined(rows: pd.DataFrame, rejects: pd.DataFrame, out: Path, subtypes
         _write_json(_public(part), _file(subtype, out))
     texts = rows.drop(columns=["image", "negative_image"], errors="ignore")  # places on this machine
     write_atomically(out / REFINED, lambda path: texts.to_parquet(path, index=False))
-    tables.write(tables.REJECTS, rejects, out / REJECTS)
+    write_table(REJECTS_TABLE, rejects, out / REJECTS)
 
 
 def write_selection(report: dict[str, Any], out: Path) -> None:

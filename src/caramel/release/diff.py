@@ -17,7 +17,8 @@ from caramel.release.pinned_tables import rows_of
 from caramel.release.rescoring import scoring
 from caramel.release.resolve import PicturesOf
 from caramel.runtime.git import query_git
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.columns import LAYOUT
 from caramel.utils.stats import format_p
 
 RESULTS = "data/evaluate/similarities.parquet"
@@ -128,7 +129,7 @@ def _reasons(pinned: Pin, root: Path) -> dict[str, str]:
 def _table(path: str, old: Pin, new: Pin, root: Path, rejects: Mapping[str, str]) -> TableApart | None:
     """Return how the rows of a table differ; None where it has no key that is known."""
     before, after = (rows_of(pinned, path, root) for pinned in (old, new))
-    of = next((t for t in tables.TABLES.values() if {*t.columns} == {*after.columns}), None)
+    of = next((t for t in TABLES.values() if {*t.columns} == {*after.columns}), None)
     if of is None or not {*of.key} <= {*before.columns}:
         return None
     keys = [*of.key]
@@ -138,7 +139,7 @@ def _table(path: str, old: Pin, new: Pin, root: Path, rejects: Mapping[str, str]
         one.index.difference(two.index),
         one.index.intersection(two.index),
     )
-    compared = [name for name in one.columns if name in two.columns and name not in tables.LAYOUT]
+    compared = [name for name in one.columns if name in two.columns and name not in LAYOUT]
     left, right = one.loc[kept, compared], two.loc[kept, compared]
     unlike = pd.DataFrame(
         {name: left[name].map(repr) != right[name].map(repr) for name in compared}, index=kept

@@ -37,8 +37,8 @@ from caramel.release.resolve import listed_shard
 from caramel.release.source import Origin, opened
 from caramel.release.version_paths import list_bad_files
 from caramel.runtime.dvc.remote import listing, md5_of
-from caramel.schemas import tables
-from caramel.schemas.contracts import check
+from caramel.schemas.contracts import check_table
+from caramel.schemas.images import IMAGES
 
 STAGING = ".caramel-get"  # in the folder that is filled; gone when it is
 AT_ONCE = 8  # objects that are fetched at the same time
@@ -233,10 +233,10 @@ class _Stage:
         if path not in self.origin.pinned.tables:
             return None
         with parquet(self.folder / path) as file:
-            if file.schema_arrow.names != list(tables.IMAGES.columns):
+            if file.schema_arrow.names != list(IMAGES.columns):
                 return None
             rows: pd.DataFrame = file.read().to_pandas()
-        check(tables.IMAGES, rows, f"{path} of version {self.origin.pinned.name!r}")
+        check_table(IMAGES, rows, f"{path} of version {self.origin.pinned.name!r}")
         return rows
 
 

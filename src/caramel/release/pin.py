@@ -35,7 +35,8 @@ from caramel.release.version_paths import list_bad_files
 from caramel.runtime.dvc.state import listing_hash, parse_lock, read_lock
 from caramel.runtime.git import read_git_file
 from caramel.runtime.mlflow.tracking import git_commit
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import hash_content, read_table
 
 REPORT = "report"  # stage whose output is no data
 
@@ -159,9 +160,9 @@ def _damaged(path: Path) -> str:
     """
     try:
         with parquet(path) as file:
-            if file.schema_arrow.names != list(tables.IMAGES.columns):
+            if file.schema_arrow.names != list(IMAGES.columns):
                 return ""
-        pictures = Pictures(path, tables.read(tables.IMAGES, path))
+        pictures = Pictures(path, read_table(IMAGES, path))
         for image_id in pictures:
             pictures.checked(image_id)
     except DataError as error:
@@ -270,7 +271,7 @@ def table_version(path: Path) -> TableVersion:
 
     try:
         rows = pq.read_metadata(path.absolute()).num_rows  # a:b/c would be taken for a URL
-        return TableVersion(rows=rows, content=tables.content_hash(path), md5=dvc_hash(path))
+        return TableVersion(rows=rows, content=hash_content(path), md5=dvc_hash(path))
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"Table {str(path)!r} cannot be read: {error}. Remove it and run `dvc repro`."

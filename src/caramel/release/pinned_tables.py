@@ -13,7 +13,7 @@ from caramel.io.readers import parquet
 from caramel.release.pin import dvc_hash, table_version
 from caramel.release.pin_file import Pin, TableVersion, read_pin
 from caramel.runtime.dvc.cache import OBJECTS
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
 
 
 def read_pinned(version: str, table: str, root: Path) -> pd.DataFrame:
@@ -68,7 +68,7 @@ def as_dataset(path: Path) -> Any:
         raise BackendError("form='datasets' needs the library: pip install datasets.") from error
     rows = as_frame(path)
     found = datasets.Dataset.from_pandas(rows, preserve_index=False)
-    if list(rows.columns) != list(tables.IMAGES.columns):
+    if list(rows.columns) != list(IMAGES.columns):
         return found
     pictures = Pictures(path, rows)
 

@@ -13,7 +13,8 @@ from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
 from caramel.release.pin_file import Pin, read_pin
 from caramel.release.pinned_tables import read_pinned
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame
 
 FOLDER = "data/evaluate"
 KEY = ["model", "benchmark", "subset", "metric"]
@@ -55,7 +56,7 @@ def rescore(version: str, root: Path) -> Rescored:
         for judged, rows in ((summarise, similarities), (summarise_answers, answers))
         if len(rows)
     ]
-    found = pd.concat(parts, ignore_index=True) if parts else tables.frame(tables.METRICS, [])
+    found = pd.concat(parts, ignore_index=True) if parts else build_frame(METRICS, [])
     return Rescored(len(pinned), _differences(pinned, found))
 
 

@@ -19,8 +19,8 @@ from caramel.runtime.dvc.cache import OBJECTS
 from caramel.runtime.dvc.remote import listing
 from caramel.runtime.git import query_git, read_git_file
 from caramel.runtime.mlflow.tracking import git_commit
-from caramel.schemas import tables
-from caramel.schemas.contracts import check
+from caramel.schemas.contracts import check_table
+from caramel.schemas.images import IMAGES
 
 HERE = "."
 
@@ -65,7 +65,7 @@ class PicturesOf:
 
     def __init__(self, pinned: Pin, index: str, root: Path) -> None:
         rows = rows_of(pinned, index, root)
-        check(tables.IMAGES, rows, f"{index} of version {pinned.name!r}")
+        check_table(IMAGES, rows, f"{index} of version {pinned.name!r}")
         self.rows = rows.set_index("image_id")
         self._places = {str(row["image_id"]): row for row in self.rows.reset_index().to_dict("records")}
         self._pinned, self._index, self._root = pinned, index, root

@@ -15,7 +15,11 @@ from caramel.report.blocks import Block, Cell, NoteBlock, TableBlock
 from caramel.report.inputs import Skipped, number, read_csv, read_json
 from caramel.report.sections.data_sections import blind_frame
 from caramel.report.sections.model_rows import MAIN, read_variants
-from caramel.schemas import tables
+from caramel.schemas.columns import SPLITS, TYPES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 
 
 def key_numbers(data: Path) -> dict[str, float]:
@@ -37,11 +41,11 @@ def key_numbers(data: Path) -> dict[str, float]:
 
 
 def _counts(data: Path) -> dict[str, float]:
-    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet", ["split"])
-    kept = tables.read(tables.NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
-    instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet", ["split"])
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet", ["split"])
+    kept = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
+    instances = read_table(INSTANCES, data / "assemble/instances.parquet", ["split"])
     counts = {"rows/pairs": len(pairs), "rows/refined negatives": len(kept)}
-    counts |= {f"rows/instances {s}": int((instances["split"] == s).sum()) for s in tables.SPLITS}
+    counts |= {f"rows/instances {s}": int((instances["split"] == s).sum()) for s in SPLITS}
     return {name: float(n) for name, n in counts.items()}
 
 
@@ -49,7 +53,7 @@ def _blind(data: Path) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for stage, word in (("scores", "before"), ("refine", "after")):
         rows = blind_frame(data / stage / "blind.json")
-        rows = rows[rows["subset"].isin(("all", *tables.TYPES))]
+        rows = rows[rows["subset"].isin(("all", *TYPES))]
         for scorer, subset, accuracy in zip(rows["scorer"], rows["subset"], rows["accuracy"], strict=True):
             numbers[f"blind accuracy {word}/{scorer} on {subset}"] = float(accuracy)
     return numbers

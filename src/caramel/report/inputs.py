@@ -12,7 +12,8 @@ import pandas as pd
 from caramel.errors import DataError
 from caramel.io.image_store import Pictures
 from caramel.io.regular_files import read_plain_text
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 
 
 class Skipped(Exception):
@@ -69,7 +70,7 @@ def read_images(path: Path, image_ids: Sequence[str]) -> dict[str, bytes]:
     Raises:
         DataError: the table or a shard is missing or broken, or the table lacks one of them.
     """
-    pictures = Pictures(path, tables.read(tables.IMAGES, path))
+    pictures = Pictures(path, read_table(IMAGES, path))
     if lacking := sorted(set(image_ids) - set(pictures)):
         raise DataError(f"{path} lacks {len(lacking)} images, such as {lacking[0]!r}. Run `dvc repro`.")
     return {name: pictures[name] for name in image_ids}

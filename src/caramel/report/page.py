@@ -17,7 +17,7 @@ from caramel.report.reading_order import Make, list_sections
 from caramel.report.rendering import render, shorten, shorten_names
 from caramel.report.sections import claim_sections
 from caramel.report.sections.statistics_section import text_statistics
-from caramel.schemas import tables
+from caramel.schemas.columns import TYPES
 from caramel.study.preregistration import Registration
 
 
@@ -101,7 +101,7 @@ def _cards(
     cards = []
     if instances := numbers.get("rows/instances test"):
         cards.append((f"{instances:,.0f}", "test instances"))
-    refined = [t for t in tables.TYPES if t not in exempt]
+    refined = [t for t in TYPES if t not in exempt]
     blind = [numbers.get(f"blind accuracy after/{s} on {t}", 0.0) for s in _scorers(numbers) for t in refined]
     if blind:
         cards.append(

@@ -34,17 +34,19 @@ from caramel.runtime.progress import format_start
 from caramel.runtime.ray.cluster import named_cluster, one_session, require_cluster
 from caramel.runtime.ray.temp_dirs import temporary_root
 from caramel.runtime.timings import Timing
-from caramel.schemas import tables
+from caramel.schemas.contracts import Table
+from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.io import build_frame, read_table, write_table
 
 IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
 SAMPLE = 0.5  # seconds between samples of the memory in use
-Outputs = Mapping[str, tables.Table | None]
+Outputs = Mapping[str, Table | None]
 
 
 def has_images() -> bool:
     """Return whether the source of this profile has images."""
-    return len(tables.read(tables.IMAGES, IMAGES, ["image_id"])) > 0
+    return len(read_table(IMAGES_TABLE, IMAGES, ["image_id"])) > 0
 
 
 def skip(outputs: Outputs, reason: str) -> None:
@@ -52,7 +54,7 @@ def skip(outputs: Outputs, reason: str) -> None:
     for name, table in outputs.items():
         path = Path(name)
         if table is not None:
-            tables.write(table, tables.frame(table, []), path)
+            write_table(table, build_frame(table, []), path)
         elif path.suffix == ".json":
             _write_text(path, json.dumps({"skipped": reason}) + "\n")
         elif path.suffix == ".csv":

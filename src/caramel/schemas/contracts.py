@@ -48,7 +48,7 @@ class Table:
         return pa.schema([pa.field(n, c.type, nullable=c.null) for n, c in self.columns.items()])
 
 
-def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
+def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
     """Return the rows as an Arrow table that keeps the contract.
 
     Raises:
@@ -60,7 +60,7 @@ def check(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
     if missing or extra:
         raise ContractError(
             f"Table {table.name!r} at {where}: missing columns {missing}, unknown columns {extra}. "
-            f"The contract is in src/caramel/schemas/tables.py."
+            f"The contract is in src/caramel/schemas."
         )
     # Nullable first: pyarrow's own complaint about a null is a bare ValueError.
     lenient = pa.schema([field.with_nullable(True) for field in table.schema])

@@ -19,7 +19,9 @@ from caramel.io.image_codec import check_picture
 from caramel.io.readers import csv_rows, json_lines, read_json
 from caramel.io.suggestions import NearNames
 from caramel.io.validators import LONGEST_NAME, brief, stays_inside, text_field
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.sugarcrepe_files import read_captions, subtype_files
 
 STAGE = "scenes"
@@ -84,7 +86,7 @@ def _benchmark_files(folder: Path, held_out: tuple[float, float], seed: int) -> 
     rows, rejects = _without_repeats(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
     pairs = _pairs(rows, assign_splits(rows["image_id"].tolist(), held_out, seed), source)
-    return Source(pairs, tables.frame(tables.REJECTS, rejects))
+    return Source(pairs, build_frame(REJECTS, rejects))
 
 
 def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], seed: int, put: Put) -> Source:
@@ -102,7 +104,7 @@ def _captioned_images(folder: Path, name: str, held_out: tuple[float, float], se
     rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
     splits = assign_splits(rows["image_id"].tolist(), held_out, seed)
     _hand_over(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
-    return Source(_pairs(rows, splits, "files"), tables.frame(tables.REJECTS, rejects))
+    return Source(_pairs(rows, splits, "files"), build_frame(REJECTS, rejects))
 
 
 def _without_repeats(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
@@ -117,7 +119,7 @@ def _without_repeats(rows: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFra
 
 def _pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.DataFrame:
     split = rows["image_id"].map(splits)
-    return tables.frame(tables.PAIRS, rows.assign(scene=None, split=split, source=source))
+    return build_frame(PAIRS, rows.assign(scene=None, split=split, source=source))
 
 
 def _hand_over(folder: Path, names: list[str], splits: dict[str, str], put: Put) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 from caramel.errors import DataError, shown
 from caramel.io.readers import read_json
 from caramel.io.validators import brief, name_field, text_field
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 COLUMNS = ("pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption")
 

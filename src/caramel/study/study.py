@@ -18,7 +18,11 @@ from caramel.config.schema import Config, Contrast
 from caramel.errors import DataError
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.evaluation.results.summary import BASE, variant_of
-from caramel.schemas import tables
+from caramel.schemas.columns import COMPOUNDS
+from caramel.schemas.evaluation import METRICS as METRICS_TABLE
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame, read_table
+from caramel.schemas.study import STUDY
 from caramel.study import cells, workspace
 from caramel.study.code_hash import hash_fixed
 from caramel.study.components import Component, components, factors, instances_variance
@@ -84,13 +88,13 @@ def run_cells(profile: str, sets: Mapping[str, str], root: Path, folder: Path) -
             bar.set_description(f"cell {number} of {len(todo)}")
             workspace.repro(folder, profile, {**sets, **{k: str(seed) for k, seed in seeds.items()}}, bar=bar)
             out = folder / "data" / workspace.LAST
-            metrics = tables.read(tables.METRICS, out / "metrics.parquet")
+            metrics = read_table(METRICS_TABLE, out / "metrics.parquet")
             parts.append(_of_cell(metrics, cell, config.finetune.variants))
-            scores = tables.read(tables.SIMILARITIES, out / "similarities.parquet")
-            for subset in dict.fromkeys([config.report.contrast.subset, *tables.COMPOUNDS]):
+            scores = read_table(SIMILARITIES, out / "similarities.parquet")
+            for subset in dict.fromkeys([config.report.contrast.subset, *COMPOUNDS]):
                 found = _differences(scores, config.report.contrast, subset)
                 hits.setdefault(subset, []).extend((cell, each) for each in found)
-    return Cells(tables.frame(tables.STUDY, pd.concat(parts, ignore_index=True)), hits)
+    return Cells(build_frame(STUDY, pd.concat(parts, ignore_index=True)), hits)
 
 
 def _of_cell(metrics: pd.DataFrame, cell: cells.Cell, variants: Iterable[str]) -> pd.DataFrame:
@@ -153,7 +157,7 @@ def figures(runs: pd.DataFrame, contrast: Contrast) -> list[Figure]:
     first = (contrast.variant, contrast.against, contrast.metric, contrast.subset)
     there = {*zip(runs["metric"], runs["subset"], strict=True)}
     headline = "without_add" if ("group", "without_add") in there else "all"
-    columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in tables.COMPOUNDS]
+    columns = [(metric, headline) for metric in METRICS] + [("group", part) for part in COMPOUNDS]
     named = (contrast.variant, contrast.against)
     pairs = [(a, b) for b, a in combinations(dict.fromkeys(runs["variant"]), 2)]
     names = [named if {*pair} == {*named} else pair for pair in pairs]
@@ -191,7 +195,7 @@ def summary(ran: Cells, config: Config, commit: str, registration: Registration)
         each.subset: _explained(each, ran, config)
         for each in others
         if (each.variant, each.against, each.metric) == (contrast.variant, contrast.against, contrast.metric)
-        and each.subset in tables.COMPOUNDS
+        and each.subset in COMPOUNDS
     }
     return {
         "profile": config.profile,

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.config.schema import Contrast
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 from caramel.study.cells import Cell
 from caramel.study.run_pairs import pair_runs
 from caramel.utils.stats import over_seeds
@@ -25,7 +25,7 @@ def compute_parts(runs: pd.DataFrame, contrast: Contrast) -> list[dict[str, Any]
     """
     if contrast.subset not in ("all", "without_add"):
         return []
-    subtypes = [name for name in tables.SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
+    subtypes = [name for name in SUBTYPES if contrast.subset == "all" or not name.startswith("add")]
     rows = runs[(runs["metric"] == contrast.metric) & runs["subset"].isin(subtypes)]
     of_a_cell = [*Cell._fields]
     both = pair_runs(rows, contrast.variant, contrast.against)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Encoded, Method
 from caramel.models.devices import autocast
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.batch import Batch
 from caramel.training.distributed import ALONE, Group
 from caramel.training.loop.forward import encode, temperature

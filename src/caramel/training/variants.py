@@ -14,7 +14,8 @@ from caramel.interfaces.method import Method
 from caramel.models.open_clip.checkpoints import build_model, read_folder
 from caramel.models.open_clip.patch_tokens import without_parts
 from caramel.registry import METHODS
-from caramel.schemas import tables
+from caramel.schemas.io import read_table
+from caramel.schemas.training import TRAINING
 from caramel.training.data.batch import rows_at_each_step
 from caramel.training.data.examples import require
 
@@ -54,7 +55,7 @@ def in_steps(method: Method, settings: Mapping[str, Any], number: int) -> dict[s
 
 def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the train and the val rows of a table ``training``."""
-    table = tables.read(tables.TRAINING, path)
+    table = read_table(TRAINING, path)
     return table[table["split"] == "train"], table[table["split"] == "val"]
 
 

@@ -20,7 +20,10 @@ from caramel.audit.set_statistics import set_statistics
 from caramel.benchmarks.image_files import encoded
 from caramel.errors import ContractError, DataError
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
 
 DATA = os.environ.get("CARAMEL_DATA")
 DOG, CAT, BIRD = "A dog on a mat.", "A cat on a mat.", "A bird on a mat."
@@ -405,7 +408,7 @@ def instances(folder: Path) -> None:
     row = {"image_id": "a", "caption": DOG, "caption2": None, "negative_caption": CAT, "split": "val"}
     kinds = {"type": "add", "subtype": "add_obj"}
     rows = [{"instance_id": f"a:{n}", **row, **kinds, "negative_image_id": n} for n in ("b", None)]
-    tables.write(tables.INSTANCES, tables.frame(tables.INSTANCES, rows), folder / "instances.parquet")
+    write_table(INSTANCES, build_frame(INSTANCES, rows), folder / "instances.parquet")
 
 
 def test_our_instances_are_read_with_and_without_their_images(tmp_path: Path) -> None:
@@ -433,14 +436,12 @@ def test_our_negatives_are_read_with_their_pairs_and_paraphrases(tmp_path: Path)
     made = {"type": "swap", "subtype": "swap_obj", "generator": "x", "seed": 1, "attempt": 1}
     negatives = [{"negative_id": f"{n}:1", "pair_id": n, "negative_caption": CAT, **made} for n in "ba"]
     second = [{"pair_id": "a", "caption2": BIRD, "generator": "x", "attempts": 1}]
-    tables.write(tables.NEGATIVES, tables.frame(tables.NEGATIVES, negatives), tmp_path / "negatives.parquet")
+    write_table(NEGATIVES, build_frame(NEGATIVES, negatives), tmp_path / "negatives.parquet")
     with pytest.raises(DataError, match=r"no pairs\.parquet"):
         read_rows(tmp_path)
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs), tmp_path / "pairs.parquet")
+    write_table(PAIRS, build_frame(PAIRS, pairs), tmp_path / "pairs.parquet")
     assert read_rows(tmp_path).rows["caption2"].tolist() == [None, None]
-    tables.write(
-        tables.PARAPHRASES, tables.frame(tables.PARAPHRASES, second), tmp_path / "paraphrases.parquet"
-    )
+    write_table(PARAPHRASES, build_frame(PARAPHRASES, second), tmp_path / "paraphrases.parquet")
     found = read_rows(tmp_path)
     assert found.format == "tables"
     columns = ["pair_id", "image_id", "subtype", "caption", "caption2", "negative_caption", "split"]
@@ -448,7 +449,7 @@ def test_our_negatives_are_read_with_their_pairs_and_paraphrases(tmp_path: Path)
         ["b:1", "ib", "swap_obj", DOG, None, CAT, "test"],
         ["a:1", "ia", "swap_obj", DOG, BIRD, CAT, "test"],
     ]
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, pairs[:1]), tmp_path / "pairs.parquet")
+    write_table(PAIRS, build_frame(PAIRS, pairs[:1]), tmp_path / "pairs.parquet")
     with pytest.raises(DataError, match="1 negatives are of pairs that are not in pairs") as error:
         read_rows(tmp_path)
     assert "b:1" in str(error.value)

@@ -21,7 +21,7 @@ from published import (
 from caramel.benchmarks import pairs
 from caramel.benchmarks.readers.bivlc import BENCHMARK, read_bivlc
 from caramel.errors import DataError
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 COUNT = 42
 KINDS = [name.split("_") for name in SUBTYPES]  # the release writes type "replace" and subtype "obj"

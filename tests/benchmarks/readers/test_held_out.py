@@ -8,7 +8,9 @@ from stored_images import indexed
 
 from caramel.benchmarks.readers.held_out import CLASSES, RETRIEVAL
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.grammar import read
 from caramel.sources.world.scenes import COLOURS, NOUNS, Scene, Thing
 
@@ -35,8 +37,8 @@ def write(folder: Path, scenes: bool = True) -> Path:
         }
         for pair, image, caption, things, split in ROWS
     ]
-    tables.write(tables.PAIRS, tables.frame(tables.PAIRS, rows), folder / "pairs.parquet")
-    tables.write(tables.IMAGES, indexed(["i0", "i1", "i2", "i5"]), folder / "images.parquet")
+    write_table(PAIRS, build_frame(PAIRS, rows), folder / "pairs.parquet")
+    write_table(IMAGES, indexed(["i0", "i1", "i2", "i5"]), folder / "images.parquet")
     return folder
 
 
@@ -97,8 +99,8 @@ def test_a_split_without_pairs_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scene", ["{", "[]", '{"things": [1], "background": ""}', None])
 def test_a_scene_that_is_none_is_named_with_its_pair(scene: str | None, tmp_path: Path) -> None:
-    pairs = tables.read(tables.PAIRS, write(tmp_path) / "pairs.parquet")
+    pairs = read_table(PAIRS, write(tmp_path) / "pairs.parquet")
     odd = Scene((Thing("zebra", "red", "small", 0, 0),), "white").to_json() if scene is None else scene
-    tables.write(tables.PAIRS, pairs.assign(scene=odd), tmp_path / "pairs.parquet")
+    write_table(PAIRS, pairs.assign(scene=odd), tmp_path / "pairs.parquet")
     with pytest.raises(DataError, match="The scene of pair 'p0' is none of the embedded world"):
         CLASSES.read(tmp_path, tmp_path)

@@ -14,7 +14,10 @@ from caramel.errors import DataError
 from caramel.evaluation.scores.encoding import Run
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import ABSENT, Comparisons
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, write_table
 
 
 def instance(number: int, **changes: object) -> dict[str, object]:
@@ -53,8 +56,8 @@ def images(count: int = 6) -> list[dict[str, object]]:
 
 
 def written(folder: Path, instances: list[dict[str, object]], count: int = 6) -> Path:
-    rows = tables.frame(tables.INSTANCES, instances)
-    tables.write(tables.INSTANCES, rows, folder / "instances.parquet")
+    rows = build_frame(INSTANCES, instances)
+    write_table(INSTANCES, rows, folder / "instances.parquet")
     stored(folder / "images.parquet", images(count))
     return folder
 
@@ -62,7 +65,7 @@ def written(folder: Path, instances: list[dict[str, object]], count: int = 6) ->
 def scored(task: Comparisons, store: Path) -> pd.DataFrame:
     run = Run("counting:16", "cpu", "fp32", 4, str(store), "inline")
     rows = similarities(task, check_images(task.images, "instances"), run, benchmark="instances")
-    tables.check(tables.SIMILARITIES, rows, "test")
+    check_table(SIMILARITIES, rows, "test")
     return rows
 
 
@@ -177,8 +180,8 @@ def test_a_missing_table_is_named(tmp_path: Path) -> None:
 
 def test_the_form_with_the_positives_of_the_source_is_a_benchmark_of_its_own(tmp_path: Path) -> None:
     written(tmp_path, [instance(0)])
-    other = tables.frame(tables.INSTANCES, [instance(0, image_id="image5")])
-    tables.write(tables.INSTANCES, other, tmp_path / "instances_source.parquet")
+    other = build_frame(INSTANCES, [instance(0, image_id="image5")])
+    write_table(INSTANCES, other, tmp_path / "instances_source.parquet")
     ours, theirs = (b.reader(tmp_path, tmp_path) for b in (BENCHMARK, SOURCE_FORM))
     assert isinstance(ours, Comparisons)
     assert isinstance(theirs, Comparisons)

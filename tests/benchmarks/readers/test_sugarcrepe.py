@@ -7,7 +7,7 @@ from published import DUAL, MATCHER, Instance, agree, drawn, listed, with_nan, w
 
 from caramel.benchmarks.readers.sugarcrepe import BENCHMARK, read_sugarcrepe
 from caramel.errors import DataError
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 PUBLIC = os.environ.get("CARAMEL_DATA")
 

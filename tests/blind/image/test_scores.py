@@ -11,7 +11,10 @@ from caramel.blind.image.attack import ATTACKERS, FEWEST
 from caramel.blind.image.planted import planted_control
 from caramel.blind.image.scores import image_scores
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame
+from caramel.schemas.scores import SCORES
 from caramel.sources.world.drawing import draw, to_png
 from caramel.sources.world.scenes import sample_scene
 
@@ -45,10 +48,10 @@ def world(seed=0):
         instances.append(row | {"split": split, "caption2": None, "compounds": None})
         scores = {"positive_score": 0.9, "negative_score": 0.1}
         texts += [{"negative_id": name, "scorer": scorer, **scores} for scorer in ("one", "two")]
-    drawn = tables.frame(tables.INSTANCES, instances)
+    drawn = build_frame(INSTANCES, instances)
     source = drawn.assign(image_id=drawn["instance_id"] + ":source")
     forms = {"instances": drawn, "instances_source": source}
-    return forms, images, tables.frame(tables.SCORES, texts)
+    return forms, images, build_frame(SCORES, texts)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +67,7 @@ def found(made):
 def test_both_forms_are_scored_by_every_attacker(found, made):
     assert list(found.scores) == ["instances", "instances_source"]
     for scores in found.scores.values():
-        tables.check(tables.SCORES, scores, "scores")
+        check_table(SCORES, scores, "scores")
         assert scores.groupby("scorer", sort=False).size().to_dict() == dict.fromkeys(ATTACKERS, PAIRS)
 
 

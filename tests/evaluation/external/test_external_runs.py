@@ -13,7 +13,9 @@ from caramel.errors import DataError
 from caramel.evaluation.external.runs import metrics_of, read_runs, read_scores
 from caramel.evaluation.results.summary import summarise
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
 
 SUGARCREPE, PAIRS = BENCHMARKS["sugarcrepe"], BENCHMARKS["bivlc"]
 BIVLC = ("text_score_i0", "text_score_i1", "image_score_c0", "image_score_c1", "text_score", "image_score")
@@ -30,7 +32,7 @@ def similarities(model: str, seed: int, n: int = 30, benchmark: str = "bivlc") -
         model=model,
         benchmark=benchmark,
     )
-    return tables.frame(tables.SIMILARITIES, rows)
+    return build_frame(SIMILARITIES, rows)
 
 
 def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -43,7 +45,7 @@ def write_csv(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 def values(paths: list[Path], of: Any = SUGARCREPE) -> pd.DataFrame:
     found = metrics_of(paths, of, bootstrap=100, seed=0)
-    tables.check(tables.METRICS, found, "test")
+    check_table(METRICS, found, "test")
     return found.set_index(["model", "subset", "metric"])
 
 
@@ -73,7 +75,7 @@ def test_our_file_and_its_folder_give_what_eval_gave(tmp_path: Path) -> None:
     rows = pd.concat(
         [similarities("m", 0), similarities("o", 1), similarities("m", 2, benchmark="winoground")]
     )
-    path = tables.write(tables.SIMILARITIES, rows, tmp_path / "similarities.parquet")
+    path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
     ours = rows[rows["benchmark"] == "bivlc"]
     expected = summarise(ours, {"bivlc": PAIRS}, bootstrap=100, seed=0)
     for given in (path, tmp_path):
@@ -101,7 +103,7 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
         for i in range(4)
         for order in ("PN", "NP")
     ]
-    tables.write(tables.ANSWERS, tables.frame(tables.ANSWERS, rows), tmp_path / "answers.parquet")
+    write_table(ANSWERS, build_frame(ANSWERS, rows), tmp_path / "answers.parquet")
     assert values([tmp_path]).loc[("chat", "all", "choice_2way"), "value"] == 0.75
 
 
@@ -137,7 +139,7 @@ def test_answers_that_do_not_agree_are_errors(
             for order in ("PN", "NP")
         ]
     )
-    rows = tables.frame(tables.ANSWERS, rows.assign(wording="match", outcome="right", reply="1"))
+    rows = build_frame(ANSWERS, rows.assign(wording="match", outcome="right", reply="1"))
     if row is None:
         rows = rows.drop(index=0)
     else:
@@ -338,7 +340,7 @@ def test_numbers_name_images_and_what_pandas_takes_for_an_index_is_a_column(tmp_
 
 def test_a_run_is_not_its_own_second_seed(tmp_path: Path) -> None:
     rows = pd.concat([similarities("m", 0), similarities("o", 1)], ignore_index=True)
-    path = tables.write(tables.SIMILARITIES, rows, tmp_path / "similarities.parquet")
+    path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
     assert len(read_runs([f"{path}::m", f"{path}::o"])) == 2
     with pytest.raises(DataError, match="stands twice"):
         read_runs([f"{path}::m", f"{tmp_path}/../{tmp_path.name}::m"])
@@ -365,7 +367,7 @@ def test_a_broken_file_is_an_error(tmp_path: Path, name: str, text: str, message
 
 
 def test_a_file_of_another_benchmark_is_an_error(tmp_path: Path) -> None:
-    tables.write(tables.SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
+    write_table(SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
     with pytest.raises(DataError, match="no instance of benchmark 'sugarcrepe'"):
         metrics_of([tmp_path], SUGARCREPE, bootstrap=100, seed=0)
     with pytest.raises(DataError, match="neither"):
@@ -374,7 +376,7 @@ def test_a_file_of_another_benchmark_is_an_error(tmp_path: Path) -> None:
 
 def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
     rows = pd.concat([similarities("m", 0), similarities("o", 1)], ignore_index=True)
-    path = tables.write(tables.SIMILARITIES, rows, tmp_path / "similarities.parquet")
+    path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
     whole, one = read_runs([str(tmp_path), f"{path}::o"])
     assert len(whole) == 60
     assert one["model"].unique().tolist() == ["o"]
@@ -385,7 +387,7 @@ def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
 
 
 def test_a_run_of_an_earlier_version_is_told_what_to_do(tmp_path: Path) -> None:
-    path = tables.write(tables.SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
+    path = write_table(SIMILARITIES, similarities("m", 0), tmp_path / "similarities.parquet")
     pq.write_table(pq.read_table(path).drop(["scored_by"]), path)
     with pytest.raises(DataError, match="of an earlier version has other columns: write it again"):
         read_runs([str(tmp_path)])

@@ -16,7 +16,8 @@ from caramel.evaluation.results.comparison import COMPARISON_COLUMNS, compare
 from caramel.evaluation.results.paired_tests import ALPHA
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.terminal import comparison_text
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 from caramel.utils.stats import FLIPS, holm
 
 SIMULATION = Path(__file__).parents[3] / "benchmarks" / "intervals.py"
@@ -39,8 +40,8 @@ def scored(model: str, seed: int, lift: float = 0.0, n: int = 120, each: int = 3
     """Return random scores of n instances, ``each`` of them to an image, in subsets x (a third) and y."""
     rng = np.random.default_rng(seed)
     rows = pd.DataFrame(rng.normal(size=(n, 3)), columns=["s_c0_i0", "s_c1_i0", "s_c2_i0"])
-    return tables.frame(
-        tables.SIMILARITIES,
+    return build_frame(
+        SIMILARITIES,
         rows.assign(
             s_c0_i0=rows["s_c0_i0"] + lift,
             instance_id=[f"i{i}" for i in range(n)],

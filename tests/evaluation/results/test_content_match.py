@@ -15,7 +15,8 @@ from caramel.evaluation.external.runs import metrics_of
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.frames import compare_frames, metrics_of_frame
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame, write_table
 
 SUGARCREPE = BENCHMARKS["sugarcrepe"]
 BY_ID = "by their ids alone"
@@ -24,8 +25,8 @@ BY_ID = "by their ids alone"
 def scored(model: str, seed: int, hashed: bool, n: int = 12) -> pd.DataFrame:
     names = [f"i{i}" for i in range(n)]
     rows = pd.DataFrame(np.random.default_rng(seed).normal(size=(n, 2)), columns=["s_c0_i0", "s_c1_i0"])
-    return tables.frame(
-        tables.SIMILARITIES,
+    return build_frame(
+        SIMILARITIES,
         rows.assign(
             model=model,
             benchmark="sugarcrepe",
@@ -39,7 +40,7 @@ def scored(model: str, seed: int, hashed: bool, n: int = 12) -> pd.DataFrame:
 
 def saved(folder: Path, *rows: pd.DataFrame) -> str:
     folder.mkdir()
-    tables.write(tables.SIMILARITIES, pd.concat(rows, ignore_index=True), folder / "similarities.parquet")
+    write_table(SIMILARITIES, pd.concat(rows, ignore_index=True), folder / "similarities.parquet")
     return str(folder)
 
 

@@ -10,7 +10,8 @@ from caramel.evaluation.results.forgetting import (
     tradeoff,
     tradeoff_figure,
 )
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
 
 MODELS = ("base", "a-1", "a-2", "b-1")
@@ -34,7 +35,7 @@ def metrics() -> pd.DataFrame:
         for model, values in VALUES.items()
         for (b, m, s), value in zip(PLACES, values, strict=True)
     ]
-    return tables.frame(tables.METRICS, rows)
+    return build_frame(METRICS, rows)
 
 
 def similarities(hits: dict[str, Floats], benchmark: str = "held_out_retrieval") -> pd.DataFrame:
@@ -51,11 +52,11 @@ def similarities(hits: dict[str, Floats], benchmark: str = "held_out_retrieval")
         }
         parts.append(part.assign(model=model, benchmark=benchmark, candidates=9, **scores))
         parts[-1]["subsets"] = [["i2t"]] * len(names)
-    return tables.frame(tables.SIMILARITIES, pd.concat(parts, ignore_index=True))
+    return build_frame(SIMILARITIES, pd.concat(parts, ignore_index=True))
 
 
 def kept() -> pd.DataFrame:
-    none = tables.frame(tables.SIMILARITIES, [])
+    none = build_frame(SIMILARITIES, [])
     moved = {model: {"weights": 0.1 * n} for n, model in enumerate(MODELS)}
     return retained(metrics(), none, moved, resamples=100, seed=0)
 

@@ -7,7 +7,8 @@ import pandas as pd
 
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.separability import SEPARABILITY_COLUMNS, count_separable
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 
 
 def score(model: str, hits: list[float], subtypes: list[str]) -> pd.DataFrame:
@@ -24,7 +25,7 @@ def score(model: str, hits: list[float], subtypes: list[str]) -> pd.DataFrame:
         }
         for n, (hit, subtype) in enumerate(zip(hits, subtypes, strict=True))
     ]
-    return tables.frame(tables.SIMILARITIES, pd.DataFrame(rows))
+    return build_frame(SIMILARITIES, pd.DataFrame(rows))
 
 
 def test_floor_ceiling_and_what_differs_are_counted_by_subset_among_what_all_runs_scored() -> None:

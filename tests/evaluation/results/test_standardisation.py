@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from caramel.evaluation.results.run_hits import hits_of_runs
 from caramel.evaluation.results.standardisation import STANDARDISED_COLUMNS, standardise_compounds
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 
 # Shares of the subtypes as they are for real: the easy one is mostly seen, the hard one mostly unseen.
 COUNTS = {("seen", "replace_obj"): 120, ("seen", "swap_att"): 40, ("unseen", "replace_obj"): 30, ("unseen", "swap_att"): 90}  # fmt: skip
@@ -38,7 +39,7 @@ def simulate(chances: dict[str, dict[tuple[str, str], float]], seed: int = 0) ->
                     }
                 )
                 number += 1
-    return tables.frame(tables.SIMILARITIES, pd.DataFrame(rows))
+    return build_frame(SIMILARITIES, pd.DataFrame(rows))
 
 
 def estimate(scores: pd.DataFrame) -> pd.DataFrame:
@@ -123,7 +124,7 @@ def build(instances: list[tuple[str, str, int, tuple[bool, bool]]], models: tupl
         for model in models
         for number, (compounds, subtype, image, right) in enumerate(instances)
     ]
-    return tables.frame(tables.SIMILARITIES, pd.DataFrame(rows))
+    return build_frame(SIMILARITIES, pd.DataFrame(rows))
 
 
 @given(INSTANCES, st.randoms(use_true_random=False))

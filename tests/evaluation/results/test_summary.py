@@ -8,7 +8,9 @@ from caramel.benchmarks.metrics import outcomes
 from caramel.benchmarks.readers import instances
 from caramel.evaluation.results.summary import summarise, summarise_variants, variant_of
 from caramel.interfaces.benchmark import Benchmark
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
 SUBTYPES = np.array([subtype for subtype, n in SIZES.items() for _ in range(n)])
@@ -41,7 +43,7 @@ def scored(model: str, seed: int, lift: float = 0.0) -> pd.DataFrame:
         image_id=[f"image{n % 20}" for n in range(60)],
         subsets=[subsets(subtype) for subtype in SUBTYPES],
     )
-    return tables.frame(tables.SIMILARITIES, rows.assign(s_c0_i0=rows["s_c0_i0"] + lift))
+    return build_frame(SIMILARITIES, rows.assign(s_c0_i0=rows["s_c0_i0"] + lift))
 
 
 def ranked(seed: int) -> pd.DataFrame:
@@ -53,7 +55,7 @@ def ranked(seed: int) -> pd.DataFrame:
 
 def summary(similarities: pd.DataFrame, benchmark: Benchmark = BENCHMARK) -> pd.DataFrame:
     rows = summarise(similarities, {"b": benchmark}, bootstrap=100, seed=0)
-    tables.check(tables.METRICS, rows, "test")
+    check_table(METRICS, rows, "test")
     return rows.set_index(["model", "subset", "metric"])
 
 

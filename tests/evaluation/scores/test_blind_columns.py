@@ -22,7 +22,8 @@ from caramel.evaluation.scores.blind_columns import blind_columns
 from caramel.evaluation.scores.ranking import COLUMNS
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.interfaces.model import Floats
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 from caramel.sources.sugarcrepe_files import read_captions
 
 DATA = os.environ.get("CARAMEL_DATA")
@@ -81,7 +82,7 @@ def instance(number: int, image: str, *subsets: str, **more: object) -> dict[str
 
 def scored(task: Task, columns: dict[str, Floats]) -> pd.DataFrame:
     rows = task.rows[["instance_id", "image_id", "subsets"]]
-    return tables.frame(tables.SIMILARITIES, rows.assign(model="m", benchmark="b", **columns))
+    return build_frame(SIMILARITIES, rows.assign(model="m", benchmark="b", **columns))
 
 
 def test_a_caption_scores_the_same_for_both_images_and_an_absent_item_has_no_score():

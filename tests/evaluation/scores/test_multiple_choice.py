@@ -40,7 +40,9 @@ from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile, Rank
 from caramel.interfaces.model import Question, Reply
 from caramel.models.chat.endpoint import KEY
 from caramel.models.specs import open_model
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import ANSWERS, METRICS
+from caramel.schemas.io import build_frame
 
 NAMES = list(COLOURS)
 SUBTYPES = ("replace_att", "swap_att")
@@ -93,14 +95,14 @@ def asked(server: ChatServer, task: Task, store: Path) -> pd.DataFrame:
     open_model.cache_clear()
     run = Run(f"m=quick:test-model@{server.url}", "cpu", "fp32", None, str(store), "inline")
     rows = answers(task, content_keys(task.images), run, benchmark="b")
-    tables.check(tables.ANSWERS, rows, "test")
+    check_table(ANSWERS, rows, "test")
     return rows
 
 
 def judged(rows: pd.DataFrame) -> pd.DataFrame:
     bench = Benchmark("b", "", lambda data, images: None, (), "", SUBTYPES.__contains__)  # type: ignore[arg-type,return-value]
     found = summarise_answers(rows, {"b": bench}, bootstrap=200, seed=0)
-    tables.check(tables.METRICS, found, "test")
+    check_table(METRICS, found, "test")
     return found.set_index(["metric", "subset"]).sort_index()
 
 
@@ -290,7 +292,7 @@ def made_up(images: int, seed: int = 0) -> pd.DataFrame:
         for n in range(40)
         for at, (order, wording) in enumerate(keys)
     ]
-    return tables.frame(tables.ANSWERS, rows)
+    return build_frame(ANSWERS, rows)
 
 
 def test_shares_are_means_over_instances_of_what_their_answers_are() -> None:

@@ -21,7 +21,8 @@ from caramel.evaluation.scores.ranking import COLUMNS, Groups, grouped, rank_col
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import RANKING_COLUMNS, ImageFile, Rankings
 from caramel.models.specs import open_model
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import SIMILARITIES
 
 # Few values, so that ties and missing scores are common.
 SCORE = st.sampled_from([-math.inf, -0.5, 0.0, 0.25, 0.25, 0.75, 0.75, math.nan])
@@ -201,7 +202,7 @@ def test_prompts_are_averaged_by_every_form_of_model(spec: str, tmp_path: Path, 
     np.testing.assert_allclose(found["s_other"], expected[:, 1], atol=1e-6)
     assert found["equal"].sum() >= 4
     rows = similarities(task, keys, run, benchmark="test")
-    tables.check(tables.SIMILARITIES, rows, "test")
+    check_table(SIMILARITIES, rows, "test")
     np.testing.assert_array_equal(rows["above"], found["above"])
 
 
@@ -252,7 +253,7 @@ def test_a_candidate_without_a_score_leaves_its_queries_unscored(
     assert unscored.tolist() == [True] * 4 + [True, False, True, True, False] + [True, True]
     assert rows["candidates"].notna().all()
     assert rows.loc[unscored, ["s_true", "s_other", "equal"]].isna().all(axis=None)
-    tables.check(tables.SIMILARITIES, rows, "test")
+    check_table(SIMILARITIES, rows, "test")
 
 
 def test_a_matcher_is_asked_for_the_pairs_of_the_pools_alone(tmp_path: Path, families: None) -> None:

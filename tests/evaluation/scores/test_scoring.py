@@ -22,7 +22,8 @@ from caramel.evaluation.scores.item_scores import Dual
 from caramel.evaluation.scores.scoring import similarities
 from caramel.interfaces.benchmark import ABSENT, RANKING_COLUMNS, Comparisons, ImageFile, Rankings, Task
 from caramel.models.specs import open_model
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import SIMILARITIES
 
 PAIRS = {
     "s_c0_i0": ("caption", "image"),
@@ -80,7 +81,7 @@ def ranked(folder: Path) -> Rankings:
 def scored(task: Task, spec: str, store: Path, executor: str = "inline") -> pd.DataFrame:
     keys = check_images(task.images, "test")
     rows = similarities(task, keys, Run(spec, "cpu", "fp32", 4, str(store), executor), benchmark="b")
-    tables.check(tables.SIMILARITIES, rows, "test")
+    check_table(SIMILARITIES, rows, "test")
     return rows
 
 

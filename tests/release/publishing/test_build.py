@@ -29,7 +29,10 @@ from caramel.interfaces.benchmark import Rankings
 from caramel.io.image_store import Pictures
 from caramel.release.publishing import image_parquet, webdataset
 from caramel.release.publishing.build import STAGING, SUMS, release, staging
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table, write_table
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +50,7 @@ def released(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pictures(project: Path) -> Pictures:
     index = project / "data" / "assemble" / "images.parquet"
-    return Pictures(index, tables.read(tables.IMAGES, index))
+    return Pictures(index, read_table(IMAGES, index))
 
 
 @pytest.fixture
@@ -123,7 +126,7 @@ def test_public_formats_are_read_back_to_the_same_instances(
     )
     pinned = released_projects.instances()
     pinned = pinned[pinned["split"] == "test"].sort_values(
-        "subtype", key=lambda s: s.map(tables.SUBTYPES.index), kind="stable"
+        "subtype", key=lambda s: s.map(SUBTYPES.index), kind="stable"
     )
     has = {
         "sugarcrepe": pinned.index >= 0,
@@ -290,14 +293,14 @@ def from_a_newer_caramel(root: Path) -> None:
 def flip(root: Path) -> None:
     shard = root / "data" / "scenes" / "images" / "00000.parquet"
     data = bytearray(shard.read_bytes())
-    index = tables.read(tables.IMAGES, root / "data" / "scenes" / "images.parquet")
+    index = read_table(IMAGES, root / "data" / "scenes" / "images.parquet")
     data[int(index["offset"].iloc[0]) + 20] ^= 1
     shard.write_bytes(bytes(data))
 
 
 def lead_outside(root: Path) -> None:
     path = root / "data" / "assemble" / "images.parquet"
-    tables.write(tables.IMAGES, tables.read(tables.IMAGES, path).assign(shard="../../../x.parquet"), path)
+    write_table(IMAGES, read_table(IMAGES, path).assign(shard="../../../x.parquet"), path)
 
 
 def lose(root: Path) -> None:
@@ -369,7 +372,7 @@ def test_what_a_killed_release_left_is_made_anew(project: Path, released: Path, 
 def test_changes_since_an_earlier_pin_are_told_in_text_and_json(spoiled: Path, tmp_path: Path) -> None:
     cached(spoiled)
     path = spoiled / "data" / "assemble" / "instances.parquet"
-    tables.write(tables.INSTANCES, tables.read(tables.INSTANCES, path).iloc[1:], path)
+    write_table(INSTANCES, read_table(INSTANCES, path).iloc[1:], path)
     released_projects.pinned(spoiled, "v2")
     release("v2", spoiled, out=tmp_path / "out", since="v1")
     text = (tmp_path / "out" / "CHANGES.md").read_text(encoding="utf-8")

@@ -19,7 +19,9 @@ from caramel.release.publishing.datasheet import OPEN, answer, unanswered
 from caramel.release.publishing.datasheet_answers import all_drawn
 from caramel.release.publishing.metadata import About
 from caramel.release.publishing.questions import QUESTIONS
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame
 
 WORLD = {
     "scenes": {"source": "world"},
@@ -103,10 +105,10 @@ def test_it_is_said_to_be_free_of_people_only_where_all_of_it_was_drawn_here(
     facts = Facts(
         pinned,
         About(),
-        [Part("instances", tables.INSTANCES, {})],
+        [Part("instances", INSTANCES, {})],
         sources,
         None,
-        tables.frame(tables.IMAGES, []),
+        build_frame(IMAGES, []),
     )
     assert all_drawn(facts) is drawn
 
@@ -171,5 +173,5 @@ def test_citations_are_of_version_commit_and_data_and_hold_any_title(project: Pa
 
 
 def test_an_entry_without_authors_has_no_empty_field(project: Path) -> None:
-    facts = Facts(read_pin("v1", project), About(), [], [], None, tables.frame(tables.IMAGES, []))
+    facts = Facts(read_pin("v1", project), About(), [], [], None, build_frame(IMAGES, []))
     assert "author" not in bibtex(facts)

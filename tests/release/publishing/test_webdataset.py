@@ -12,7 +12,8 @@ from stored_images import stored
 
 from caramel.io.image_store import Pictures
 from caramel.release.publishing.webdataset import file_name, write_images
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_images_whose_names_differ_by_suffix_or_case_alone_are_unpacked_beside_e
     size = {"width": 6, "height": 6, "source": "x", "split": "test"}
     names = ["a", "a.png", "A", "b"]
     stored(index, [{"image_id": name, "data": picture(n + 1), **size} for n, name in enumerate(names)])
-    pictures = Pictures(index, tables.read(tables.IMAGES, index))
+    pictures = Pictures(index, read_table(IMAGES, index))
     files = write_images(names, pictures, tmp_path / "images.tar")
     assert (files["a"], files["b"]) == ("a.png", "b.png")
     assert len({file.lower() for file in files.values()}) == len(names)

@@ -11,7 +11,8 @@ import released_projects
 from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.metadata import About
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame, write_table
 
 CONFIG = {"model_cfg": {"quick_gelu": False}, "preprocess_cfg": {}}
 ADOPTED = {"pretrain": {"backend": "pretrained", "pretrained": "ViT-B-32:openai", "steps": 800}}
@@ -25,9 +26,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("m", "caramel", "all", "group", 0.766, 0.75, 0.78, 6, 0, 0),
         ("m", "caramel", "all", "detector", 0.766, None, None, 6, 0, 0),
     ]
-    tables.write(
-        tables.METRICS, tables.frame(tables.METRICS, rows), root / "data" / "evaluate" / "metrics.parquet"
-    )
+    write_table(METRICS, build_frame(METRICS, rows), root / "data" / "evaluate" / "metrics.parquet")
     released_projects.pinned(root, "v2")
     return root
 

@@ -25,7 +25,8 @@ from caramel.models.transformers.dual import load_dual
 from caramel.release.publishing.escaping import markdown
 from caramel.release.publishing_models import model_release
 from caramel.release.publishing_models.model_release import TEXTS, _picture, release_model
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame, write_table
 
 SQUASHED = {
     "squash-1": {"resize_mode": "squash"},
@@ -36,7 +37,7 @@ RETAINED = "model,variant,measure,value\nbase,base,i2t_1,0.5\ntrohn_img-3,trohn_
 
 def figures() -> Any:
     rows = [("trohn_img-3", "caramel", "all", "group", 0.5, 0.25, 0.75, 6, 0, 0)]
-    return tables.frame(tables.METRICS, rows)
+    return build_frame(METRICS, rows)
 
 
 def checkpoint(form: str, folder: Path, **preprocess: str) -> None:
@@ -66,7 +67,7 @@ def project(clip_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         checkpoint(form, data / "finetune" / f"{form}-1")
     for name, preprocess in SQUASHED.items():
         checkpoint("clip", data / "finetune" / name, **preprocess)
-    tables.write(tables.METRICS, figures(), data / "evaluate" / "metrics.parquet")
+    write_table(METRICS, figures(), data / "evaluate" / "metrics.parquet")
     (data / "evaluate" / "retained.csv").write_text(RETAINED, encoding="utf-8")
     released_projects.pinned(root, "v2")
     return root

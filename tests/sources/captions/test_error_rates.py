@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.llm import VERDICTS
 from caramel.sources.captions.error_rates import ERRORS, checks, judged, noise
 from caramel.sources.world.scenes import Scene, Thing
 
@@ -55,7 +56,7 @@ def rows(pairs: pd.DataFrame) -> pd.DataFrame:
         for i, (part, text, wrong) in enumerate(CASES)
     ]
     drafts.append({"id": "other:add_obj", "attempt": 1, "text": "A dog and a cat."})
-    return judged(pairs, tables.frame(tables.VERDICTS, drafts), further_objects=False)
+    return judged(pairs, build_frame(VERDICTS, drafts), further_objects=False)
 
 
 def test_each_draft_is_judged_by_what_it_says_of_the_scene(rows: pd.DataFrame) -> None:
@@ -115,6 +116,6 @@ def test_a_draft_on_positions_is_judged_as_one_on_relations(
     part: str, text: str, wrong: tuple[str, ...]
 ) -> None:
     pairs = pd.DataFrame([{"pair_id": "p", "caption": PLACED, "scene": SCENE.to_json()}])
-    drafts = tables.frame(tables.VERDICTS, [{"id": f"p:{part}", "attempt": 1, "text": text}])
+    drafts = build_frame(VERDICTS, [{"id": f"p:{part}", "attempt": 1, "text": text}])
     (row,) = judged(pairs, drafts, further_objects=False).to_dict("records")
     assert tuple(name for name in ERRORS if row[name]) == wrong

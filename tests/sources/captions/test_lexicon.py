@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import lexicon, words
 from caramel.sources.captions.lexicon import RULES, lexicon_negatives, write_paraphrase
 from caramel.sources.captions.tokenization import Edit, apply, scan, sentence
@@ -26,8 +28,8 @@ def write(captions: list[str], images: list[str] | None = None, seed: int = 2):
     names = [f"p{i}" for i in range(len(captions))]
     pairs = pd.DataFrame({"pair_id": names, "image_id": images or names, "caption": captions})
     found = lexicon_negatives(pairs, files="", seed=seed, attempts=1)
-    for table, rows in zip((tables.NEGATIVES, tables.PARAPHRASES, tables.REJECTS), found[:3], strict=True):
-        tables.check(table, rows, "test")
+    for table, rows in zip((NEGATIVES, PARAPHRASES, REJECTS), found[:3], strict=True):
+        check_table(table, rows, "test")
     return found
 
 

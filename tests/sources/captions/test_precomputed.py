@@ -6,7 +6,11 @@ import pytest
 from stored_images import Taken
 
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.precomputed import given_negatives
 from caramel.sources.folders import read_pairs
 
@@ -17,8 +21,8 @@ DATA = os.environ.get("CARAMEL_DATA")
 def written(folder: Path):
     pairs = read_pairs(files=str(folder), held_out=(0.1, 0.2), seed=1, put=Taken()).pairs
     found = given_negatives(pairs, files=str(folder), seed=2, attempts=5)
-    for table, rows in zip((tables.NEGATIVES, tables.PARAPHRASES, tables.REJECTS), found[:3], strict=True):
-        tables.check(table, rows, "test")
+    for table, rows in zip((NEGATIVES, PARAPHRASES, REJECTS), found[:3], strict=True):
+        check_table(table, rows, "test")
     assert len(found.negatives) == len(pairs) == len(found.paraphrases) + len(found.rejects)
     return found
 
@@ -57,7 +61,7 @@ def test_pairs_of_other_files_are_an_error(tmp_path, change):
 
 def test_no_pairs_have_no_negatives(tmp_path):
     (tmp_path / "swap_obj.json").write_text(json.dumps({"0": ROW}))
-    found = given_negatives(tables.frame(tables.PAIRS, []), files=str(tmp_path), seed=2, attempts=5)
+    found = given_negatives(build_frame(PAIRS, []), files=str(tmp_path), seed=2, attempts=5)
     assert [len(table) for table in found[:3]] == [0, 0, 0]
 
 

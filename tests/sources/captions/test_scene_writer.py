@@ -9,7 +9,7 @@ from stored_images import Taken
 
 from caramel.errors import DataError
 from caramel.interfaces.writer import Written
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 from caramel.sources.captions.rules import RULES
 from caramel.sources.captions.scene_writer import IMPOSSIBLE, world_negatives, write_negative
 from caramel.sources.world.compounds import belongs, compounds_of_meaning, seen_and_tested
@@ -64,9 +64,9 @@ def test_every_paraphrase_is_true_and_worded_otherwise(written: Written, pairs: 
 def test_all_subtypes_are_written_and_every_row_is_kept_or_rejected(
     written: Written, pairs: pd.DataFrame
 ) -> None:
-    assert set(written.negatives["subtype"]) == set(tables.SUBTYPES) == set(RULES)
+    assert set(written.negatives["subtype"]) == set(SUBTYPES) == set(RULES)
     made = len(written.negatives) + len(written.paraphrases) + len(written.rejects)
-    assert made == len(pairs) * (len(tables.SUBTYPES) + 1)
+    assert made == len(pairs) * (len(SUBTYPES) + 1)
 
 
 def test_rejects_give_reasons_from_a_small_set(written: Written) -> None:

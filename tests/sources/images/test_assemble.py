@@ -5,7 +5,8 @@ import pytest
 from stored_images import indexed
 
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.io import build_frame
 from caramel.sources.images.assemble import assemble
 
 KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}
@@ -39,8 +40,7 @@ def joined(positives="drawn", **changes):
         "negative_images": indexed(f"c{n}{mark}" for n in names for mark in ("", "+")),
     }
     whole = {
-        name: tables.frame(tables.TABLES["images" if "images" in name else name], rows)
-        for name, rows in made.items()
+        name: build_frame(TABLES["images" if "images" in name else name], rows) for name, rows in made.items()
     }
     whole |= {name: change(whole[name]) for name, change in changes.items()}
     return assemble(**whole, positives=positives)

@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.images.calibration import (
     LEAST,
     SPLIT,
@@ -38,13 +40,13 @@ def known(images, captions=2, split=SPLIT):
     """Return pairs, a negative of each, and pictures that are names; the captions name their image, the negatives none."""
     names = [f"<{split}-{i}>" for i in range(images)]
     rows = [(f"{n}/{k}", n, f"Caption {k} of {n}.", None, split, "t") for n in names for k in range(captions)]
-    pairs = pd.DataFrame(rows, columns=list(tables.PAIRS.columns))
+    pairs = pd.DataFrame(rows, columns=list(PAIRS.columns))
     negatives = [
         {"negative_id": f"{p}:{m}", "pair_id": p, "negative_caption": f"No {m} of {p}."}
         for p in pairs["pair_id"]
         for m in range(2)
     ]
-    return pairs, tables.frame(tables.NEGATIVES, negatives), {name: name.encode() for name in names}
+    return pairs, build_frame(NEGATIVES, negatives), {name: name.encode() for name in names}
 
 
 def test_the_threshold_lies_between_what_fits_and_what_does_not():

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_images import indexed
 
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.images import candidates
 from caramel.sources.images.candidates import Until, candidate_seed, draw_shard, drawn_until
 from caramel.sources.images.filters import filter_images
@@ -64,7 +66,7 @@ def chosen(table: pd.DataFrame) -> list[tuple[str, int]]:
             files[f"{name}+"] = row.positive_png
         drawn = f"{name}+" if row.positive_png is not None else None
         rows.append((row.negative_id, row.candidate, name, row.seed, "g", "p", drawn, None))
-    frame = pd.DataFrame(rows, columns=list(tables.CANDIDATES.columns))
+    frame = pd.DataFrame(rows, columns=list(CANDIDATES.columns))
     pairs = [(n, n, ASKED[n.split("-")[0]][1], None, "test", "t") for n in NAMES]
     negatives = [
         (n, n, n.split("-")[0], ASKED[n.split("-")[0]][0], ASKED[n.split("-")[0]][2], "g", 0, 1, None)
@@ -74,8 +76,8 @@ def chosen(table: pd.DataFrame) -> list[tuple[str, int]]:
         frame,
         indexed(files),
         files,
-        pd.DataFrame(negatives, columns=list(tables.NEGATIVES.columns)),
-        pd.DataFrame(pairs, columns=list(tables.PAIRS.columns)),
+        pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
+        pd.DataFrame(pairs, columns=list(PAIRS.columns)),
         judge=ReadingJudge(further_objects=False),
         second_judge=None,
         min_faithful=0.5,

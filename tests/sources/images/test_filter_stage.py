@@ -12,7 +12,12 @@ from caramel.config import schema
 from caramel.config.profiles import write_profile
 from caramel.errors import DataError
 from caramel.io.image_store import Pictures
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 
 ROOT = Path(__file__).parents[3]
 
@@ -33,11 +38,11 @@ def run(world, files, clip_folder, tmp_path, monkeypatch):
         stored(tmp_path / "data" / stage / "images.parquet", rows)
     pairs = source.pairs.assign(split="val")
     for table, rows, path in (
-        (tables.PAIRS, pairs, "refine/pairs"),
-        (tables.NEGATIVES, written.negatives, "refine/negatives"),
-        (tables.CANDIDATES, candidates, "synthesize/candidates"),
+        (PAIRS, pairs, "refine/pairs"),
+        (NEGATIVES, written.negatives, "refine/negatives"),
+        (CANDIDATES, candidates, "synthesize/candidates"),
     ):
-        tables.write(table, tables.frame(table, rows), tmp_path / "data" / f"{path}.parquet")
+        write_table(table, build_frame(table, rows), tmp_path / "data" / f"{path}.parquet")
     shutil.copytree(clip_folder, tmp_path / "data" / "base")
     shutil.copytree(ROOT / "params", tmp_path / "params")
     write_profile("files", {}, tmp_path)
@@ -57,7 +62,7 @@ def test_profile_files_measures_its_threshold_and_says_what_it_reaches(run) -> N
     metrics = json.loads(Path("data/filter_images/metrics.json").read_text())
     asked, found = metrics["threshold"], metrics["threshold"]["calibration"]
     pairs, negatives = (
-        tables.read(tables.TABLES[name], f"data/refine/{name}.parquet") for name in ("pairs", "negatives")
+        read_table(TABLES[name], f"data/refine/{name}.parquet") for name in ("pairs", "negatives")
     )
     known = pairs[(pairs["split"] == "val") & pairs["pair_id"].isin(negatives["pair_id"])]
     assert found["images"] == known["image_id"].nunique() >= 30
@@ -65,14 +70,14 @@ def test_profile_files_measures_its_threshold_and_says_what_it_reaches(run) -> N
     assert asked["faithful_from"] >= 0.5
     assert 0 < found["precision"] <= 1
     assert 0 < found["recall"] <= 1
-    choices = tables.read(tables.CHOICES, "data/filter_images/choices.parquet")
+    choices = read_table(CHOICES, "data/filter_images/choices.parquet")
     assert (choices.dropna(subset="chosen_by")["faithful"] >= found["threshold"]).all()
 
 
 def test_what_is_kept_lies_where_it_was_drawn(run, files) -> None:
     run("filter_images")
     index = Path("data/filter_images/images.parquet")
-    kept = tables.read(tables.IMAGES, index)
+    kept = read_table(IMAGES, index)
     assert set(kept["shard"]) == {"../synthesize/images/00000.parquet"}
     pictures = Pictures(index, kept)
     assert len(pictures) > 0
@@ -80,7 +85,7 @@ def test_what_is_kept_lies_where_it_was_drawn(run, files) -> None:
 
 
 def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_is_trained(run) -> None:
-    pairs = tables.read(tables.PAIRS, "data/refine/pairs.parquet")
-    tables.write(tables.PAIRS, pairs.assign(split="train"), "data/refine/pairs.parquet")
+    pairs = read_table(PAIRS, "data/refine/pairs.parquet")
+    write_table(PAIRS, pairs.assign(split="train"), "data/refine/pairs.parquet")
     with pytest.raises(DataError, match=r"cannot be calibrated on 0 images .* or a number in filter_images"):
         run("validate_captions")

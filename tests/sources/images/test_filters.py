@@ -5,7 +5,12 @@ import pandas as pd
 import pytest
 from stored_images import indexed
 
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.contracts import check_table
+from caramel.schemas.images import IMAGES
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration
 from caramel.sources.images.filters import AMBIGUOUS, NO_FAITHFUL, Filtered, filter_images
 from caramel.sources.images.judges import ReadingJudge
@@ -25,12 +30,10 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> Filtered:
     positive = changes.pop("positive", "There is a red car.")
     negative = changes.pop("negative", "There is a blue car.")
     subtype = changes.pop("subtype", "replace_att")
-    pairs = pd.DataFrame(
-        [(n, n, positive, None, "test", "t") for n in drawn], columns=list(tables.PAIRS.columns)
-    )
+    pairs = pd.DataFrame([(n, n, positive, None, "test", "t") for n in drawn], columns=list(PAIRS.columns))
     negatives = pd.DataFrame(
         [(n, n, subtype.split("_")[0], subtype, negative, "g", 0, 1, None) for n in drawn],
-        columns=list(tables.NEGATIVES.columns),
+        columns=list(NEGATIVES.columns),
     )
     with_positives = changes.pop("positives", {})
     rows = [
@@ -38,7 +41,7 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> Filtered:
         for n, files in drawn.items()
         for i in range(len(files))
     ]
-    candidates = pd.DataFrame(rows, columns=list(tables.CANDIDATES.columns))
+    candidates = pd.DataFrame(rows, columns=list(CANDIDATES.columns))
     files = {
         f"{n}#{i}{mark}": data
         for mark, several in (("", drawn), ("+", with_positives))
@@ -96,11 +99,11 @@ def test_every_negative_is_kept_or_rejected_and_tables_keep_their_contracts() ->
     found = filtered({"a": [picture(BLUE_CAR)], "b": [picture(TREE)]})
     assert len(found.images) + len(found.rejects) == 2
     for table, rows in (
-        (tables.CHOICES, found.choices),
-        (tables.REJECTS, found.rejects),
-        (tables.IMAGES, found.images),
+        (CHOICES, found.choices),
+        (REJECTS, found.rejects),
+        (IMAGES, found.images),
     ):
-        tables.check(table, rows, "test")
+        check_table(table, rows, "test")
 
 
 def test_the_figures_say_from_which_fit_on_a_candidate_is_kept_and_counts_as_faithful() -> None:

@@ -7,7 +7,10 @@ from stored_images import Taken
 
 from caramel.errors import BackendError, DataError, ResourceError
 from caramel.io.image_codec import pixels
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES
+from caramel.schemas.columns import SPLITS
+from caramel.schemas.contracts import check_table
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.candidates import Until
 from caramel.sources.images.diffusion import adopt_pipeline, draw_pictures, load_pipeline
 from caramel.sources.images.generation import (
@@ -66,7 +69,7 @@ def test_an_image_gets_at_most_one_negative_and_a_subtype_at_most_its_number(wor
 def test_a_negative_is_drawn_or_a_reject(world) -> None:
     negatives, drawn = world[1].negatives, chosen(world)
     rejects = not_drawn(negatives, drawn)
-    tables.check(tables.REJECTS, rejects, "test")
+    check_table(REJECTS, rejects, "test")
     assert sorted([*rejects["id"], *drawn["negative_id"]]) == sorted(negatives["negative_id"])
     assert set(rejects["reason"]) == {NOT_DRAWN}
     text = negatives.set_index("negative_id")["negative_caption"]
@@ -93,7 +96,7 @@ def test_subtypes_that_find_no_free_image_get_none(world) -> None:
 
 def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp_path) -> None:
     candidates, images = draw(world, generator_folder, tmp_path)
-    tables.check(tables.CANDIDATES, candidates, "test")
+    check_table(CANDIDATES, candidates, "test")
     assert candidates["image_id"].tolist() == list(images.files)
     assert len(candidates) == 10
     splits = chosen(world).set_index("negative_id")["split"]
@@ -106,7 +109,7 @@ def test_candidates_and_images_keep_their_contracts(world, generator_folder, tmp
 def test_edited_pairs_come_with_their_positives_and_their_plans(world, generator_folder, tmp_path) -> None:
     candidates, images = draw(world, generator_folder, tmp_path, method="edit")
     assert len(images.files) == 2 * len(candidates) == 20
-    tables.check(tables.CANDIDATES, candidates, "test")
+    check_table(CANDIDATES, candidates, "test")
     assert {*images.files} == {*candidates["image_id"], *candidates["positive_image_id"]}
     captions = world[1].negatives.set_index("negative_id")["negative_caption"]
     splits = chosen(world).set_index("negative_id")["split"]
@@ -121,7 +124,7 @@ def test_a_caption_that_no_picture_of_its_split_shows_is_a_clear_error(world) ->
     said = read(rows["negative_caption"][0]).whole.mentions
     full = [Mention(m.noun, m.colour or "red", m.size or "small") for m in said]
     caption = realise(Reading(Meaning(tuple(full)), 0))
-    other = next(split for split in tables.SPLITS if split != split_of(full))
+    other = next(split for split in SPLITS if split != split_of(full))
     wrong = pairs.assign(split=other)
     with pytest.raises(DataError, match=f"may stand in split '{other}'.*negatives.backend to 'world'"):
         prompts(rows.assign(negative_caption=caption), wrong, pairs, method="edit", prompt_suffix="", seed=3)

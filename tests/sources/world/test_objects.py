@@ -5,7 +5,8 @@ import numpy as np
 from PIL import Image
 
 from caramel.io.image_codec import pixels
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.drawing import BACKGROUND_RGB, CANVAS, CELL, masks
 from caramel.sources.world.exact_reader import read_pictures
 from caramel.sources.world.grammar import read
@@ -16,7 +17,7 @@ from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES, Scene, holds
 def test_each_picture_shows_one_object_of_which_the_caption_says_all() -> None:
     pictures = Objects(40, seed=5)
     pairs = pictures.pairs()
-    tables.check(tables.PAIRS, pairs, "test")
+    check_table(PAIRS, pairs, "test")
     assert list(pictures) == pairs["image_id"].tolist()
     for row in pairs.itertuples():
         said = read(row.caption)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.schemas import tables
+from caramel.schemas.columns import SPLITS
 from caramel.sources.captions.rules import RULES
 from caramel.sources.world.compounds import belongs
 from caramel.sources.world.grammar import Reading, read
@@ -90,7 +90,7 @@ def test_where_the_nearest_scene_may_not_stand_the_object_that_changes_anyway_ta
     assert found.things[1] == SCENE.things[1]
 
 
-@given(st.integers(0, 10**9), st.sampled_from(tables.SPLITS), st.sampled_from([0.0, 1.0]))
+@given(st.integers(0, 10**9), st.sampled_from(SPLITS), st.sampled_from([0.0, 1.0]))
 def test_what_can_be_shown_is_what_can_be_planned(seed: int, split: str, share: float) -> None:
     rng = np.random.default_rng(seed)
     scene = sample_scene(rng, objects=2, prior=0.5)

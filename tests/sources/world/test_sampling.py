@@ -4,7 +4,8 @@ import pytest
 from stored_images import Taken
 
 from caramel.errors import DataError
-from caramel.schemas import tables
+from caramel.schemas.io import write_table
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world import sampling
 from caramel.sources.world.compounds import compounds_of_scene, held_out, mentions_of, split_of
 from caramel.sources.world.grammar import read
@@ -30,7 +31,7 @@ def sample(seed: int = 1, put=None, **changes):
 def test_tables_keep_their_contracts_and_counts(tmp_path) -> None:
     taken = Taken()
     source = sample(put=taken)
-    tables.write(tables.PAIRS, source.pairs, tmp_path / "pairs.parquet")
+    write_table(PAIRS, source.pairs, tmp_path / "pairs.parquet")
     assert [row["image_id"] for row in taken.rows] == source.pairs["image_id"].tolist()
     assert [row["split"] for row in taken.rows] == source.pairs["split"].tolist()
     assert {(row["width"], row["height"], row["source"]) for row in taken.rows} == {(48, 48, "world")}

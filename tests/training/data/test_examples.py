@@ -8,7 +8,7 @@ from training_rows import training_rows
 
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.batch import rows_of, take
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import nearest_rows
@@ -50,7 +50,7 @@ def test_a_row_has_its_own_negatives_and_no_more_than_there_are(number, rows, ta
         has = min(number, len(captions))
         assert found.there[place].tolist() == [True] * has + [False] * (number - has)
         assert found.negative_texts[place, :has].tolist() == said(clip, captions[:has])
-        assert [tables.SUBTYPES[kind] for kind in found.kinds[place, :has]] == kinds[:has]
+        assert [SUBTYPES[kind] for kind in found.kinds[place, :has]] == kinds[:has]
         assert found.texts[place].tolist() == said(clip, [rows["caption"][row]])[0]
 
 

@@ -16,7 +16,8 @@ from few_rows import few_rows, tuned
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint, save_checkpoint
 from caramel.runtime.mlflow import tracking
-from caramel.schemas import tables
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.training import TRAINING
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def rows(drawn_world: Any, world: Any, tmp_path: Path) -> str:
 
 
 def changed(path: str, change: Any) -> None:
-    tables.write(tables.TRAINING, change(tables.read(tables.TRAINING, path)), path)
+    write_table(TRAINING, change(read_table(TRAINING, path)), path)
 
 
 def test_each_trial_logs_to_the_run_that_was_made_before_it(

@@ -19,7 +19,7 @@ from caramel.errors import DataError
 from caramel.io.keys import text_key
 from caramel.io.readers import csv_rows, json_rows, parquet, parquet_rows
 from caramel.io.validators import brief, checked_name, checked_text, stays_inside
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 from caramel.utils.text import words_only
 
 Rows = list[tuple[str, dict[str, Any]]]  # where, row

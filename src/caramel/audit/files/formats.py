@@ -11,7 +11,7 @@ from caramel.audit.files.columns import SUFFIXES, named_columns
 from caramel.errors import DataError, shown
 from caramel.io.readers import parquet
 from caramel.io.zip_archive import zipped_files
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 
 class Sign(NamedTuple):

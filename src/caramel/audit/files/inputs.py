@@ -24,8 +24,12 @@ from caramel.interfaces.benchmark import ImageFile
 from caramel.io.frame_checks import FRAME, named_only
 from caramel.io.validators import brief
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES as INSTANCES_TABLE
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.sugarcrepe_files import read_captions
 
 COLUMNS = (
@@ -145,9 +149,9 @@ def _sugarcrepe(path: Path, images: Path) -> Found:
 
 def _instances(path: Path, images: Path) -> Found:
     """Return the rows of table ``instances``; the images are those of table ``images``, where it is there."""
-    rows = tables.read(tables.INSTANCES, path / "instances.parquet")
+    rows = read_table(INSTANCES_TABLE, path / "instances.parquet")
     store = path / "images.parquet"
-    ids = tables.read(tables.IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
+    ids = read_table(IMAGES, store, ["image_id"])["image_id"] if store.is_file() else ()
     files = {name: ImageFile(str(store), name=name) for name in ids}
     places = {
         column: as_objects([str(files[name]) if name in files else None for name in rows[of]])
@@ -163,8 +167,8 @@ def _tables(path: Path, images: Path) -> Found:
             f"{str(path)!r} holds negatives.parquet and no pairs.parquet. Give a folder that holds both, such as "
             f"data/refine."
         )
-    negatives = tables.read(tables.NEGATIVES, path / "negatives.parquet")
-    rows = negatives.merge(tables.read(tables.PAIRS, path / "pairs.parquet"), on="pair_id", how="left")
+    negatives = read_table(NEGATIVES, path / "negatives.parquet")
+    rows = negatives.merge(read_table(PAIRS, path / "pairs.parquet"), on="pair_id", how="left")
     lost = rows.loc[rows["caption"].isna(), "negative_id"].tolist()
     if lost:
         raise DataError(
@@ -173,7 +177,7 @@ def _tables(path: Path, images: Path) -> Found:
     second = path / "paraphrases.parquet"
     known = {}
     if second.is_file():
-        found = tables.read(tables.PARAPHRASES, second)
+        found = read_table(PARAPHRASES, second)
         known = dict(zip(found["pair_id"], found["caption2"], strict=True))
     caption2 = as_objects([known.get(name) for name in rows["pair_id"]])
     return rows.assign(pair_id=rows["negative_id"], caption2=caption2, image=None, negative_image=None), {}

@@ -9,7 +9,7 @@ from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
 from caramel.io.readers import json_rows
 from caramel.io.validators import brief, name_field, text_field
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 LAYOUT = """\
   bivlc/test-*.parquet    from huggingface.co/datasets/imirandam/BiVLC (also in bivlc/data); the images are inside

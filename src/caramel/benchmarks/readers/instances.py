@@ -14,7 +14,10 @@ from caramel.benchmarks.tasks import comparisons
 from caramel.errors import DataError, shown
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, ImageFile
 from caramel.io.validators import brief
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
 
 
 def read_instances(data: Path, images: Path, split: str | None = None) -> Comparisons:
@@ -42,7 +45,7 @@ def read_source_form(data: Path, images: Path, split: str | None = None) -> Comp
 
 def _read(path: Path, split: str | None) -> Comparisons:
     """Return the task of a table ``instances`` and of ``images.parquet`` beside it; see ``read_instances``."""
-    rows = tables.read(tables.INSTANCES, path)
+    rows = read_table(INSTANCES, path)
     chosen = rows if split is None else rows[rows["split"] == split]
     if chosen.empty:
         raise DataError(
@@ -50,7 +53,7 @@ def _read(path: Path, split: str | None) -> Comparisons:
             f"nothing to score. Set evaluate.split, or draw more negatives (synthesize.per_subtype)."
         )
     store = path.parent / "images.parquet"
-    known = {*tables.read(tables.IMAGES, store, ["image_id"])["image_id"]}
+    known = {*read_table(IMAGES, store, ["image_id"])["image_id"]}
     used = dict.fromkeys([*chosen["image_id"], *chosen["negative_image_id"].dropna()])
     lacking = sorted(name for name in used if name not in known)
     if lacking:
@@ -93,8 +96,8 @@ BENCHMARK = Benchmark(
     layout="instances.parquet and images.parquet as `dvc repro` writes them into data/assemble",
     reader=read_instances,
     metrics=tuple(name for name in METRICS if name != "image_accuracy"),  # is t_pos2i where both images are
-    confirmed="the contract in src/caramel/schemas/tables.py",
-    macro=tables.SUBTYPES.__contains__,
+    confirmed="the contract in src/caramel/schemas",
+    macro=SUBTYPES.__contains__,
 )
 SOURCE_FORM = replace(
     BENCHMARK,

@@ -7,7 +7,7 @@ from pathlib import Path
 from caramel.benchmarks.public_files import found, locate_images
 from caramel.benchmarks.tasks import comparisons
 from caramel.interfaces.benchmark import Benchmark, Comparisons, ImageFile
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 from caramel.sources.sugarcrepe_files import read_captions
 
 LAYOUT = """\

@@ -8,7 +8,7 @@ from caramel.benchmarks.public_files import found
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Benchmark, Comparisons
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 from caramel.sources.sugarcrepe_files import read_captions
 
 LAYOUT = """\

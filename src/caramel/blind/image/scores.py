@@ -22,7 +22,9 @@ from caramel.blind.image.planted import planted_control
 from caramel.errors import DataError, shown
 from caramel.io.image_store import OnDemand
 from caramel.runtime.ray.sharded_map import threaded
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES, TYPES
+from caramel.schemas.io import build_frame
+from caramel.schemas.scores import SCORES
 from caramel.utils.arrays import Ints
 from caramel.utils.grouping import tied
 
@@ -77,7 +79,7 @@ def image_scores(
     files = _files(columns, images)
     figures: dict[str, Any] = {"folds": folds, "split": split, "fewest": FEWEST, "forms": {}, "planted": {}}
     if first.empty:
-        return ImageScores({name: tables.frame(tables.SCORES, []) for name in forms}, figures)
+        return ImageScores({name: build_frame(SCORES, []) for name in forms}, figures)
     pictures = decoded(*files)
     places = [pictures.sides(column, files[-1]) for column in files[:-1]]
     groups = tied(columns[-1].tolist(), np.stack(columns), pictures.equal[np.vstack(places)])
@@ -113,7 +115,7 @@ def _subsets(rows: pd.DataFrame, split: str) -> dict[str, Ints]:
     """Return the places of the rows of each subset, of one split."""
     mine = (rows["split"] == split).to_numpy()
     found = {"all": mine, "without_add": mine & (rows["type"] != "add").to_numpy()}
-    for column, usual in (("type", tables.TYPES), ("subtype", tables.SUBTYPES)):
+    for column, usual in (("type", TYPES), ("subtype", SUBTYPES)):
         found |= {name: mine & (rows[column] == name).to_numpy() for name in usual}
     return {name: np.flatnonzero(inside) for name, inside in found.items() if inside.any()}
 
@@ -131,7 +133,7 @@ def _table(names: pd.Series, found: Mapping[str, Scores]) -> pd.DataFrame:
         pd.DataFrame({"negative_id": names, "scorer": a, "positive_score": p, "negative_score": n}).dropna()
         for a, (p, n) in found.items()
     ]
-    return tables.frame(tables.SCORES, pd.concat(parts, ignore_index=True))
+    return build_frame(SCORES, pd.concat(parts, ignore_index=True))
 
 
 def _told(scores: Scores, subsets: Mapping[str, Ints], cluster: Ints, folds: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from caramel.blind.scorers import DECIMALS
 from caramel.blind.scores import in_order
-from caramel.schemas.tables import SUBTYPES, TYPES
+from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import above_chance_p, share_interval, variance_factor
 

@@ -20,7 +20,8 @@ from caramel.benchmarks.content import TEXTS_HASH, hash_captions
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.content_match import check_contents
 from caramel.io.validators import optional_text, text_field
-from caramel.schemas import tables
+from caramel.schemas.evaluation import ANSWERS
+from caramel.schemas.io import build_frame
 
 WORDING = "best_describes"  # "Which caption best describes the image?"
 ORDERS = ("PN", "NP")
@@ -122,4 +123,4 @@ def joined(files: Sequence[pd.DataFrame], benchmark: str) -> tuple[pd.DataFrame,
                 f"{len(alone)} instances of model {model!r} have an answer in one order of the options alone: they are unscored "
                 f"but for that order. Give the files of both."
             )
-    return tables.frame(tables.ANSWERS, pd.concat(parts, ignore_index=True)), notes
+    return build_frame(ANSWERS, pd.concat(parts, ignore_index=True)), notes

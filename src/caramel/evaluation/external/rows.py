@@ -28,7 +28,9 @@ from caramel.evaluation.results.contradictions import check_ranks, check_verdict
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.row_annotations import NAMES, SUBSETS, describe_rows
 from caramel.io.validators import brief
-from caramel.schemas import tables
+from caramel.schemas.contracts import INT, TEXT
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 
 # Confirmed in github.com/IMirandaM/BiVLC (results, main_evaluation_BiVLC.py) and RAIVNLab/sugar-crepe
 # (gpt-4v-results).
@@ -47,9 +49,7 @@ TRUTH: Mapping[str, float] = {
     **dict.fromkeys(("false", "0", "0.0", "no"), 0.0),
     **dict.fromkeys(("", "nan", "none", "null"), np.nan),
 }
-SCORES = tuple(
-    n for n, column in tables.SIMILARITIES.columns.items() if column.null and column.type != tables.TEXT
-)
+SCORES = tuple(n for n, column in SIMILARITIES.columns.items() if column.null and column.type != TEXT)
 
 
 class Scored(NamedTuple):
@@ -118,7 +118,7 @@ def scored(
         return Scored(described, said, notes, answers)
     numbers = pd.DataFrame({column: _numbers(rows[column], column, places) for column in scores})
     check_ranks(numbers, where, places)
-    computed = outcomes(tables.frame(tables.SIMILARITIES, numbers), metrics)
+    computed = outcomes(build_frame(SIMILARITIES, numbers), metrics)
     if verdicts:
         check_verdicts(computed, _verdicts(rows, verdicts, where, places), where, places)
     return Scored(described, computed, notes)
@@ -164,8 +164,8 @@ def _truth(value: Any, column: str, where: str) -> float:
 
 def _numbers(column: pd.Series, name: str, places: Sequence[str]) -> list[float]:
     """Return scores as numbers, NaN where empty."""
-    low, high = tables.SIMILARITIES.columns[name].range
-    whole = tables.SIMILARITIES.columns[name].type == tables.INT
+    low, high = SIMILARITIES.columns[name].range
+    whole = SIMILARITIES.columns[name].type == INT
     numbers = []
     for value, where in zip(column, places, strict=True):
         number = number_or_nan(value)

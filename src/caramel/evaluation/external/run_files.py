@@ -14,13 +14,17 @@ from caramel.evaluation.results.content_match import check_contents, note_unknow
 from caramel.io.files import keep_inputs, write_csv
 from caramel.io.output_paths import remove_file
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
+from caramel.schemas.evaluation import METRICS as METRICS_TABLE
+from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
+from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.rejects import REJECTS
 
 METRICS = ("metrics.parquet", "metrics.csv")
 SCORED = {
-    "similarities.parquet": tables.SIMILARITIES,
-    "answers.parquet": tables.ANSWERS,
-    "left_out.parquet": tables.REJECTS,
+    "similarities.parquet": SIMILARITIES_TABLE,
+    "answers.parquet": ANSWERS_TABLE,
+    "left_out.parquet": REJECTS,
 }
 
 
@@ -52,13 +56,13 @@ def write_run(
         path = out / name
         remove_file(path)
         if len(rows):
-            tables.write(kind, rows, path)
+            write_table(kind, rows, path)
     write_metrics(metrics, out)
 
 
 def write_metrics(metrics: pd.DataFrame, out: Path) -> None:
     """Write table ``metrics`` as Parquet and CSV."""
-    tables.write(tables.METRICS, metrics, out / METRICS[0])
+    write_table(METRICS_TABLE, metrics, out / METRICS[0])
     write_csv(out / METRICS[1], metrics)
 
 
@@ -74,7 +78,7 @@ def scored(runs: Sequence[Path]) -> pd.DataFrame:
         if (run / SIMILARITIES).exists() or not any((run / name).exists() for name in (ANSWERS, METRICS[0]))
     ]
     if not named:
-        return tables.frame(tables.SIMILARITIES, [])
+        return build_frame(SIMILARITIES_TABLE, [])
     rows = pd.concat(read_runs(named), ignore_index=True)
     twice = rows[rows.duplicated(["model", "benchmark", "instance_id"])]
     if len(twice):
@@ -94,7 +98,7 @@ def unscored(runs: Sequence[Path]) -> pd.DataFrame | None:
     for run in runs:
         in_words, scores = (run / ANSWERS).exists(), (run / SIMILARITIES).exists()
         if in_words or (not scores and (run / METRICS[0]).exists()):
-            rows = tables.read(tables.METRICS, run / METRICS[0])
+            rows = read_table(METRICS_TABLE, run / METRICS[0])
             parts.append(rows[rows["metric"].str.startswith("choice_")] if scores else rows)
     return pd.concat(parts, ignore_index=True) if parts else None
 
@@ -113,7 +117,7 @@ def check_releases(runs: Sequence[Path], benchmark: str) -> list[str]:
     parts, without_instances = [], []
     for run in runs:
         files = {SIMILARITIES: run_file(str(run)), ANSWERS: run / ANSWERS}
-        of_run = [tables.read(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
+        of_run = [read_table(SCORED[name], path, columns) for name, path in files.items() if path.is_file()]
         parts += of_run
         if not of_run:
             without_instances.append(str(run))

@@ -16,7 +16,11 @@ from caramel.evaluation.results.content_match import check_contents, note_unknow
 from caramel.evaluation.results.summary import judge
 from caramel.interfaces.benchmark import Benchmark
 from caramel.io.readers import parquet
-from caramel.schemas import tables
+from caramel.schemas.contracts import Table
+from caramel.schemas.evaluation import ANSWERS as ANSWERS_TABLE
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
+from caramel.schemas.io import build_frame, read_table
 
 SIMILARITIES, ANSWERS = "similarities.parquet", "answers.parquet"
 DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_HASH]
@@ -45,8 +49,8 @@ def metrics_of(
     scored: list[Scored] = []
     chosen: list[pd.DataFrame] = []  # others' answers: a file per order of the options
     for file in (file for path in paths for file in files_of(Path(path))):
-        if _is_ours(file, tables.ANSWERS, ANSWERS):
-            said.append(_of(tables.read(tables.ANSWERS, file), benchmark, file))
+        if _is_ours(file, ANSWERS_TABLE, ANSWERS):
+            said.append(_of(read_table(ANSWERS_TABLE, file), benchmark, file))
             ours.append(said[-1])
         elif (found := read_scores(file, benchmark)).answers is not None:
             chosen.append(found.answers)
@@ -66,7 +70,7 @@ def metrics_of(
         summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap, seed=seed) for rows in said
     ]
     parts += judged_models(scored, benchmark, bootstrap=bootstrap, seed=seed)
-    metrics = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
+    metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = notes
     return metrics
 
@@ -99,9 +103,9 @@ def read_scores(path: str | Path, benchmark: Benchmark) -> Scored:
         DataError: it is missing, broken, or of another benchmark.
     """
     path = Path(path)
-    if not _is_ours(path, tables.SIMILARITIES, SIMILARITIES):
+    if not _is_ours(path, SIMILARITIES_TABLE, SIMILARITIES):
         return read_others(path, benchmark.metrics)
-    rows = _of(tables.read(tables.SIMILARITIES, path), benchmark, path)
+    rows = _of(read_table(SIMILARITIES_TABLE, path), benchmark, path)
     return Scored(rows[DESCRIBED], outcomes(rows, benchmark.metrics), ())
 
 
@@ -122,13 +126,13 @@ def read_runs(texts: Sequence[str]) -> list[pd.DataFrame]:
                 f"answer in words have no scores to compare."
             )
         file = run_file(text)
-        if not _is_ours(file, tables.SIMILARITIES, ""):
+        if not _is_ours(file, SIMILARITIES_TABLE, ""):
             what = "is no file of per-instance scores" if path.exists() else "is not there"
             raise DataError(
                 f"{place!r} {what}. Give a folder that `caramel eval --out` wrote, or its {SIMILARITIES}. One of an earlier "
                 f"version has other columns: write it again by the same call."
             )
-        rows = tables.read(tables.SIMILARITIES, file)
+        rows = read_table(SIMILARITIES_TABLE, file)
         models = list(dict.fromkeys(rows["model"]))
         if model and model not in models:
             raise DataError(f"{place!r} has no model {model!r}. It has:\n{shown([repr(m) for m in models])}")
@@ -163,7 +167,7 @@ def files_of(path: Path) -> list[Path]:
     return files
 
 
-def _is_ours(path: Path, table: tables.Table, name: str) -> bool:
+def _is_ours(path: Path, table: Table, name: str) -> bool:
     """Return whether it is a Parquet file of our name, or with the table's columns."""
     if path.suffix != ".parquet" or not path.is_file():
         return False

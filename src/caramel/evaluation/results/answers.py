@@ -11,7 +11,8 @@ from caramel.benchmarks.metrics import Outcomes
 from caramel.errors import DataError
 from caramel.evaluation.results.summary import judge
 from caramel.interfaces.benchmark import Benchmark
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame
 
 
 def summarise_answers(
@@ -49,7 +50,7 @@ def summarise_answers(
         ]
         judged[1][["metric", "subset"]] = judged[1]["metric"].tolist()
         parts += [part.assign(model=str(model), benchmark=str(name)) for part in judged]
-    return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True) if parts else [])
+    return build_frame(METRICS, pd.concat(parts, ignore_index=True) if parts else [])
 
 
 def _check(answers: pd.DataFrame, model: str) -> None:

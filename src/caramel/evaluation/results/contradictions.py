@@ -10,7 +10,7 @@ import pandas as pd
 
 from caramel.benchmarks.metrics import Outcomes
 from caramel.errors import DataError, shown
-from caramel.schemas.tables import SUBTYPES, TYPES
+from caramel.schemas.columns import SUBTYPES, TYPES
 
 
 def check_verdicts(computed: Outcomes, stated: Outcomes, where: str, places: Sequence[str]) -> None:

@@ -14,7 +14,9 @@ from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.summary import summarise
 from caramel.io.frame_checks import FRAME, named_only
 from caramel.registry import BENCHMARKS
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
+from caramel.schemas.io import build_frame
 
 
 def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, seed: int) -> pd.DataFrame:
@@ -32,7 +34,7 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
         BackendError: there is no benchmark of that name.
     """
     rows = _frame(frame)
-    if set(rows.columns) == set(tables.SIMILARITIES.columns):
+    if set(rows.columns) == set(SIMILARITIES.columns):
         rows = similarities_of_frame(rows)
         if name is not None:
             rows = _of(rows, name)
@@ -56,7 +58,7 @@ def metrics_of_frame(frame: pd.DataFrame, name: str | None, *, bootstrap: int, s
         places=places,
     )
     parts = judged_models([of], BENCHMARKS[name], bootstrap=bootstrap, seed=seed)
-    found = tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
+    found = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     found.attrs["notes"] = [*of.notes, *note_unknown_contents([of.rows.assign(benchmark=name)])]
     return found
 
@@ -94,7 +96,7 @@ def similarities_of_frame(frame: pd.DataFrame) -> pd.DataFrame:
         ContractError: it does not keep the contract.
     """
     rows = _frame(frame)
-    arrow = tables.check(tables.SIMILARITIES, rows, "the data frame")
+    arrow = check_table(SIMILARITIES, rows, "the data frame")
     checked: pd.DataFrame = arrow.to_pandas()
     return checked
 

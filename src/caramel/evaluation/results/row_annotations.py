@@ -15,7 +15,7 @@ from caramel.errors import DataError
 from caramel.evaluation.results.contradictions import check_subtype
 from caramel.evaluation.results.summary import MACRO
 from caramel.io.validators import brief, checked_text
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 
 NAMES: Mapping[str, tuple[str, ...]] = {  # ours -> columns of others, the first that is there
     "instance_id": ("instance_id", "id"),

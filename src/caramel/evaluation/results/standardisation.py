@@ -18,11 +18,11 @@ import pandas as pd
 from caramel.evaluation.results.paired_tests import combine_variances
 from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import clusters_of
-from caramel.schemas import tables
+from caramel.schemas.columns import COMPOUNDS, SUBTYPES
 from caramel.utils.arrays import Floats
 from caramel.utils.stats import means, resampled_means, standard_errors
 
-SEEN, UNSEEN = tables.COMPOUNDS
+SEEN, UNSEEN = COMPOUNDS
 INTERACTION = "interaction"  # the figure on seen compounds minus that on unseen ones
 STANDARDISED_COLUMNS = ("benchmark", "a", "b", "metric", "compounds", "value", "ci_low", "ci_high", "p", "n")
 
@@ -65,10 +65,10 @@ def _find_strata(rows: pd.DataFrame) -> _Strata | None:
     """Return the strata of the instances whose compounds are known; None where the groups share no subtype."""
     names = [set(of) for of in rows["subsets"]]
     masks: Mapping[str, list[npt.NDArray[np.bool_]]] = {
-        group: [np.array([{group, subtype} <= of for of in names], bool) for subtype in tables.SUBTYPES]
+        group: [np.array([{group, subtype} <= of for of in names], bool) for subtype in SUBTYPES]
         for group in (SEEN, UNSEEN)
     }
-    shared = [i for i in range(len(tables.SUBTYPES)) if masks[SEEN][i].any() and masks[UNSEEN][i].any()]
+    shared = [i for i in range(len(SUBTYPES)) if masks[SEEN][i].any() and masks[UNSEEN][i].any()]
     if not shared:
         return None
     seen, unseen = (np.stack([masks[group][i] for i in shared]) for group in (SEEN, UNSEEN))

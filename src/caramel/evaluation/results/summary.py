@@ -16,7 +16,8 @@ from caramel.benchmarks.metrics import Outcomes, outcomes
 from caramel.errors import DataError, shown
 from caramel.evaluation.results.content_match import check_contents
 from caramel.interfaces.benchmark import Benchmark
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
 from caramel.utils.stats import cluster_counts, fraction_intervals, means, over_seeds, resampled_means
 
@@ -51,8 +52,8 @@ def summarise(
         for (model, name), rows in similarities.groupby(["model", "benchmark"], sort=False)
     ]
     if not parts:
-        return tables.frame(tables.METRICS, [])
-    return tables.frame(tables.METRICS, pd.concat(parts, ignore_index=True))
+        return build_frame(METRICS, [])
+    return build_frame(METRICS, pd.concat(parts, ignore_index=True))
 
 
 def judge(

@@ -25,7 +25,7 @@ import pandas as pd
 from caramel.evaluation.scores.ranking import COLUMNS
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Rankings, Task
 from caramel.interfaces.model import BlindModel, Floats
-from caramel.schemas.tables import TYPES
+from caramel.schemas.columns import TYPES
 
 UNDECIDED = 0.5  # score of a caption that stands against none: there is nothing to tell it from
 MOST_PAIRS = 2_000_000  # true and false candidates that are set against each other in one stratum

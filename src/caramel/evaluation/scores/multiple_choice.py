@@ -26,7 +26,8 @@ from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.io.keys import pair_key
 from caramel.models.embedding_cache import Store
 from caramel.models.specs import open_model
-from caramel.schemas import tables
+from caramel.schemas.evaluation import ANSWERS
+from caramel.schemas.io import build_frame
 
 ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}
@@ -53,7 +54,7 @@ class _Asked(NamedTuple):
         return prompt(self.form, self.wording, self.captions, none=self.none)
 
     def outcome(self, reply: Reply | None) -> str:
-        """Return what a reply means, one of ``tables.OUTCOMES``; one that was cut may lack its verdict."""
+        """Return what a reply means, one of ``OUTCOMES``; one that was cut may lack its verdict."""
         if reply is None or reply.text is None:
             return "failed"
         if reply.is_cut:
@@ -122,7 +123,7 @@ def answers(task: Task, image_keys: Sequence[bytes], run: Run, *, benchmark: str
         }
         for each, reply in answered
     ]
-    return tables.frame(tables.ANSWERS, rows)
+    return build_frame(ANSWERS, rows)
 
 
 def asked_answers(answers: pd.DataFrame, task: Task) -> pd.DataFrame:

@@ -19,7 +19,8 @@ from caramel.evaluation.scores.ranking import rank_columns
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Task
 from caramel.interfaces.model import BlindModel
 from caramel.models.specs import family_of, open_model
-from caramel.schemas import tables
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
 
 
@@ -82,7 +83,7 @@ def table(
         unscored = task.left_out.rows[["instance_id", "image_id", "subsets"]]
         unscored = unscored.assign(texts_hash=task.left_out.texts_hash, images_hash=None, scored_by=scored_by)
         rows = pd.concat([rows, unscored], ignore_index=True)
-    return tables.frame(tables.SIMILARITIES, rows.assign(model=model, benchmark=benchmark))
+    return build_frame(SIMILARITIES, rows.assign(model=model, benchmark=benchmark))
 
 
 def numbered(columns: Sequence[pd.Series]) -> tuple[list[str], list[Index]]:

@@ -33,14 +33,17 @@ from caramel.release.publishing.metadata import About, open_points, plain_source
 from caramel.release.publishing.public_formats import write_formats
 from caramel.release.publishing.questions import QUESTIONS
 from caramel.release.publishing.webdataset import write_webdataset
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.training import TRAINING
 
 STAGING = ".caramel-release"  # in the folder that is filled; gone when it is
 SUMS = "SHA256SUMS"
 RELEASED = {  # name in the release -> contract and path of the table
-    "instances": (tables.INSTANCES, "data/assemble/instances.parquet"),
-    "instances_source": (tables.INSTANCES, "data/assemble/instances_source.parquet"),
-    "training": (tables.TRAINING, "data/assemble/training.parquet"),
+    "instances": (INSTANCES, "data/assemble/instances.parquet"),
+    "instances_source": (INSTANCES, "data/assemble/instances_source.parquet"),
+    "training": (TRAINING, "data/assemble/training.parquet"),
 }
 COPIED = ("data/evaluate/metrics.parquet",)  # as they are: small tables beside the data
 
@@ -158,7 +161,7 @@ def _write_data(
     if "instances" in frames:
         sides = zip(index["width"].tolist(), index["height"].tolist(), strict=True)
         sizes = dict(zip(index["image_id"], sides, strict=True))
-        trained = frames["training"] if "training" in frames else tables.frame(tables.TRAINING, [])
+        trained = frames["training"] if "training" in frames else build_frame(TRAINING, [])
         captions = [*trained["caption"], *trained["caption2"].dropna()]
         write_formats(frames["instances"], captions, pictures, sizes, folder / "formats")
     if "training" in frames:
@@ -170,8 +173,8 @@ def _copy(contents: Contents, folder: Path) -> None:
     name = contents.pinned.name
     shutil.copyfile(pin_path(name, contents.root), folder / "pin.json")
     for path in COPIED:
-        if (rows := contents.table(tables.METRICS, path)) is not None:
-            tables.write(tables.METRICS, rows, folder / "tables" / Path(path).name)
+        if (rows := contents.table(METRICS, path)) is not None:
+            write_table(METRICS, rows, folder / "tables" / Path(path).name)
 
 
 @contextmanager

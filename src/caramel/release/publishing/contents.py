@@ -14,7 +14,10 @@ from caramel.io.image_store import Pictures
 from caramel.release.pin import dvc_hash, table_version
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import read_pinned
-from caramel.schemas import tables
+from caramel.schemas.contracts import Table, check_table
+from caramel.schemas.images import IMAGES as IMAGES_TABLE
+from caramel.schemas.io import build_frame, read_table
+from caramel.schemas.rejects import REJECTS
 
 IMAGES = "data/assemble/images.parquet"
 
@@ -26,7 +29,7 @@ class Contents:
         """Read the pin; errors as in ``read_pin``."""
         self.pinned, self.root = read_pin(name, root), root
 
-    def table(self, table: tables.Table, path: str) -> pd.DataFrame | None:
+    def table(self, table: Table, path: str) -> pd.DataFrame | None:
         """Return the pinned rows of a table, None where the version has no such table.
 
         Raises:
@@ -36,16 +39,14 @@ class Contents:
         if path not in self.pinned.tables:
             return None
         rows = read_pinned(self.pinned.name, path, self.root)
-        tables.check(table, rows, f"version {self.pinned.name!r}, {path}")
+        check_table(table, rows, f"version {self.pinned.name!r}, {path}")
         return rows
 
     def rejects(self) -> pd.DataFrame:
         """Return the rejects of all stages."""
         paths = [path for path in self.pinned.tables if path.endswith("/rejects.parquet")]
-        found = [
-            rows for path in paths if (rows := self.table(tables.REJECTS, path)) is not None and len(rows)
-        ]
-        return pd.concat(found, ignore_index=True) if found else tables.frame(tables.REJECTS, [])
+        found = [rows for path in paths if (rows := self.table(REJECTS, path)) is not None and len(rows)]
+        return pd.concat(found, ignore_index=True) if found else build_frame(REJECTS, [])
 
     def figures(self, path: str) -> dict[str, Any]:
         """Return what a JSON file of the version holds, nothing where it has none; errors as in ``file``."""
@@ -78,7 +79,7 @@ class Contents:
             raise DataError(f"Version {self.pinned.name!r} has no {IMAGES}: there is nothing to release.")
         if not place.is_file() or table_version(place).content != version.content:
             raise self._elsewhere(IMAGES)
-        return tables.read(tables.IMAGES, place)
+        return read_table(IMAGES_TABLE, place)
 
     def _elsewhere(self, path: str) -> DataError:
         """Return the error that what the version has is not on disk."""

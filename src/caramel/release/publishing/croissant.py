@@ -19,8 +19,8 @@ from caramel.release.publishing.card import Facts
 from caramel.release.publishing.escaping import plain
 from caramel.release.publishing.image_parquet import SHOWN
 from caramel.release.publishing.licences import LICENCES
-from caramel.schemas import tables
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXTS, Table
+from caramel.schemas.evaluation import METRICS
 
 FILE = "croissant.json"
 _TYPES = {INT: "sc:Integer", FLOAT: "sc:Float", BOOL: "sc:Boolean"}
@@ -95,7 +95,7 @@ def described(facts: Facts, answers: Mapping[int, str], citation: str, folder: P
     splits = list(dict.fromkeys(split for part in facts.parts for split in part.splits))
     sets = [_record_set(part.name, part.table, f"data/{part.name}/*.parquet") for part in facts.parts]
     if (folder / "tables" / "metrics.parquet").is_file():
-        sets.append(_record_set("metrics", tables.METRICS, "tables/metrics.parquet"))
+        sets.append(_record_set("metrics", METRICS, "tables/metrics.parquet"))
     known: dict[str, Any] = {
         "creator": [
             {

@@ -14,7 +14,10 @@ from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.escaping import code, markdown
 from caramel.release.publishing.licences import LICENCES
 from caramel.release.publishing.metadata import About, Source
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.llm import REPLIES
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 
 DRAWN = {"world", "synthetic"}  # sources that show nothing but what a program drew
 NOBODY = "It shows drawn shapes on plain backgrounds, and nothing of people."
@@ -171,8 +174,8 @@ def _acquired(facts: Facts, contents: Contents) -> str:
     images = facts.images["source"].value_counts()
     found = ["Images: " + _listed({str(name): int(count) for name, count in images.items()})]
     for what, table, path in (
-        ("Hard negatives", tables.NEGATIVES, "data/refine/negatives.parquet"),
-        ("Paraphrases", tables.PARAPHRASES, "data/refine/paraphrases.parquet"),
+        ("Hard negatives", NEGATIVES, "data/refine/negatives.parquet"),
+        ("Paraphrases", PARAPHRASES, "data/refine/paraphrases.parquet"),
     ):
         rows = contents.table(table, path)
         if rows is not None and len(rows):
@@ -184,7 +187,7 @@ def _acquired(facts: Facts, contents: Contents) -> str:
 def _procedures(facts: Facts, contents: Contents) -> str:
     """Return models with what determines them, prompts and judges."""
     params, found = facts.pinned.params, []
-    replies = contents.table(tables.REPLIES, "data/negatives/replies.parquet")
+    replies = contents.table(REPLIES, "data/negatives/replies.parquet")
     if replies is not None and len(replies):
         for (model, prompt), rows in replies.groupby(["model", "prompt"]):
             found.append(
@@ -194,14 +197,14 @@ def _procedures(facts: Facts, contents: Contents) -> str:
         found.append(
             f"Pictures were drawn by a diffusion pipeline of SHA-256 {code(str(made.get('sha256')))}"
         )
-    candidates = contents.table(tables.CANDIDATES, "data/synthesize/candidates.parquet")
+    candidates = contents.table(CANDIDATES, "data/synthesize/candidates.parquet")
     if candidates is not None and len(candidates):
         suffix = param(params, "synthesize.prompt_suffix") or ""
         settings = ", ".join(code(str(name)) for name in candidates["generator"].unique())
         found.append(
             f"Their prompt is the caption{f' and {code(suffix)}' if suffix else ''}, with {settings}: {len(candidates):,} candidates"
         )
-    choices = contents.table(tables.CHOICES, "data/filter_images/choices.parquet")
+    choices = contents.table(CHOICES, "data/filter_images/choices.parquet")
     if choices is not None:
         counts = choices["chosen_by"].dropna().value_counts()
         found.append(
@@ -235,7 +238,7 @@ def _filtered(rejects: pd.DataFrame) -> str:
 
 
 def _used(contents: Contents) -> str:
-    metrics = contents.table(tables.METRICS, "data/evaluate/metrics.parquet")
+    metrics = contents.table(METRICS, "data/evaluate/metrics.parquet")
     if metrics is None or metrics.empty:
         return "For nothing that this project recorded."
     models = sorted(metrics["model"].unique())

@@ -20,7 +20,7 @@ from caramel.crepe.example_files import Example, write
 from caramel.io.image_store import Pictures
 from caramel.release.publishing.contents import shown_images
 from caramel.release.publishing.webdataset import write_images
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 from caramel.sources.world.compounds import Compound, compounds_of_meaning
 from caramel.sources.world.grammar import read
 

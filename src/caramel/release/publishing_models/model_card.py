@@ -15,7 +15,7 @@ from caramel.release.publishing.contents import Contents
 from caramel.release.publishing.escaping import code, markdown, rows, yaml
 from caramel.release.publishing.licences import LICENCES, on_hub
 from caramel.release.publishing.metadata import About
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS as METRICS_TABLE
 
 METRICS = "data/evaluate/metrics.parquet"
 RETAINED = "data/evaluate/retained.csv"
@@ -146,7 +146,7 @@ def _training(facts: ModelFacts) -> str:
 
 def _figures(facts: ModelFacts) -> str:
     """Return the model's figures over all instances of each benchmark, with intervals."""
-    found = facts.contents.table(tables.METRICS, METRICS)
+    found = facts.contents.table(METRICS_TABLE, METRICS)
     mine = None if found is None else found[(found["model"] == facts.run) & (found["subset"] == "all")]
     if mine is None or mine.empty:
         return "The version has no figures of this model."

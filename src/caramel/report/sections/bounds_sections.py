@@ -10,7 +10,7 @@ from caramel.evaluation.results.summary import variant_of
 from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, count, interval, percent
 from caramel.report.inputs import read_csv
 from caramel.report.sections.model_rows import FORM, Row
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 
 TARGETS = {
     CELLS: "image: which two of the four cells are filled",
@@ -25,7 +25,7 @@ def bounds_section(data: Path) -> list[Block]:
     rows = read_csv(data / "evaluate/bounds.csv", BOUND_COLUMNS)
     rows = rows[rows["benchmark"] == FORM]
     by_name = {str(row["subset"]): row for row in rows.to_dict("records")}
-    names = [name for name in (*tables.SUBTYPES, "without_add", "all") if name in by_name]
+    names = [name for name in (*SUBTYPES, "without_add", "all") if name in by_name]
     lines = [[Cell(name), *_cells(by_name[name])] for name in names]
     note = (
         "Group in per cent; chance is "

@@ -23,7 +23,7 @@ from caramel.report.sections.model_rows import (
     read_differences,
     read_variants,
 )
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 from caramel.utils.stats import format_p, holm
 
 FORM_TITLES = {
@@ -92,7 +92,7 @@ def compute_parts(data: Path, contrast: Mapping[str, str]) -> pd.DataFrame:
     )
     differences = read_differences(data, FORM)
     values = keyed(read_variants(data), "variant", "subset", "metric")
-    subtypes = [s for s in tables.SUBTYPES if s in separable.index and separable["n"][s] > 0]
+    subtypes = [s for s in SUBTYPES if s in separable.index and separable["n"][s] > 0]
     if contrast["subset"] == "without_add":
         subtypes = [s for s in subtypes if not s.startswith("add")]
     total = sum(int(separable["n"][s]) for s in subtypes)

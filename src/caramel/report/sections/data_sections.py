@@ -24,7 +24,14 @@ from caramel.report.blocks import (
 )
 from caramel.report.inputs import number, read_json, value
 from caramel.report.plots import blind_figure
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.columns import SPLITS, SUBTYPES
+from caramel.schemas.contracts import Table
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.utils.arrays import Ints, places_among
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")
@@ -41,17 +48,17 @@ def counts_section(data: Path) -> list[Block]:
         for path in sorted((data / stage).glob("*.parquet")):
             if path.stem == "rejects":
                 continue
-            table = tables.TABLES.get(path.stem.removesuffix("_source"))
+            table = TABLES.get(path.stem.removesuffix("_source"))
             if table is None:
-                raise DataError(f"{path} is no table of caramel. Known: {', '.join(tables.TABLES)}.")
+                raise DataError(f"{path} is no table of caramel. Known: {', '.join(TABLES)}.")
             split = _split_column(table, path, known)
             per_split = split.value_counts()
-            numbers = [count(per_split.get(s, 0)) if split.notna().any() else "–" for s in tables.SPLITS]
+            numbers = [count(per_split.get(s, 0)) if split.notna().any() else "–" for s in SPLITS]
             rows.append([Cell(f"{stage} / {path.stem}"), *map(Cell, numbers), Cell(count(len(split)))])
     if not rows:
         raise DataError(f"No tables under {data}. Run `dvc repro`.")
     return [
-        TableBlock("Rows per table and split", ("Table", *tables.SPLITS, "total"), rows),
+        TableBlock("Rows per table and split", ("Table", *SPLITS, "total"), rows),
         _by_subtype(data),
     ]
 
@@ -60,20 +67,20 @@ class Known(NamedTuple):
     """The split of what a table names."""
 
     names: pd.Series[str]
-    splits: Ints  # place in ``tables.SPLITS``
+    splits: Ints  # place in ``SPLITS``
 
     def of(self, names: pd.Series[str]) -> pd.Series:
         """Return the split of each name, null where it is not known."""
         codes = np.append(self.splits, -1)[places_among(names, self.names)]
-        return pd.Series(pd.Categorical.from_codes(codes, pd.Index(tables.SPLITS)))
+        return pd.Series(pd.Categorical.from_codes(codes, pd.Index(SPLITS)))
 
 
 def _splits(data: Path) -> dict[str, Known]:
     """Return the splits by pair_id and by negative_id."""
-    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet", ["pair_id", "split"])
-    of_pair = pd.Categorical(pairs["split"], categories=pd.Index(tables.SPLITS)).codes.astype(np.int64)
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet", ["pair_id", "split"])
+    of_pair = pd.Categorical(pairs["split"], categories=pd.Index(SPLITS)).codes.astype(np.int64)
     path = data / "negatives/negatives.parquet"
-    negatives = tables.read(tables.NEGATIVES, path, ["negative_id", "pair_id"])
+    negatives = read_table(NEGATIVES, path, ["negative_id", "pair_id"])
     of_negative = np.append(of_pair, -1)[places_among(negatives["pair_id"], pairs["pair_id"])]
     return {
         "pair_id": Known(pairs["pair_id"], of_pair),
@@ -81,31 +88,31 @@ def _splits(data: Path) -> dict[str, Known]:
     }
 
 
-def _split_column(table: tables.Table, path: Path, known: Mapping[str, Known]) -> pd.Series:
+def _split_column(table: Table, path: Path, known: Mapping[str, Known]) -> pd.Series:
     """Return the split of every row of a table, by its own column or through its pair or negative."""
     if "split" in table.columns:
-        return tables.read(table, path, ["split"])["split"]
+        return read_table(table, path, ["split"])["split"]
     for column, splits in known.items():
         if column in table.columns:
-            return splits.of(tables.read(table, path, [column])[column])
-    return pd.Series([None] * len(tables.read(table, path, list(table.key))))
+            return splits.of(read_table(table, path, [column])[column])
+    return pd.Series([None] * len(read_table(table, path, list(table.key))))
 
 
 def _by_subtype(data: Path) -> TableBlock:
     """Return how many negatives of each subtype were written, refined and became instances."""
-    written = tables.read(tables.NEGATIVES, data / "negatives/negatives.parquet", ["subtype"])
-    kept = tables.read(tables.NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
-    built = tables.read(tables.INSTANCES, data / "assemble/instances.parquet", ["subtype", "split"])
+    written = read_table(NEGATIVES, data / "negatives/negatives.parquet", ["subtype"])
+    kept = read_table(NEGATIVES, data / "refine/negatives.parquet", ["subtype"])
+    built = read_table(INSTANCES, data / "assemble/instances.parquet", ["subtype", "split"])
     columns = [written["subtype"], kept["subtype"]]
-    columns += [built.loc[built["split"] == s, "subtype"] for s in tables.SPLITS]
+    columns += [built.loc[built["split"] == s, "subtype"] for s in SPLITS]
     counted = [c.value_counts() for c in columns]
     rows = [
         [Cell(s), *(Cell(count(c.get(s, 0))) for c in counted)]
-        for s in tables.SUBTYPES
+        for s in SUBTYPES
         if any(s in c.index for c in counted)
     ]
     rows.append([Cell("all"), *(Cell(count(c.sum())) for c in counted)])
-    head = ("Subtype", "written", "refined", *(f"instances, {s}" for s in tables.SPLITS))
+    head = ("Subtype", "written", "refined", *(f"instances, {s}" for s in SPLITS))
     return TableBlock("Negatives by subtype, from writing to benchmark", head, rows)
 
 
@@ -114,7 +121,7 @@ def rejects_section(data: Path) -> list[Block]:
     paths = [p for stage in STAGES if (p := data / stage / "rejects.parquet").exists()]
     rows = []
     for path in paths:  # one by one: of millions of rejects all texts are not in memory at once
-        rejects = tables.read(tables.REJECTS, path)
+        rejects = read_table(REJECTS, path)
         numbers = rejects.groupby(["stage", "reason"], sort=False).size()
         for first in rejects.drop_duplicates(["stage", "reason"]).to_dict("records"):
             why = first["stage"], first["reason"]

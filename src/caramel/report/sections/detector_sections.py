@@ -9,7 +9,9 @@ from caramel.report.blocks import MISSING, Block, Cell, NoteBlock, TableBlock, i
 from caramel.report.inputs import read_json
 from caramel.report.sections.attacker_sections import TITLES
 from caramel.report.sections.model_rows import Row, keyed
-from caramel.schemas import tables
+from caramel.schemas.columns import TYPES
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import read_table
 
 COLUMNS = (
     ("SugarCrepe", "accuracy"),
@@ -34,7 +36,7 @@ NOTE = (
 def detectors_section(data: Path) -> list[Block]:
     """Return the table of detectors: each form of the benchmark on all instances, and by type."""
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
-    rows = tables.read(tables.METRICS, data / "evaluate/detectors.parquet")
+    rows = read_table(METRICS, data / "evaluate/detectors.parquet")
     if rows.empty:
         return [
             NoteBlock(
@@ -44,7 +46,7 @@ def detectors_section(data: Path) -> list[Block]:
     found = keyed(rows, "benchmark", "subset", "metric")
     lines = []
     for form, of in rows.groupby("benchmark", sort=False):
-        for subset in ("all",) if form == PLANTED else ("all", "without_add", *tables.TYPES):
+        for subset in ("all",) if form == PLANTED else ("all", "without_add", *TYPES):
             if subset in set(of["subset"]):
                 cells = [_cell(found[str(form), subset, metric]) for _, metric in COLUMNS]
                 title = Cell(subset, TITLES.get(str(form), str(form)))

@@ -23,7 +23,13 @@ from caramel.report.blocks import (
 )
 from caramel.report.inputs import Skipped, number, read_images, read_json, value
 from caramel.report.plots import yield_figure
-from caramel.schemas import tables
+from caramel.schemas.candidates import CHOICES
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
 
 
 def settings_section(data: Path) -> list[Block]:
@@ -60,7 +66,7 @@ def yield_section(data: Path) -> list[Block]:
     raw = read_json(path)
     blocks: list[Block] = [_funnel(raw, path)]
     by_subtype = value(raw, "candidates", "by_subtype", where=path)
-    shares = {s: number(by_subtype, s, "faithful", where=path) for s in tables.SUBTYPES if s in by_subtype}
+    shares = {s: number(by_subtype, s, "faithful", where=path) for s in SUBTYPES if s in by_subtype}
     if shares:
         blocks.append(
             FigureBlock(
@@ -143,8 +149,8 @@ def _judges(raw: dict[str, Any], path: Path) -> TableBlock:
 
 def scenes_sheet(data: Path, examples: int) -> list[Block]:
     """Return some pictures of the source with their captions."""
-    images = tables.read(tables.IMAGES, data / "scenes/images.parquet", ["image_id"])
-    pairs = tables.read(tables.PAIRS, data / "scenes/pairs.parquet", ["image_id", "caption", "split"])
+    images = read_table(IMAGES, data / "scenes/images.parquet", ["image_id"])
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet", ["image_id", "caption", "split"])
     pairs = pairs[(pairs["split"] == "test") & pairs["image_id"].isin(images["image_id"])]
     if pairs.empty:
         raise Skipped("the source has no images for its test captions")
@@ -159,13 +165,13 @@ def scenes_sheet(data: Path, examples: int) -> list[Block]:
 
 def candidates_sheet(data: Path, examples: int) -> list[Block]:
     """Return some negative captions with all their candidates and the judge's verdicts."""
-    choices = tables.read(tables.CHOICES, data / "filter_images/choices.parquet")
+    choices = read_table(CHOICES, data / "filter_images/choices.parquet")
     if choices.empty:
         read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
         raise Skipped("no candidate was drawn")
     names = choices["negative_id"].unique()
     path = data / "negatives/negatives.parquet"
-    negatives = tables.read(tables.NEGATIVES, path, only=("negative_id", names.tolist()))
+    negatives = read_table(NEGATIVES, path, only=("negative_id", names.tolist()))
     captions = negatives.set_index("negative_id").loc[names]
     chosen = _by_subtype(captions.reset_index(), examples // 3)
     shown = choices[choices["negative_id"].isin(chosen["negative_id"])]
@@ -193,7 +199,7 @@ def _judged(choice: dict[Any, Any], files: dict[str, bytes]) -> Thumb:
 
 def instances_sheet(data: Path, examples: int) -> list[Block]:
     """Return some instances: both images, each with its caption."""
-    instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet")
+    instances = read_table(INSTANCES, data / "assemble/instances.parquet")
     if instances.empty:
         read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
         raise Skipped("no instance was assembled")
@@ -227,7 +233,7 @@ def instances_sheet(data: Path, examples: int) -> list[Block]:
 def _by_subtype(rows: pd.DataFrame, wanted: int) -> pd.DataFrame:
     """Return about ``wanted`` rows, the same number of each subtype, spread over the table."""
     each = max(1, wanted // rows["subtype"].nunique())
-    parts = [rows[rows["subtype"] == s] for s in tables.SUBTYPES]
+    parts = [rows[rows["subtype"] == s] for s in SUBTYPES]
     return pd.concat([part.iloc[_spread(len(part), each)] for part in parts])
 
 

@@ -13,7 +13,8 @@ from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.forgetting import KEPT
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, variant_of
 from caramel.report.inputs import read_csv, read_json
-from caramel.schemas import tables
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import read_table
 
 
 class Column(NamedTuple):
@@ -114,7 +115,7 @@ def read_differences(data: Path, benchmark: str) -> pd.DataFrame:
 def _all_metrics(data: Path) -> pd.DataFrame:
     """Return table ``metrics`` with the variant of each model."""
     read_json(data / "evaluate/metrics.json")  # says why, if the stage was skipped
-    metrics = tables.read(tables.METRICS, data / "evaluate/metrics.parquet")
+    metrics = read_table(METRICS, data / "evaluate/metrics.parquet")
     return metrics.assign(variant=metrics["model"].map(variant_of))
 
 

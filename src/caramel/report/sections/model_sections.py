@@ -40,7 +40,7 @@ from caramel.report.sections.model_rows import (
     read_variants,
 )
 from caramel.report.sections.retained_sections import NOTE, retained_columns
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
 
 BY_SUBTYPE = {"SugarCrepe accuracy": "accuracy", "I2T": "i2t", "T2I": "t2i", "Group": "group"}
 Tests = Mapping[tuple[str, ...], float]  # two models in the order of their names, subset, metric -> p
@@ -155,7 +155,7 @@ def subtypes_section(data: Path) -> list[Block]:
     """Return bars by subtype for the base and each variant."""
     variants = read_variants(data)
     order = list(dict.fromkeys(variants["variant"]))
-    subsets = [s for s in tables.SUBTYPES if s in set(variants["subset"])]
+    subsets = [s for s in SUBTYPES if s in set(variants["subset"])]
 
     def wide(metric: str, column: str) -> pd.DataFrame:
         rows = variants[variants["metric"] == metric]

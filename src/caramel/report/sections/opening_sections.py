@@ -23,7 +23,10 @@ from caramel.report.blocks import (
 )
 from caramel.report.inputs import Skipped, read_images, read_json
 from caramel.report.sections.model_rows import FORM
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.evaluation import SIMILARITIES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
 from caramel.utils.arrays import Floats
 
 SCORES = (("s_c0_i0", "s_c0_i1"), ("s_c1_i0", "s_c1_i1"))  # captions down, images across
@@ -33,7 +36,7 @@ def benchmark_section(data: Path) -> list[Block]:
     """Return one instance of each subtype, the first by its id: two images, each over its caption."""
     rows = _read_instances(data)
     first = rows.sort_values("instance_id").drop_duplicates("subtype").set_index("subtype", drop=False)
-    chosen = first.loc[[name for name in tables.SUBTYPES if name in first.index]]
+    chosen = first.loc[[name for name in SUBTYPES if name in first.index]]
     return [
         _sheet(
             data,
@@ -49,7 +52,7 @@ def _read_instances(data: Path) -> pd.DataFrame:
     Raises:
         Skipped: there is none.
     """
-    rows = tables.read(tables.INSTANCES, data / "assemble/instances.parquet")
+    rows = read_table(INSTANCES, data / "assemble/instances.parquet")
     if rows.empty:
         read_json(data / "filter_images/metrics.json")  # says why, if the stage was skipped
     rows = rows[(rows["split"] == "test") & rows["negative_image_id"].notna()]
@@ -117,9 +120,7 @@ def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
     Raises:
         Skipped: one of the two was not scored.
     """
-    rows = tables.read(
-        tables.SIMILARITIES, data / "evaluate/similarities.parquet", only=("benchmark", [FORM])
-    )
+    rows = read_table(SIMILARITIES, data / "evaluate/similarities.parquet", only=("benchmark", [FORM]))
     found = {str(name): of.reset_index(drop=True) for name, of in rows.groupby("model", sort=False)}
     names = [name for name in found if name != BASE and variant_of(name) == variant]
     if BASE not in found or not names:

@@ -22,7 +22,10 @@ from caramel.audit.similarity.lexical import PAIRS
 from caramel.report.audit_figures import quantile_boxes
 from caramel.report.blocks import MISSING, Block, Cell, FigureBlock, TableBlock, count, percent
 from caramel.report.inputs import Skipped
-from caramel.schemas import tables
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS as PAIRS_TABLE
 
 NOTE = "P1: caption; P2: paraphrase; N: negative."
 PANELS = 12  # subtypes of which each has a panel of the figure
@@ -32,16 +35,16 @@ LEAST = 0.005  # share of the texts from which on a topic is shown
 def text_statistics(data: Path) -> pd.DataFrame:
     """Return ``set_statistics`` of the instances; where there are none, of the refined negatives."""
     columns = ["instance_id", "image_id", "subtype", "caption", "caption2", "negative_caption"]
-    instances = tables.read(tables.INSTANCES, data / "assemble/instances.parquet", columns)
+    instances = read_table(INSTANCES, data / "assemble/instances.parquet", columns)
     if len(instances):
         return set_statistics(instances.rename(columns={"instance_id": "pair_id"}))
-    refined = tables.read(
-        tables.NEGATIVES,
+    refined = read_table(
+        NEGATIVES,
         data / "refine/negatives.parquet",
         ["negative_id", "pair_id", "subtype", "negative_caption"],
     )
-    pairs = tables.read(tables.PAIRS, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
-    second = tables.read(tables.PARAPHRASES, data / "refine/paraphrases.parquet", ["pair_id", "caption2"])
+    pairs = read_table(PAIRS_TABLE, data / "refine/pairs.parquet", ["pair_id", "image_id", "caption"])
+    second = read_table(PARAPHRASES, data / "refine/paraphrases.parquet", ["pair_id", "caption2"])
     whole = refined.merge(pairs, on="pair_id").merge(second, "left", "pair_id")
     return set_statistics(whole.assign(pair_id=whole["negative_id"]))
 

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from caramel.interfaces.writer import Written
-from caramel.schemas import tables
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions import words
 from caramel.sources.captions.tokenization import Edit, Found, Sentence, apply, plurals, sentence
 
@@ -254,7 +255,7 @@ def _written(pairs: pd.DataFrame, captions: Mapping[Any, list[str]], seed: int) 
             paraphrases.append((pair_id, said, NAME, 1))
     assert len(negatives) + len(paraphrases) + len(rejects) == len(pairs) * (len(RULES) + 1)
     return Written(
-        pd.DataFrame(negatives, columns=list(tables.NEGATIVES.columns)),
-        pd.DataFrame(paraphrases, columns=list(tables.PARAPHRASES.columns)),
-        pd.DataFrame(rejects, columns=list(tables.REJECTS.columns)),
+        pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
+        pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
+        pd.DataFrame(rejects, columns=list(REJECTS.columns)),
     )

@@ -7,7 +7,9 @@ import pandas as pd
 from caramel.errors import DataError, shown
 from caramel.interfaces.writer import Written
 from caramel.io.validators import brief
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.sugarcrepe_files import read_captions
 
 NAME = "given"
@@ -56,7 +58,7 @@ def given_negatives(
     ).assign(text=missing["caption"])
     assert len(paraphrases) + len(rejects) == len(pairs)
     return Written(
-        tables.frame(tables.NEGATIVES, negatives),
-        tables.frame(tables.PARAPHRASES, paraphrases),
-        tables.frame(tables.REJECTS, rejects.reset_index(drop=True)),
+        build_frame(NEGATIVES, negatives),
+        build_frame(PARAPHRASES, paraphrases),
+        build_frame(REJECTS, rejects.reset_index(drop=True)),
     )

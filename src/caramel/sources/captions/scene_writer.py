@@ -16,7 +16,9 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.interfaces.writer import Written
-from caramel.schemas import tables
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.rules import RULES, Rng
 from caramel.sources.world.compounds import (
     Compound,
@@ -128,7 +130,7 @@ def world_negatives(
             )
         scene, name = Scene.from_json(text), zlib.crc32(pair_id.encode())
         said_compounds = _compounds(said, further_objects=further_objects)
-        for number, subtype in enumerate(tables.SUBTYPES):
+        for number, subtype in enumerate(SUBTYPES):
             rng = np.random.default_rng([seed, name, number])
             made = write_negative(
                 said,
@@ -156,11 +158,11 @@ def world_negatives(
                 negatives.append(
                     (row_id, pair_id, kind, subtype, realise(made[0]), NAME, seed, made[1], compounds)
                 )
-        rng = np.random.default_rng([seed, name, len(tables.SUBTYPES)])
+        rng = np.random.default_rng([seed, name, len(SUBTYPES)])
         paraphrases.append((pair_id, write_paraphrase(said, rng), NAME, 1))
-    assert len(negatives) + len(paraphrases) + len(rejects) == len(pairs) * (len(tables.SUBTYPES) + 1)
+    assert len(negatives) + len(paraphrases) + len(rejects) == len(pairs) * (len(SUBTYPES) + 1)
     return Written(
-        pd.DataFrame(negatives, columns=list(tables.NEGATIVES.columns)),
-        pd.DataFrame(paraphrases, columns=list(tables.PARAPHRASES.columns)),
-        pd.DataFrame(rejects, columns=list(tables.REJECTS.columns)),
+        pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
+        pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
+        pd.DataFrame(rejects, columns=list(REJECTS.columns)),
     )

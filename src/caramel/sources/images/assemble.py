@@ -7,7 +7,9 @@ from typing import Any, Literal, NamedTuple
 import pandas as pd
 
 from caramel.errors import DataError, shown
-from caramel.schemas import tables
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame
+from caramel.schemas.training import TRAINING
 
 
 class Assembled(NamedTuple):
@@ -68,13 +70,13 @@ def assemble(
     in_benchmark, in_training = rows["split"] != "train", rows["split"] != "test"
     named, source_form = {*rows["image_id"], *rows["negative_image_id"]}, None
     if positives == "drawn":
-        source_form = tables.frame(tables.INSTANCES, rows[in_benchmark])
+        source_form = build_frame(INSTANCES, rows[in_benchmark])
         rows = rows.assign(image_id=rows["positive_image_id"])
         named |= {*rows["image_id"]}
     training = _training_set(rows[in_training], negatives)
     everything = pd.concat([images, negative_images], ignore_index=True)
     kept = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
-    instances = tables.frame(tables.INSTANCES, rows[in_benchmark])
+    instances = build_frame(INSTANCES, rows[in_benchmark])
     return Assembled(instances, source_form, training, kept)
 
 
@@ -129,4 +131,4 @@ def _training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
     ]
     columns: dict[str, Any] = {"negative_captions": captions, "negative_image_ids": images}
     columns["subtypes"] = listed("subtype")
-    return tables.frame(tables.TRAINING, rows.assign(**columns))
+    return build_frame(TRAINING, rows.assign(**columns))

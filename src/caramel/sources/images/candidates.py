@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from caramel.runtime.last_result import keep_last, stamp_files
-from caramel.schemas import tables
+from caramel.schemas.contracts import INT, TEXT
 from caramel.sources.images.diffusion import draw_pictures, load_pipeline
 from caramel.sources.images.judges import ReadingJudge
 
@@ -20,9 +20,9 @@ Drawn = tuple[Mapping[str, str], int]  # a row of ``prompts``, and the number of
 Files = tuple[bytes, bytes | None]  # the candidate, and its positive where that is drawn with it
 _SHARD = pa.schema(
     [
-        ("negative_id", tables.TEXT),
-        ("candidate", tables.INT),
-        ("seed", tables.INT),
+        ("negative_id", TEXT),
+        ("candidate", INT),
+        ("seed", INT),
         ("png", pa.binary()),
         ("positive_png", pa.binary()),
     ]

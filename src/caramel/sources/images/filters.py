@@ -13,7 +13,7 @@ import pandas as pd
 
 from caramel.interfaces.judge import Judge
 from caramel.io.image_store import OnDemand
-from caramel.schemas import tables
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration
 
 FAITHFUL = (
@@ -155,7 +155,7 @@ def _rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
         (name, "filter_images", AMBIGUOUS if faithful else NO_FAITHFUL, texts[name])
         for name, faithful in zip(any_faithful.index.tolist(), any_faithful.tolist(), strict=True)
     ]
-    return pd.DataFrame(found, columns=list(tables.REJECTS.columns))
+    return pd.DataFrame(found, columns=list(REJECTS.columns))
 
 
 def _metrics(

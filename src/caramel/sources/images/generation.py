@@ -19,7 +19,10 @@ from caramel.registry import JUDGES
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.sharded_map import Executor, sharded_map
 from caramel.runtime.ray.trials import tune_grid
-from caramel.schemas import tables
+from caramel.schemas.candidates import CANDIDATES
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.formatting import suffixed
 from caramel.sources.images.candidates import Until, draw_shard
 
@@ -63,7 +66,7 @@ def choose_negatives(
     chosen = pd.concat(taken)[["negative_id", "split"]]
     of_chosen = negatives[negatives["negative_id"].isin(chosen["negative_id"])]
     found = of_chosen.merge(chosen, on="negative_id").sort_values("negative_id", ignore_index=True)
-    return found[[*tables.NEGATIVES.columns, "split"]]
+    return found[[*NEGATIVES.columns, "split"]]
 
 
 def not_drawn(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
@@ -72,7 +75,7 @@ def not_drawn(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     left = negatives.loc[~is_chosen, ["negative_id", "negative_caption"]]
     assert len(left) + len(chosen) == len(negatives), (len(left), len(chosen), len(negatives))
     columns = {"id": left["negative_id"], "stage": "synthesize", "text": left["negative_caption"]}
-    return tables.frame(tables.REJECTS, pd.DataFrame(columns).assign(reason=NOT_DRAWN))
+    return build_frame(REJECTS, pd.DataFrame(columns).assign(reason=NOT_DRAWN))
 
 
 def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:
@@ -189,7 +192,7 @@ def synthesize(
     assert len(asked) <= len(rows) <= len(asked) * candidates
     by_name = pd.DataFrame(asked).set_index("negative_id").reindex(columns=["prompt", "planned"])
     table = pd.DataFrame(rows).join(by_name, "negative_id").rename(columns={"planned": "scene"})
-    return tables.frame(tables.CANDIDATES, table.assign(generator=how))
+    return build_frame(CANDIDATES, table.assign(generator=how))
 
 
 def grid_trial(

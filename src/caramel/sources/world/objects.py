@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import pandas as pd
 
-from caramel.schemas import tables
+from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.compounds import mentions_of
 from caramel.sources.world.drawing import CELL, ICON, JITTER, draw, to_png
 from caramel.sources.world.grammar import formatted, phrase
@@ -46,7 +46,7 @@ class Objects(Mapping[str, bytes]):
             scene, _ = self._sampled(name)
             caption = formatted(phrase(mentions_of(scene.things)[0]))
             rows.append((name, name, caption, scene.to_json(), "train", "world"))
-        return pd.DataFrame(rows, columns=list(tables.PAIRS.columns))
+        return pd.DataFrame(rows, columns=list(PAIRS.columns))
 
     def _sampled(self, image_id: str) -> tuple[Scene, np.random.Generator]:
         """Return the scene of a picture, and what is drawn at random next."""

@@ -13,7 +13,9 @@ import pandas as pd
 
 from caramel.errors import DataError
 from caramel.interfaces.source import Put, Source
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.world.compounds import belongs, held_out, split_of
 from caramel.sources.world.drawing import CANVAS, draw, to_png
 from caramel.sources.world.grammar import PATTERNS, Reading, realise, shape
@@ -92,8 +94,8 @@ def sample_pairs(
             put(name, picture, f"{name}.png", width=CANVAS, height=CANVAS, source="world", split=split)
             pairs.append((name, name, realise(said), scene.to_json(), split, "world"))
     return Source(
-        pd.DataFrame(pairs, columns=list(tables.PAIRS.columns)),
-        tables.frame(tables.REJECTS, []),
+        pd.DataFrame(pairs, columns=list(PAIRS.columns)),
+        build_frame(REJECTS, []),
     )
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from caramel.errors import DataError, shown
 from caramel.interfaces.method import Method
-from caramel.schemas.tables import SUBTYPES
+from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.clic_concat import Pairable, first_sentence
 from caramel.training.data.loader import Pixels, Rows, Stack, Vectors, tokenized
 
@@ -29,7 +29,7 @@ class Negatives:
 
     Attributes:
         texts: tokens (N, context).
-        kinds: (N,) whole numbers, places in ``tables.SUBTYPES``.
+        kinds: (N,) whole numbers, places in ``SUBTYPES``.
         places: (n, most) of the negatives of each row, in its order; -1 where it has fewer.
         images: pictures of which they are true, where the method takes them.
         image_of: (N,), as in ``Examples``.

@@ -16,7 +16,8 @@ from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.file_transfer import Local
 from caramel.runtime.ray.sharded_map import Executor, fingerprint
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 from caramel.training.recipes.finetune_trial import CHECKPOINT, MEASURED_BY, measured_by
 from caramel.training.recipes.search import COLUMNS, Candidate, Searched, candidates, searched, trial_point
 from caramel.training.tracked import curve_frame
@@ -88,7 +89,7 @@ def finetune(
         {
             "base": Local(base),
             "rows": Local(rows),
-            "images": Local(images, around=tuple(shards_of(images, tables.read(tables.IMAGES, images)))),
+            "images": Local(images, around=tuple(shards_of(images, read_table(IMAGES, images)))),
             "negatives": negatives,
             "mix": list(mix),
             "settings": dict(settings),

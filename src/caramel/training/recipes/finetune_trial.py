@@ -24,7 +24,8 @@ from caramel.models.open_clip.checkpoints import (
 from caramel.registry import METHODS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import reached
-from caramel.schemas import tables
+from caramel.schemas.images import IMAGES
+from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
 from caramel.training.distributed import Group, Tell, together
 from caramel.training.loop.contrastive import fit, hits
@@ -125,7 +126,7 @@ def trained(
     method = set_up(variant, settings.pop("negatives"), settings.pop("weights", {}))
     mix = settings.pop("mix")
     train_rows, val_rows = split_rows(rows)
-    pictures = Pictures(images, tables.read(tables.IMAGES, images))
+    pictures = Pictures(images, read_table(IMAGES, images))
     clip = load_checkpoint(base)
     if method.bias:
         clip = with_bias(clip)

@@ -19,7 +19,8 @@ from caramel.benchmarks.image_files import encoded_file
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Comparisons, ImageFile
 from caramel.registry import METHODS
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.training import TRAINING
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import fit
 from caramel.utils.hashing import stable_keys
@@ -68,7 +69,7 @@ def training_rows(task: Comparisons, chosen: npt.NDArray[np.bool_]) -> pd.DataFr
         }
         for row in rows.to_dict("records")
     ]
-    return tables.frame(tables.TRAINING, found)
+    return build_frame(TRAINING, found)
 
 
 def tune(

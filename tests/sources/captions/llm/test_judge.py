@@ -15,7 +15,9 @@ from obliging_writer import CAPTIONS, obliging, pairs_of, write
 from small_language_models import cola_folder
 
 from caramel.errors import BackendError, DataError
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.io import read_table, write_table
+from caramel.schemas.llm import REPLIES
 
 NLI = {"id2label": {0: "contradiction", 1: "neutral", 2: "entailment"}}
 
@@ -37,7 +39,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 def read(out: Path, name: str) -> pd.DataFrame:
-    return tables.read(tables.TABLES[name], out / f"{name}.parquet")
+    return read_table(TABLES[name], out / f"{name}.parquet")
 
 
 def judged(url: str, out: Path, folder: Path, **model: Any) -> Path:
@@ -131,6 +133,6 @@ def test_a_reply_that_is_no_probability_is_told(server: ChatServer, tmp_path: Pa
     out = judged(server.url, tmp_path / "first", folder, grammatical=0.0)
     replies = read(out, "replies")
     replies.loc[replies["prompt"] == "grammar@1", "text"] = "yes"
-    tables.write(tables.REPLIES, replies, tmp_path / "replies.parquet")
+    write_table(REPLIES, replies, tmp_path / "replies.parquet")
     with pytest.raises(DataError, match="'yes' of the judge 'grammar' is no probability"):
         judged(server.url, tmp_path / "second", folder, replies=str(tmp_path / "replies.parquet"))

@@ -10,7 +10,8 @@ import pytest
 
 from caramel.errors import DataError, ResourceError
 from caramel.interfaces.language_model import Said
-from caramel.schemas import tables
+from caramel.schemas.io import read_table, write_table, write_table_parts
+from caramel.schemas.llm import REPLIES
 from caramel.sources.captions.llm.response_cache import Key, ReplyStore, open_replies
 
 KEYS = [Key('{"m": 1}', "find_obj@1", "{}", f'{{"sentence": "{i}"}}', 1) for i in range(5)]
@@ -18,8 +19,8 @@ SAID = Said("A dog.", "stop", 10, 3, 0.25)
 
 
 def table(store: ReplyStore, path: Path) -> pd.DataFrame:
-    tables.write_parts(tables.REPLIES, store.used(), path, by="reply_id")
-    return tables.read(tables.REPLIES, path)
+    write_table_parts(REPLIES, store.used(), path, by="reply_id")
+    return read_table(REPLIES, path)
 
 
 def test_what_is_put_is_taken_again_by_this_run_and_by_the_next(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_the_table_holds_what_was_used_in_the_order_of_keys_whatever_came_first(
             table(store, tmp_path / f"{order[0]}.parquet")
             found.append((tmp_path / f"{order[0]}.parquet").read_bytes())
     assert found[0] == found[1]
-    rows = tables.read(tables.REPLIES, tmp_path / "1.parquet")
+    rows = read_table(REPLIES, tmp_path / "1.parquet")
     assert rows["input"].tolist() == [KEYS[i].input for i in (1, 2, 3)]
     assert rows["text"].fillna("none").tolist() == ["x", "none", "x"]
 
@@ -112,7 +113,7 @@ def test_a_table_whose_keys_were_changed_is_refused(tmp_path: Path) -> None:
     with open_replies(tmp_path / "a.sqlite") as store:
         store.put(KEYS[0], SAID)
         rows = table(store, tmp_path / "a.parquet").assign(input="other")
-    tables.write(tables.REPLIES, rows, tmp_path / "a.parquet")
+    write_table(REPLIES, rows, tmp_path / "a.parquet")
     with (
         open_replies(tmp_path / "b.sqlite") as store,
         pytest.raises(DataError, match="another key than its hash"),

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pandas as pd
 
 from caramel.interfaces.writer import Written
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.llm.split_filter import ELSEWHERE, in_own_split
 from caramel.sources.world.compounds import split_of
 from caramel.sources.world.grammar import read
@@ -16,9 +18,9 @@ def written(rows: list[tuple[str, str]]) -> Written:
     ]
     paraphrases = [{"pair_id": p, "caption2": text} for p, text in rows]
     return Written(
-        tables.frame(tables.NEGATIVES, negatives),
-        tables.frame(tables.PARAPHRASES, paraphrases),
-        tables.frame(tables.REJECTS, []),
+        build_frame(NEGATIVES, negatives),
+        build_frame(PARAPHRASES, paraphrases),
+        build_frame(REJECTS, []),
     )
 
 

@@ -19,7 +19,8 @@ from chat_server import ChatServer, Request, Response
 from obliging_writer import CAPTIONS, asked, completion, obliging, pairs_of, write
 
 from caramel.errors import BackendError
-from caramel.schemas import tables
+from caramel.schemas.catalogue import TABLES
+from caramel.schemas.io import read_table
 from caramel.sources.captions.llm.workflows import SUBTYPES
 from caramel.sources.captions.prompts import prompt_files
 
@@ -36,7 +37,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 def read(out: Path, name: str) -> pd.DataFrame:
-    return tables.read(tables.TABLES[name], out / f"{name}.parquet")
+    return read_table(TABLES[name], out / f"{name}.parquet")
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -95,7 +96,7 @@ def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_repli
     first = write(server.url, tmp_path / "first")
     second = write(server.url, tmp_path / "second", PAIRS[::-1].reset_index(drop=True), at_once=1)
     for name in ("negatives", "paraphrases", "rejects"):
-        key = list(tables.TABLES[name].key)
+        key = list(TABLES[name].key)
         found = [read(out, name).sort_values(key, ignore_index=True) for out in (first, second)]
         pd.testing.assert_frame_equal(*found)
 

@@ -23,9 +23,10 @@ from tqdm import tqdm
 from caramel.errors import DataError, ResourceError
 from caramel.interfaces.language_model import Said
 from caramel.io.readers import parquet
-from caramel.schemas import tables
+from caramel.schemas.contracts import check_table
+from caramel.schemas.llm import REPLIES
 
-COLUMNS = tuple(tables.REPLIES.columns)
+COLUMNS = tuple(REPLIES.columns)
 ANSWER = COLUMNS[6:]  # text, finish, tokens_in, tokens_out, seconds
 ROWS = 8192  # of a part of the table
 DIGITS = 32  # of the hash of a key
@@ -128,7 +129,7 @@ class ReplyStore:
         with parquet(path, COLUMNS) as file:
             for batch in file.iter_batches(ROWS, columns=list(COLUMNS)):
                 rows = [tuple(row[name] for name in COLUMNS) for row in batch.to_pylist()]
-                tables.check(tables.REPLIES, pd.DataFrame(rows, columns=list(COLUMNS)), str(path))
+                check_table(REPLIES, pd.DataFrame(rows, columns=list(COLUMNS)), str(path))
                 wrong = next((row[0] for row in rows if Key(*row[1:6]).reply_id != row[0]), None)
                 if wrong is not None:
                     raise DataError(f"{str(path)!r}: reply {wrong!r} has another key than its hash says.")
@@ -151,7 +152,7 @@ class ReplyStore:
     def used(self) -> Iterator[pd.DataFrame]:
         """Yield the replies that this run used, as parts of table ``replies``, in the order of their keys."""
         each = (f"SELECT *, '{table}' AS source FROM {table}" for table in _TABLES)
-        order = ", ".join(tables.REPLIES.key)
+        order = ", ".join(REPLIES.key)
         with self._explained():
             rows = self._file.execute(
                 f"SELECT * FROM ({' UNION ALL '.join(each)}) JOIN used USING (reply_id, source) ORDER BY {order}"

@@ -5,20 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.runtime.mlflow import tracking
-from caramel.schemas import tables
+from caramel.schemas.io import hash_content, read_table
+from caramel.schemas.llm import REPLIES
 
 
 def log_replies(path: Path) -> None:
     """Log the replies of a table, written by stage ``negatives``, as one run; its bytes are its key."""
     import mlflow
 
-    rows = tables.read(tables.REPLIES, path, ["model", "prompt", "tokens_in", "tokens_out", "finish"])
+    rows = read_table(REPLIES, path, ["model", "prompt", "tokens_in", "tokens_out", "finish"])
     params = dict(prompt.split("@") for prompt in rows["prompt"].unique())
     params |= {"models": " ".join(rows["model"].unique())}
     counts = rows["prompt"].str.split("@").str[0].value_counts()
     with tracking.run(
         "replies",
-        key=tables.content_hash(path),
+        key=hash_content(path),
         params=params,
         data=["data/scenes"],
         tags={"stage": "negatives"},

@@ -14,7 +14,10 @@ import numpy as np
 import pandas as pd
 
 from caramel.interfaces.writer import Part, Written
-from caramel.schemas import tables
+from caramel.schemas.io import build_frame
+from caramel.schemas.llm import VERDICTS
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.llm.budget import Spent
 from caramel.sources.captions.llm.conversation import Outcome, Rules, Script
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
@@ -148,10 +151,10 @@ def _written(pairs: pd.DataFrame, found: Mapping[str, Outcome], seed: int) -> Wr
             negatives.append((name, pair_id, kind, subtype, outcome.text, NAME, seed, outcome.attempt, None))
     assert len(negatives) + len(paraphrases) + len(rejects) == len(found)
     return Written(
-        pd.DataFrame(negatives, columns=list(tables.NEGATIVES.columns)),
-        pd.DataFrame(paraphrases, columns=list(tables.PARAPHRASES.columns)),
-        pd.DataFrame(rejects, columns=list(tables.REJECTS.columns)),
-        verdicts=tables.frame(tables.VERDICTS, list(_verdicts(found))),
+        pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
+        pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
+        pd.DataFrame(rejects, columns=list(REJECTS.columns)),
+        verdicts=build_frame(VERDICTS, list(_verdicts(found))),
     )
 
 

@@ -1,0 +1,151 @@
+"""Reads and writes tables as Parquet files, checked against their contracts.
+
+A table on disk is one Parquet file written with fixed settings, so that equal rows give equal bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from caramel.errors import ContractError, DataError
+from caramel.io.files import write_atomically
+from caramel.io.readers import parquet
+from caramel.schemas.columns import LAYOUT
+from caramel.schemas.contracts import TEXT, Table, cast, check_key, check_table, check_values
+
+GROUP = 65536  # rows of a row group
+AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
+
+
+def build_frame(table: Table, rows: Sequence[Mapping[str, object]] | pd.DataFrame) -> pd.DataFrame:
+    """Return the rows as a frame with the contract's columns, in its order."""
+    return pd.DataFrame(rows, columns=list(table.columns))
+
+
+def write_table(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
+    """Write the rows to one Parquet file, by a temporary name that is then renamed.
+
+    Equal rows give equal bytes: the order is the caller's and no metadata is kept.
+    """
+    path = Path(path)
+    arrow = check_table(table, rows, str(path))
+    write_atomically(path, lambda new: pq.write_table(arrow, new, compression="zstd", row_group_size=GROUP))
+    return path
+
+
+def write_table_parts(table: Table, parts: Iterable[pd.DataFrame], path: str | Path, *, by: str) -> Path:
+    """Write rows that come in parts to one Parquet file, with the bytes that ``write`` gives all of them.
+
+    Of a part only the last rows are in memory when the next one is asked for.
+
+    Args:
+        by: column of the key. No two parts have a value of it in common, so that a key stands in one of them.
+
+    Raises:
+        ContractError: a part breaks the contract, or two have a value in common.
+    """
+    path, seen = Path(path), set[object]()
+
+    def put(new: Path) -> None:
+        rest = table.schema.empty_table()
+        with pq.ParquetWriter(new, table.schema, compression="zstd") as file:
+            for part in parts:
+                arrow = check_table(table, part, str(path))
+                values = set(arrow.column(by).unique().to_pylist())
+                if again := sorted(map(str, seen & values)):
+                    raise ContractError(f"Table {table.name!r} at {path}: two parts hold {by} {again[0]!r}.")
+                seen.update(values)
+                rest = pa.concat_tables([rest, arrow])
+                whole = len(rest) // GROUP * GROUP
+                if whole:
+                    file.write_table(rest.slice(0, whole), row_group_size=GROUP)
+                rest = rest.take(pa.array(range(whole, len(rest)), pa.int64()))  # a slice would keep all
+            if len(rest) or not seen:
+                file.write_table(rest, row_group_size=GROUP)
+
+    write_atomically(path, put)
+    return path
+
+
+def read_table(
+    table: Table,
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    only: tuple[str, Collection[str]] | None = None,
+) -> pd.DataFrame:
+    """Return the table at ``path``, or only some of its columns and rows, which are then all that is checked.
+
+    Args:
+        only: a column, and the values of it that rows are wanted with; others are not held in memory.
+
+    Raises:
+        DataError: there is no such file, or it is not Parquet.
+        ContractError: it does not keep the contract; see ``check``.
+    """
+    path, wanted = Path(path), list(columns or table.columns)
+    if not path.exists():
+        raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to make it.")
+    try:
+        with parquet(path) as file:
+            names = file.schema_arrow.names
+            if names != list(table.columns):
+                raise ContractError(
+                    f"Table {table.name!r} at {str(path)!r} has columns {names}; "
+                    f"the contract says {list(table.columns)}."
+                )
+            arrow = _read(file, wanted) if only is None else _read_only(table, file, wanted, *only, str(path))
+        arrow = pa.table({name: cast(table, name, arrow.column(name), str(path)) for name in wanted})
+        check_values(table, arrow, str(path))
+        rows: pd.DataFrame = arrow.to_pandas()
+        if set(table.key) <= set(wanted):
+            check_key(table, rows, str(path))
+        pa.default_memory_pool().release_unused()  # of a large table hundreds of megabytes, else kept to be used again
+    except DataError as error:
+        raise type(error)(f"{error}\n{AGAIN}") from error
+    return rows
+
+
+def _read(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
+    """Return the columns of an open file; a text that is none is an error of Arrow's."""
+    arrow = file.read(columns=columns)
+    arrow.validate(full=True)
+    return arrow
+
+
+def _read_only(
+    table: Table, file: pq.ParquetFile, columns: Sequence[str], by: str, values: Collection[str], where: str
+) -> pa.Table:
+    """Return the columns of those rows of an open file that have one of the values; one row group is in memory at a time."""
+    wanted, parts = pa.array(sorted(values), TEXT), [file.schema_arrow.empty_table().select(columns)]
+    for number in range(file.num_row_groups):
+        group = file.read_row_group(number, columns=list({*columns, by}))
+        group.validate(full=True)
+        has = pc.is_in(cast(table, by, group.column(by), where), value_set=wanted)
+        parts.append(group.filter(has).select(columns))
+    return pa.concat_tables(parts)
+
+
+def hash_content(path: str | Path) -> str:
+    """Return the SHA-256 of a table's rows, whatever their order on disk and their encoding.
+
+    Each row is hashed as canonical text, some of them at a time; the sorted row hashes are hashed together. Of an
+    image counts its own SHA-256, and not in which shard it lies.
+
+    Raises:
+        DataError: it is no Parquet file.
+    """
+    digests = []
+    with parquet(Path(path)) as file:
+        names = file.schema_arrow.names
+        counted = [name for name in names if not (set(LAYOUT) <= set(names) and name in LAYOUT)]
+        for batch in file.iter_batches(columns=counted):
+            batch.validate(full=True)
+            digests += [hashlib.sha256(repr(row).encode()).digest() for row in batch.to_pylist()]
+    return hashlib.sha256(b"".join(sorted(digests))).hexdigest()
